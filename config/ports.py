@@ -1,0 +1,184 @@
+"""The doors to the outside world, as protocols: clock, chance, timers, helper threads, files.
+
+The pure parts of the broker (protocol, storage, the raft node, the coordinators' state machines) never call
+the operating system by themselves: they are given these objects. Each port has a real side (`broker/ports/`),
+an in-memory side for tests and the simulator, and where it matters a faulty one; one contract test holds all
+sides to the same behaviour.
+
+The ports are thin on purpose: a method is here because the product calls it, and means what the system call
+of that name means. Paths are `str`, times are whole milliseconds, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+
+Buffer = bytes | bytearray | memoryview
+"""Anything that a file takes without copying; a memoryview must be contiguous and of single bytes."""
+
+
+class Clock(Protocol):
+    """Wall time for timestamps that leave the process, monotonic time for everything that waits."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 in UTC, as record timestamps use them. May jump either way."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some fixed moment. Never goes back; deadlines are given in it."""
+        ...
+
+    def monotonic_ns(self) -> int:
+        """The same clock in nanoseconds, for measuring how long something took."""
+        ...
+
+
+class Chance(Protocol):
+    """Randomness. In the simulator it comes from the seed, so that a run can be repeated."""
+
+    def random_bytes(self, count: int) -> bytes:
+        """`count` unpredictable bytes (UUIDs, salts)."""
+        ...
+
+    def below(self, bound: int) -> int:
+        """A whole number in [0, bound); `bound` is at least 1."""
+        ...
+
+    def fraction(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+
+class Timer(Protocol):
+    """One promised call; cancelling it twice, or after it ran, does nothing."""
+
+    def cancel(self) -> None: ...
+
+
+class Timers(Protocol):
+    """Calls that come later, on the loop and one at a time."""
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        """Calls back once `Clock.monotonic_ms()` has reached `deadline_ms`; a past deadline means soon."""
+        ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Calls back after what runs now has returned, in the order of the calls."""
+        ...
+
+
+class Offload(Protocol):
+    """Helper threads for single calls that release the GIL for their whole length (fdatasync, pread, unlink).
+
+    Python code that runs longer than a moment does not belong here: beside the loop it ruins the loop.
+    """
+
+    def submit(self, call: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """Runs `call` in a thread, then `done` on the loop with its result or with what it raised."""
+        ...
+
+
+class FileStatus(NamedTuple):
+    """What the broker asks of a path without opening it."""
+
+    size_bytes: int
+    modified_ms: int
+    is_directory: bool
+
+
+class File(Protocol):
+    """One open file. Every call may raise `OSError`, and then has done nothing or only a part.
+
+    There is no file position: reads and writes say where. Closing twice is harmless; anything else after the
+    close raises `ValueError`.
+    """
+
+    @property
+    def path(self) -> str:
+        """Where it was opened; a later rename of the path is not reflected."""
+        ...
+
+    def fileno(self) -> int | None:
+        """The descriptor for sendfile, or None where there is none (memory): then use `pread`."""
+        ...
+
+    def size(self) -> int:
+        """Length in bytes as the file system sees it now."""
+        ...
+
+    def pread(self, size_bytes: int, offset: int) -> bytes:
+        """Up to `size_bytes` from `offset`; fewer only at the end of the file, `b""` past it."""
+        ...
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+        """Writes all buffers one after the other from `offset` (pwritev), and returns the bytes written.
+
+        Fewer than given means that the disk took no more (the next attempt tells why by raising); the caller
+        truncates back or goes on. Writing past the end leaves a hole of zeros.
+        """
+        ...
+
+    def truncate(self, size_bytes: int) -> None:
+        """Makes the file exactly so long; growing it adds zeros."""
+        ...
+
+    def fdatasync(self) -> None:
+        """Returns when content and length survive a power cut."""
+        ...
+
+    def fsync(self) -> None:
+        """As `fdatasync`, with the times too."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A file system. Missing paths raise `FileNotFoundError`, as the operating system does."""
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> File:
+        """Opens for reading, or also for writing. `create` makes a missing file and implies `write`."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def status(self, path: str) -> FileStatus: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names (not paths) in the directory, sorted."""
+        ...
+
+    def makedirs(self, path: str) -> None:
+        """Makes the directory and its missing parents; an existing one is fine."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Moves a file or directory in one step; an existing target file is replaced."""
+        ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def rmtree(self, path: str) -> None:
+        """Removes a directory and all that is in it; one that is not there is fine."""
+        ...
+
+    def fsync_directory(self, path: str) -> None:
+        """Returns when the names in the directory (creations, renames, removals) survive a power cut."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def read_text(self, path: str) -> str:
+        """The file as UTF-8; a wrong byte raises `UnicodeDecodeError`."""
+        ...
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        """Replaces the file by `data` so that a crash leaves the old content or the new one, never a mix.
+
+        Writes `path + ".tmp"`, syncs it, renames it over `path`, syncs the directory. Kafka's checkpoints
+        use the same temporary name, so a left-over one means the same to both.
+        """
+        ...
