@@ -1,0 +1,118 @@
+"""Apache Kafka itself, one node, from Maven's jars: the measure of all the rest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from tests.support.kafka_jars import java_command
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that the kernel held free a moment ago (Kafka can't be given port 0)."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class GenuineKafka:
+    """One node of Apache Kafka 4.3.1, broker and controller in one process."""
+
+    def __init__(self, data: Path, overrides: Mapping[str, str] | None = None, *, heap: str = "512m") -> None:
+        self.data = data
+        self.log_file = data.with_name(data.name + ".log")
+        self.heap = heap
+        broker, controller = free_ports(2)
+        self.bootstrap_servers = f"127.0.0.1:{broker}"
+        self.properties = _one_node(data, broker, controller) | dict(overrides or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("Apache Kafka has not been started")
+        return self._process.pid
+
+    def start(self, timeout_seconds: float = 60) -> Self:
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        file = self.data.with_name(self.data.name + ".properties")
+        file.write_text("".join(f"{name}={value}\n" for name, value in self.properties.items()))
+        if not self.data.exists():
+            format_ = java_command(
+                "kafka.tools.StorageTool",
+                "format",
+                "--standalone",
+                "-t",
+                "bWVhc3VyZW9mYWxsdGhpbg",
+                "-c",
+                str(file),
+            )
+            subprocess.run(format_, check=True, capture_output=True, timeout=60)
+        command = java_command("kafka.Kafka", str(file), heap=self.heap)
+        command.remove("-XX:TieredStopAtLevel=1")
+        with open(self.log_file, "ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
+        self._await_port(timeout_seconds)
+        return self
+
+    def _await_port(self, timeout_seconds: float) -> None:
+        host, _, port = self.bootstrap_servers.partition(":")
+        deadline = time.monotonic() + timeout_seconds
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection((host, int(port)), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError(f"Apache Kafka did not start:\n{self.log_file.read_text()[-3000:]}")
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _one_node(data: Path, broker: int, controller: int) -> dict[str, str]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "log.dirs": str(data),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
