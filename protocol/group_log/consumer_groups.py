@@ -1,0 +1,152 @@
+"""Consumer groups."""
+
+from typing import Annotated
+
+from protocol.codec.message import Message, Nullable, Struct, Tag, coordinator_key, coordinator_value
+from protocol.primitives import Uuid, i8, i32, i64
+from protocol.values import ZERO_UUID
+
+
+@coordinator_key(key=3, versions="0", flexible="none")
+class ConsumerGroupMetadataKey(Message):
+    """ConsumerGroupMetadataKey."""
+
+    group_id: str = ""
+
+
+@coordinator_value(key=3, versions="0", flexible="0+")
+class ConsumerGroupMetadataValue(Message):
+    """ConsumerGroupMetadataValue."""
+
+    epoch: i32 = 0
+    metadata_hash: Annotated[i64, Tag(0)] = 0
+
+
+@coordinator_key(key=4, versions="0", flexible="none")
+class ConsumerGroupPartitionMetadataKey(Message):
+    """ConsumerGroupPartitionMetadataKey."""
+
+    group_id: str = ""
+
+
+@coordinator_value(key=4, versions="0", flexible="0+")
+class ConsumerGroupPartitionMetadataValue(Message):
+    """ConsumerGroupPartitionMetadataValue."""
+
+    class TopicMetadata(Struct):
+        topic_id: Uuid = ZERO_UUID
+        topic_name: str = ""
+        num_partitions: i32 = 0
+        partition_metadata: list["ConsumerGroupPartitionMetadataValue.PartitionMetadata"] = []
+
+    class PartitionMetadata(Struct):
+        partition: i32 = 0
+        racks: list[str] = []
+
+    topics: list[TopicMetadata] = []
+
+
+@coordinator_key(key=5, versions="0", flexible="none")
+class ConsumerGroupMemberMetadataKey(Message):
+    """ConsumerGroupMemberMetadataKey."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+
+@coordinator_value(key=5, versions="0", flexible="0+")
+class ConsumerGroupMemberMetadataValue(Message):
+    """ConsumerGroupMemberMetadataValue."""
+
+    class ClassicMemberMetadata(Struct):
+        session_timeout_ms: i32 = 0
+        supported_protocols: list["ConsumerGroupMemberMetadataValue.ClassicProtocol"] = []
+
+    class ClassicProtocol(Struct):
+        name: str = ""
+        metadata: bytes = b""
+
+    instance_id: str | None = ""
+    rack_id: str | None = ""
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = []
+    subscribed_topic_regex: str | None = ""
+    rebalance_timeout_ms: i32 = -1
+    server_assignor: str | None = ""
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, Tag(0), Nullable] = None
+
+
+@coordinator_key(key=6, versions="0", flexible="none")
+class ConsumerGroupTargetAssignmentMetadataKey(Message):
+    """ConsumerGroupTargetAssignmentMetadataKey."""
+
+    group_id: str = ""
+
+
+@coordinator_value(key=6, versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMetadataValue(Message):
+    """ConsumerGroupTargetAssignmentMetadataValue."""
+
+    assignment_epoch: i32 = 0
+    assignment_timestamp: Annotated[i64, Tag(0)] = 0
+
+
+@coordinator_key(key=7, versions="0", flexible="none")
+class ConsumerGroupTargetAssignmentMemberKey(Message):
+    """ConsumerGroupTargetAssignmentMemberKey."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+
+@coordinator_value(key=7, versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMemberValue(Message):
+    """ConsumerGroupTargetAssignmentMemberValue."""
+
+    class TopicPartition(Struct):
+        topic_id: Uuid = ZERO_UUID
+        partitions: list[i32] = []
+
+    topic_partitions: list[TopicPartition] = []
+
+
+@coordinator_key(key=8, versions="0", flexible="none")
+class ConsumerGroupCurrentMemberAssignmentKey(Message):
+    """ConsumerGroupCurrentMemberAssignmentKey."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+
+@coordinator_value(key=8, versions="0", flexible="0+")
+class ConsumerGroupCurrentMemberAssignmentValue(Message):
+    """ConsumerGroupCurrentMemberAssignmentValue."""
+
+    class TopicPartitions(Struct):
+        topic_id: Uuid = ZERO_UUID
+        partitions: list[i32] = []
+        assignment_epochs: Annotated[list[i32] | None, Tag(0)] = None
+
+    member_epoch: i32 = 0
+    previous_member_epoch: i32 = 0
+    state: i8 = 0
+    assigned_partitions: list[TopicPartitions] = []
+    partitions_pending_revocation: list[TopicPartitions] = []
+
+
+@coordinator_key(key=16, versions="0", flexible="none")
+class ConsumerGroupRegularExpressionKey(Message):
+    """ConsumerGroupRegularExpressionKey."""
+
+    group_id: str = ""
+    regular_expression: str = ""
+
+
+@coordinator_value(key=16, versions="0", flexible="0+")
+class ConsumerGroupRegularExpressionValue(Message):
+    """ConsumerGroupRegularExpressionValue."""
+
+    topics: list[str] = []
+    version: i64 = 0
+    timestamp: i64 = 0

@@ -1,0 +1,22 @@
+"""AddOffsetsToTxn (API key 25): add group offsets partition to txn."""
+
+from protocol.codec.message import Message, request, response
+from protocol.primitives import i16, i32, i64
+
+
+@request(key=25, versions="0-4", flexible="3+", listeners="broker")
+class AddOffsetsToTxnRequest(Message):
+    """Add group offsets partition to txn."""
+
+    transactional_id: str = ""
+    producer_id: i64 = 0
+    producer_epoch: i16 = 0
+    group_id: str = ""
+
+
+@response(key=25, versions="0-4", flexible="3+")
+class AddOffsetsToTxnResponse(Message):
+    """Answer: add group offsets partition to txn."""
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0

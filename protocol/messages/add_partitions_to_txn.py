@@ -1,0 +1,50 @@
+"""AddPartitionsToTxn (API key 24): add/verify partitions in txn."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, Until, request, response
+from protocol.primitives import i16, i32, i64
+
+
+@request(key=24, versions="0-5", flexible="3+", listeners="broker")
+class AddPartitionsToTxnRequest(Message):
+    """Add/verify partitions in txn."""
+
+    class AddPartitionsToTxnTransaction(Struct):
+        transactional_id: str = ""
+        producer_id: i64 = 0
+        producer_epoch: i16 = 0
+        verify_only: bool = False
+        topics: list["AddPartitionsToTxnRequest.AddPartitionsToTxnTopic"] = []
+
+    class AddPartitionsToTxnTopic(Struct):
+        name: str = ""
+        partitions: list[i32] = []
+
+    transactions: Annotated[list[AddPartitionsToTxnTransaction], Since(4)] = []
+    v3_and_below_transactional_id: Annotated[str, Until(3)] = ""
+    v3_and_below_producer_id: Annotated[i64, Until(3)] = 0
+    v3_and_below_producer_epoch: Annotated[i16, Until(3)] = 0
+    v3_and_below_topics: Annotated[list[AddPartitionsToTxnTopic], Until(3)] = []
+
+
+@response(key=24, versions="0-5", flexible="3+")
+class AddPartitionsToTxnResponse(Message):
+    """Answer: add/verify partitions in txn."""
+
+    class AddPartitionsToTxnResult(Struct):
+        transactional_id: str = ""
+        topic_results: list["AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult"] = []
+
+    class AddPartitionsToTxnTopicResult(Struct):
+        name: str = ""
+        results_by_partition: list["AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult"] = []
+
+    class AddPartitionsToTxnPartitionResult(Struct):
+        partition_index: i32 = 0
+        partition_error_code: i16 = 0
+
+    throttle_time_ms: i32 = 0
+    error_code: Annotated[i16, Since(4), Ignorable] = 0
+    results_by_transaction: Annotated[list[AddPartitionsToTxnResult], Since(4)] = []
+    results_by_topic_v3_and_below: Annotated[list[AddPartitionsToTxnTopicResult], Until(3)] = []

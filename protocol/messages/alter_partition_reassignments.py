@@ -1,0 +1,43 @@
+"""AlterPartitionReassignments (API key 45): reassign / cancel reassign."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, request, response
+from protocol.primitives import i16, i32
+
+
+@request(key=45, versions="0-1", flexible="0+", listeners="broker controller")
+class AlterPartitionReassignmentsRequest(Message):
+    """Reassign / cancel reassign."""
+
+    class ReassignableTopic(Struct):
+        name: str = ""
+        partitions: list["AlterPartitionReassignmentsRequest.ReassignablePartition"] = []
+
+    class ReassignablePartition(Struct):
+        partition_index: i32 = 0
+        replicas: list[i32] | None = None
+
+    timeout_ms: i32 = 60000
+    allow_replication_factor_change: Annotated[bool, Since(1)] = True
+    topics: list[ReassignableTopic] = []
+
+
+@response(key=45, versions="0-1", flexible="0+")
+class AlterPartitionReassignmentsResponse(Message):
+    """Answer: reassign / cancel reassign."""
+
+    class ReassignableTopicResponse(Struct):
+        name: str = ""
+        partitions: list["AlterPartitionReassignmentsResponse.ReassignablePartitionResponse"] = []
+
+    class ReassignablePartitionResponse(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+        error_message: str | None = ""
+
+    throttle_time_ms: i32 = 0
+    allow_replication_factor_change: Annotated[bool, Since(1), Ignorable] = True
+    error_code: i16 = 0
+    error_message: str | None = ""
+    responses: list[ReassignableTopicResponse] = []

@@ -1,0 +1,41 @@
+"""AlterShareGroupOffsets (API key 91): alter share group offsets."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import Uuid, i16, i32, i64
+from protocol.values import ZERO_UUID
+
+
+@request(key=91, versions="0", flexible="0+", listeners="broker")
+class AlterShareGroupOffsetsRequest(Message):
+    """Alter share group offsets."""
+
+    class AlterShareGroupOffsetsRequestTopic(Struct):
+        topic_name: str = ""
+        partitions: list["AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition"] = []
+
+    class AlterShareGroupOffsetsRequestPartition(Struct):
+        partition_index: i32 = 0
+        start_offset: i64 = 0
+
+    group_id: str = ""
+    topics: list[AlterShareGroupOffsetsRequestTopic] = []
+
+
+@response(key=91, versions="0", flexible="0+")
+class AlterShareGroupOffsetsResponse(Message):
+    """Answer: alter share group offsets."""
+
+    class AlterShareGroupOffsetsResponseTopic(Struct):
+        topic_name: str = ""
+        topic_id: Uuid = ZERO_UUID
+        partitions: list["AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition"] = []
+
+    class AlterShareGroupOffsetsResponsePartition(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+        error_message: str | None = None
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = None
+    responses: list[AlterShareGroupOffsetsResponseTopic] = []

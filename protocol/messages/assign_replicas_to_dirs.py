@@ -1,0 +1,46 @@
+"""AssignReplicasToDirs (API key 73): tell controller replica->dir assignment (JBOD)."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import Uuid, i16, i32, i64
+from protocol.values import ZERO_UUID
+
+
+@request(key=73, versions="0", flexible="0+", listeners="controller")
+class AssignReplicasToDirsRequest(Message):
+    """Tell controller replica->dir assignment (JBOD)."""
+
+    class DirectoryData(Struct):
+        id: Uuid = ZERO_UUID
+        topics: list["AssignReplicasToDirsRequest.TopicData"] = []
+
+    class TopicData(Struct):
+        topic_id: Uuid = ZERO_UUID
+        partitions: list["AssignReplicasToDirsRequest.PartitionData"] = []
+
+    class PartitionData(Struct):
+        partition_index: i32 = 0
+
+    broker_id: i32 = 0
+    broker_epoch: i64 = -1
+    directories: list[DirectoryData] = []
+
+
+@response(key=73, versions="0", flexible="0+")
+class AssignReplicasToDirsResponse(Message):
+    """Answer: tell controller replica->dir assignment (JBOD)."""
+
+    class DirectoryData(Struct):
+        id: Uuid = ZERO_UUID
+        topics: list["AssignReplicasToDirsResponse.TopicData"] = []
+
+    class TopicData(Struct):
+        topic_id: Uuid = ZERO_UUID
+        partitions: list["AssignReplicasToDirsResponse.PartitionData"] = []
+
+    class PartitionData(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    directories: list[DirectoryData] = []

@@ -1,0 +1,30 @@
+"""BrokerHeartbeat (API key 63): broker liveness, fencing, log dir state."""
+
+from typing import Annotated
+
+from protocol.codec.message import Message, Tag, request, response
+from protocol.primitives import Uuid, i16, i32, i64
+
+
+@request(key=63, versions="0-2", flexible="0+", listeners="controller")
+class BrokerHeartbeatRequest(Message):
+    """Broker liveness, fencing, log dir state."""
+
+    broker_id: i32 = 0
+    broker_epoch: i64 = -1
+    current_metadata_offset: i64 = 0
+    want_fence: bool = False
+    want_shut_down: bool = False
+    offline_log_dirs: Annotated[list[Uuid], Tag(0, since=1)] = []
+    cordoned_log_dirs: Annotated[list[Uuid] | None, Tag(1, since=2)] = None
+
+
+@response(key=63, versions="0-2", flexible="0+")
+class BrokerHeartbeatResponse(Message):
+    """Answer: broker liveness, fencing, log dir state."""
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    is_caught_up: bool = False
+    is_fenced: bool = True
+    should_shut_down: bool = False

@@ -1,0 +1,36 @@
+"""ControllerRegistration (API key 70): register controller endpoints."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import Uuid, i16, i32, u16
+from protocol.values import ZERO_UUID
+
+
+@request(key=70, versions="0", flexible="0+", listeners="controller")
+class ControllerRegistrationRequest(Message):
+    """Register controller endpoints."""
+
+    class Listener(Struct):
+        name: str = ""
+        host: str = ""
+        port: u16 = 0
+        security_protocol: i16 = 0
+
+    class Feature(Struct):
+        name: str = ""
+        min_supported_version: i16 = 0
+        max_supported_version: i16 = 0
+
+    controller_id: i32 = 0
+    incarnation_id: Uuid = ZERO_UUID
+    zk_migration_ready: bool = False
+    listeners: list[Listener] = []
+    features: list[Feature] = []
+
+
+@response(key=70, versions="0", flexible="0+")
+class ControllerRegistrationResponse(Message):
+    """Answer: register controller endpoints."""
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""

@@ -1,0 +1,34 @@
+"""CreatePartitions (API key 37): add partitions."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import i16, i32
+
+
+@request(key=37, versions="0-3", flexible="2+", listeners="broker controller")
+class CreatePartitionsRequest(Message):
+    """Add partitions."""
+
+    class CreatePartitionsTopic(Struct):
+        name: str = ""
+        count: i32 = 0
+        assignments: list["CreatePartitionsRequest.CreatePartitionsAssignment"] | None = []
+
+    class CreatePartitionsAssignment(Struct):
+        broker_ids: list[i32] = []
+
+    topics: list[CreatePartitionsTopic] = []
+    timeout_ms: i32 = 0
+    validate_only: bool = False
+
+
+@response(key=37, versions="0-3", flexible="2+")
+class CreatePartitionsResponse(Message):
+    """Answer: add partitions."""
+
+    class CreatePartitionsTopicResult(Struct):
+        name: str = ""
+        error_code: i16 = 0
+        error_message: str | None = None
+
+    throttle_time_ms: i32 = 0
+    results: list[CreatePartitionsTopicResult] = []

@@ -1,0 +1,44 @@
+"""DeleteAcls (API key 31): delete ACLs."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import i8, i16, i32
+
+
+@request(key=31, versions="1-3", flexible="2+", listeners="broker controller")
+class DeleteAclsRequest(Message):
+    """Delete ACLs."""
+
+    class DeleteAclsFilter(Struct):
+        resource_type_filter: i8 = 0
+        resource_name_filter: str | None = ""
+        pattern_type_filter: i8 = 3
+        principal_filter: str | None = ""
+        host_filter: str | None = ""
+        operation: i8 = 0
+        permission_type: i8 = 0
+
+    filters: list[DeleteAclsFilter] = []
+
+
+@response(key=31, versions="1-3", flexible="2+")
+class DeleteAclsResponse(Message):
+    """Answer: delete ACLs."""
+
+    class DeleteAclsFilterResult(Struct):
+        error_code: i16 = 0
+        error_message: str | None = ""
+        matching_acls: list["DeleteAclsResponse.DeleteAclsMatchingAcl"] = []
+
+    class DeleteAclsMatchingAcl(Struct):
+        error_code: i16 = 0
+        error_message: str | None = ""
+        resource_type: i8 = 0
+        resource_name: str = ""
+        pattern_type: i8 = 3
+        principal: str = ""
+        host: str = ""
+        operation: i8 = 0
+        permission_type: i8 = 0
+
+    throttle_time_ms: i32 = 0
+    filter_results: list[DeleteAclsFilterResult] = []

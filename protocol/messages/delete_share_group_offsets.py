@@ -1,0 +1,32 @@
+"""DeleteShareGroupOffsets (API key 92): delete share group offsets."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import Uuid, i16, i32
+from protocol.values import ZERO_UUID
+
+
+@request(key=92, versions="0", flexible="0+", listeners="broker")
+class DeleteShareGroupOffsetsRequest(Message):
+    """Delete share group offsets."""
+
+    class DeleteShareGroupOffsetsRequestTopic(Struct):
+        topic_name: str = ""
+
+    group_id: str = ""
+    topics: list[DeleteShareGroupOffsetsRequestTopic] = []
+
+
+@response(key=92, versions="0", flexible="0+")
+class DeleteShareGroupOffsetsResponse(Message):
+    """Answer: delete share group offsets."""
+
+    class DeleteShareGroupOffsetsResponseTopic(Struct):
+        topic_name: str = ""
+        topic_id: Uuid = ZERO_UUID
+        error_code: i16 = 0
+        error_message: str | None = None
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = None
+    responses: list[DeleteShareGroupOffsetsResponseTopic] = []

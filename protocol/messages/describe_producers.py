@@ -1,0 +1,41 @@
+"""DescribeProducers (API key 61): active producers of partitions."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import i16, i32, i64
+
+
+@request(key=61, versions="0", flexible="0+", listeners="broker")
+class DescribeProducersRequest(Message):
+    """Active producers of partitions."""
+
+    class TopicRequest(Struct):
+        name: str = ""
+        partition_indexes: list[i32] = []
+
+    topics: list[TopicRequest] = []
+
+
+@response(key=61, versions="0", flexible="0+")
+class DescribeProducersResponse(Message):
+    """Answer: active producers of partitions."""
+
+    class TopicResponse(Struct):
+        name: str = ""
+        partitions: list["DescribeProducersResponse.PartitionResponse"] = []
+
+    class PartitionResponse(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+        error_message: str | None = None
+        active_producers: list["DescribeProducersResponse.ProducerState"] = []
+
+    class ProducerState(Struct):
+        producer_id: i64 = 0
+        producer_epoch: i32 = 0
+        last_sequence: i32 = -1
+        last_timestamp: i64 = -1
+        coordinator_epoch: i32 = 0
+        current_txn_start_offset: i64 = -1
+
+    throttle_time_ms: i32 = 0
+    topics: list[TopicResponse] = []

@@ -1,0 +1,60 @@
+"""EndQuorumEpoch (API key 54): resign leader."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, Tag, Until, request, response
+from protocol.primitives import Uuid, i16, i32, u16
+from protocol.values import ZERO_UUID
+
+
+@request(key=54, versions="0-1", flexible="1+", listeners="controller")
+class EndQuorumEpochRequest(Message):
+    """Resign leader."""
+
+    class TopicData(Struct):
+        topic_name: str = ""
+        partitions: list["EndQuorumEpochRequest.PartitionData"] = []
+
+    class PartitionData(Struct):
+        partition_index: i32 = 0
+        leader_id: i32 = 0
+        leader_epoch: i32 = 0
+        preferred_successors: Annotated[list[i32], Until(0), Ignorable] = []
+        preferred_candidates: Annotated[list["EndQuorumEpochRequest.ReplicaInfo"], Since(1), Ignorable] = []
+
+    class ReplicaInfo(Struct):
+        candidate_id: i32 = 0
+        candidate_directory_id: Uuid = ZERO_UUID
+
+    class LeaderEndpoint(Struct):
+        name: str = ""
+        host: str = ""
+        port: u16 = 0
+
+    cluster_id: str | None = None
+    topics: list[TopicData] = []
+    leader_endpoints: Annotated[list[LeaderEndpoint], Since(1), Ignorable] = []
+
+
+@response(key=54, versions="0-1", flexible="1+")
+class EndQuorumEpochResponse(Message):
+    """Answer: resign leader."""
+
+    class TopicData(Struct):
+        topic_name: str = ""
+        partitions: list["EndQuorumEpochResponse.PartitionData"] = []
+
+    class PartitionData(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+        leader_id: i32 = 0
+        leader_epoch: i32 = 0
+
+    class NodeEndpoint(Struct):
+        node_id: i32 = 0
+        host: str = ""
+        port: u16 = 0
+
+    error_code: i16 = 0
+    topics: list[TopicData] = []
+    node_endpoints: Annotated[list[NodeEndpoint], Tag(0, since=1)] = []

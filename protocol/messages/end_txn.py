@@ -1,0 +1,26 @@
+"""EndTxn (API key 26): commit/abort txn; v5 returns bumped pid/epoch."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, request, response
+from protocol.primitives import i16, i32, i64
+
+
+@request(key=26, versions="0-5", flexible="3+", listeners="broker")
+class EndTxnRequest(Message):
+    """Commit/abort txn; v5 returns bumped pid/epoch."""
+
+    transactional_id: str = ""
+    producer_id: i64 = 0
+    producer_epoch: i16 = 0
+    committed: bool = False
+
+
+@response(key=26, versions="0-5", flexible="3+")
+class EndTxnResponse(Message):
+    """Answer: commit/abort txn; v5 returns bumped pid/epoch."""
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    producer_id: Annotated[i64, Since(5), Ignorable] = -1
+    producer_epoch: Annotated[i16, Since(5), Ignorable] = -1

@@ -1,0 +1,100 @@
+"""Fetch (API key 1): read record batches; replication; KRaft log fetch."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, Tag, Until, request, response
+from protocol.primitives import Records, Uuid, i8, i16, i32, i64
+from protocol.values import ZERO_UUID
+
+
+@request(key=1, versions="4-18", flexible="12+", listeners="broker controller")
+class FetchRequest(Message):
+    """Read record batches; replication; KRaft log fetch."""
+
+    class ReplicaState(Struct):
+        replica_id: i32 = -1
+        replica_epoch: i64 = -1
+
+    class FetchTopic(Struct):
+        topic: Annotated[str, Until(12), Ignorable] = ""
+        topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
+        partitions: list["FetchRequest.FetchPartition"] = []
+
+    class FetchPartition(Struct):
+        partition: i32 = 0
+        current_leader_epoch: Annotated[i32, Since(9), Ignorable] = -1
+        fetch_offset: i64 = 0
+        last_fetched_epoch: Annotated[i32, Since(12)] = -1
+        log_start_offset: Annotated[i64, Since(5), Ignorable] = -1
+        partition_max_bytes: i32 = 0
+        replica_directory_id: Annotated[Uuid, Tag(0, since=17), Ignorable] = ZERO_UUID
+        high_watermark: Annotated[i64, Tag(1, since=18), Ignorable] = 9223372036854775807
+
+    class ForgottenTopic(Struct):
+        topic: Annotated[str, Until(12), Ignorable] = ""
+        topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
+        partitions: list[i32] = []
+
+    cluster_id: Annotated[str | None, Tag(0, since=12), Ignorable] = None
+    replica_id: Annotated[i32, Until(14)] = -1
+    replica_state: Annotated[ReplicaState | None, Tag(1, since=15)] = None
+    max_wait_ms: i32 = 0
+    min_bytes: i32 = 0
+    max_bytes: i32 = 0x7FFFFFFF
+    isolation_level: i8 = 0
+    session_id: Annotated[i32, Since(7), Ignorable] = 0
+    session_epoch: Annotated[i32, Since(7), Ignorable] = -1
+    topics: list[FetchTopic] = []
+    forgotten_topics_data: Annotated[list[ForgottenTopic], Since(7)] = []
+    rack_id: Annotated[str, Since(11), Ignorable] = ""
+
+
+@response(key=1, versions="4-18", flexible="12+")
+class FetchResponse(Message):
+    """Answer: read record batches; replication; KRaft log fetch."""
+
+    class FetchableTopicResponse(Struct):
+        topic: Annotated[str, Until(12), Ignorable] = ""
+        topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
+        partitions: list["FetchResponse.PartitionData"] = []
+
+    class PartitionData(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+        high_watermark: i64 = 0
+        last_stable_offset: i64 = -1
+        log_start_offset: Annotated[i64, Since(5), Ignorable] = -1
+        diverging_epoch: Annotated["FetchResponse.EpochEndOffset | None", Tag(0, since=12)] = None
+        current_leader: Annotated["FetchResponse.LeaderIdAndEpoch | None", Tag(1, since=12)] = None
+        snapshot_id: Annotated["FetchResponse.SnapshotId | None", Tag(2, since=12)] = None
+        aborted_transactions: list["FetchResponse.AbortedTransaction"] | None = []
+        preferred_read_replica: Annotated[i32, Since(11)] = -1
+        records: Records | None = None
+
+    class EpochEndOffset(Struct):
+        epoch: i32 = -1
+        end_offset: i64 = -1
+
+    class LeaderIdAndEpoch(Struct):
+        leader_id: i32 = -1
+        leader_epoch: i32 = -1
+
+    class SnapshotId(Struct):
+        end_offset: i64 = -1
+        epoch: i32 = -1
+
+    class AbortedTransaction(Struct):
+        producer_id: i64 = 0
+        first_offset: i64 = 0
+
+    class NodeEndpoint(Struct):
+        node_id: i32 = 0
+        host: str = ""
+        port: i32 = 0
+        rack: str | None = None
+
+    throttle_time_ms: i32 = 0
+    error_code: Annotated[i16, Since(7), Ignorable] = 0
+    session_id: Annotated[i32, Since(7)] = 0
+    responses: list[FetchableTopicResponse] = []
+    node_endpoints: Annotated[list[NodeEndpoint], Tag(0, since=16)] = []

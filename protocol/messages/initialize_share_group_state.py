@@ -1,0 +1,38 @@
+"""InitializeShareGroupState (API key 83): init share-partition state."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import Uuid, i16, i32, i64
+from protocol.values import ZERO_UUID
+
+
+@request(key=83, versions="0", flexible="0+", listeners="broker")
+class InitializeShareGroupStateRequest(Message):
+    """Init share-partition state."""
+
+    class InitializeStateData(Struct):
+        topic_id: Uuid = ZERO_UUID
+        partitions: list["InitializeShareGroupStateRequest.PartitionData"] = []
+
+    class PartitionData(Struct):
+        partition: i32 = 0
+        state_epoch: i32 = 0
+        start_offset: i64 = 0
+
+    group_id: str = ""
+    topics: list[InitializeStateData] = []
+
+
+@response(key=83, versions="0", flexible="0+")
+class InitializeShareGroupStateResponse(Message):
+    """Answer: init share-partition state."""
+
+    class InitializeStateResult(Struct):
+        topic_id: Uuid = ZERO_UUID
+        partitions: list["InitializeShareGroupStateResponse.PartitionResult"] = []
+
+    class PartitionResult(Struct):
+        partition: i32 = 0
+        error_code: i16 = 0
+        error_message: str | None = None
+
+    results: list[InitializeStateResult] = []

@@ -1,0 +1,44 @@
+"""JoinGroup (API key 11): join classic group."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, NullableSince, Since, Struct, request, response
+from protocol.primitives import i16, i32
+
+
+@request(key=11, versions="0-9", flexible="6+", listeners="broker")
+class JoinGroupRequest(Message):
+    """Join classic group."""
+
+    class JoinGroupRequestProtocol(Struct):
+        name: str = ""
+        metadata: bytes = b""
+
+    group_id: str = ""
+    session_timeout_ms: i32 = 0
+    rebalance_timeout_ms: Annotated[i32, Since(1), Ignorable] = -1
+    member_id: str = ""
+    group_instance_id: Annotated[str | None, Since(5)] = None
+    protocol_type: str = ""
+    protocols: list[JoinGroupRequestProtocol] = []
+    reason: Annotated[str | None, Since(8), Ignorable] = None
+
+
+@response(key=11, versions="0-9", flexible="6+")
+class JoinGroupResponse(Message):
+    """Answer: join classic group."""
+
+    class JoinGroupResponseMember(Struct):
+        member_id: str = ""
+        group_instance_id: Annotated[str | None, Since(5), Ignorable] = None
+        metadata: bytes = b""
+
+    throttle_time_ms: Annotated[i32, Since(2), Ignorable] = 0
+    error_code: i16 = 0
+    generation_id: i32 = -1
+    protocol_type: Annotated[str | None, Since(7), Ignorable] = None
+    protocol_name: Annotated[str | None, NullableSince(7)] = ""
+    leader: str = ""
+    skip_assignment: Annotated[bool, Since(9)] = False
+    member_id: str = ""
+    members: list[JoinGroupResponseMember] = []

@@ -1,0 +1,34 @@
+"""LeaveGroup (API key 13): leave group / remove members."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, Until, request, response
+from protocol.primitives import i16, i32
+
+
+@request(key=13, versions="0-5", flexible="4+", listeners="broker")
+class LeaveGroupRequest(Message):
+    """Leave group / remove members."""
+
+    class MemberIdentity(Struct):
+        member_id: str = ""
+        group_instance_id: str | None = None
+        reason: Annotated[str | None, Since(5), Ignorable] = None
+
+    group_id: str = ""
+    member_id: Annotated[str, Until(2)] = ""
+    members: Annotated[list[MemberIdentity], Since(3)] = []
+
+
+@response(key=13, versions="0-5", flexible="4+")
+class LeaveGroupResponse(Message):
+    """Answer: leave group / remove members."""
+
+    class MemberResponse(Struct):
+        member_id: str = ""
+        group_instance_id: str | None = ""
+        error_code: i16 = 0
+
+    throttle_time_ms: Annotated[i32, Since(1), Ignorable] = 0
+    error_code: i16 = 0
+    members: Annotated[list[MemberResponse], Since(3)] = []

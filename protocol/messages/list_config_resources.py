@@ -1,0 +1,26 @@
+"""ListConfigResources (API key 74): list config resources (v0: client-metrics only)."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, request, response
+from protocol.primitives import i8, i16, i32
+
+
+@request(key=74, versions="0-1", flexible="0+", listeners="broker")
+class ListConfigResourcesRequest(Message):
+    """List config resources (v0: client-metrics only)."""
+
+    resource_types: Annotated[list[i8], Since(1)] = []
+
+
+@response(key=74, versions="0-1", flexible="0+")
+class ListConfigResourcesResponse(Message):
+    """Answer: list config resources (v0: client-metrics only)."""
+
+    class ConfigResource(Struct):
+        resource_name: str = ""
+        resource_type: Annotated[i8, Since(1), Ignorable] = 16
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    config_resources: list[ConfigResource] = []

@@ -1,0 +1,36 @@
+"""ListPartitionReassignments (API key 46): list reassignments."""
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import i16, i32
+
+
+@request(key=46, versions="0", flexible="0+", listeners="broker controller")
+class ListPartitionReassignmentsRequest(Message):
+    """List reassignments."""
+
+    class ListPartitionReassignmentsTopics(Struct):
+        name: str = ""
+        partition_indexes: list[i32] = []
+
+    timeout_ms: i32 = 60000
+    topics: list[ListPartitionReassignmentsTopics] | None = None
+
+
+@response(key=46, versions="0", flexible="0+")
+class ListPartitionReassignmentsResponse(Message):
+    """Answer: list reassignments."""
+
+    class OngoingTopicReassignment(Struct):
+        name: str = ""
+        partitions: list["ListPartitionReassignmentsResponse.OngoingPartitionReassignment"] = []
+
+    class OngoingPartitionReassignment(Struct):
+        partition_index: i32 = 0
+        replicas: list[i32] = []
+        adding_replicas: list[i32] = []
+        removing_replicas: list[i32] = []
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""
+    topics: list[OngoingTopicReassignment] = []

@@ -1,0 +1,66 @@
+"""Metadata (API key 3): brokers, controller id, topics, partitions, leaders."""
+
+from typing import Annotated
+
+from protocol.codec.message import (
+    Between,
+    Ignorable,
+    Message,
+    NullableSince,
+    Since,
+    Struct,
+    request,
+    response,
+)
+from protocol.primitives import Uuid, i16, i32
+from protocol.values import ZERO_UUID
+
+
+@request(key=3, versions="0-13", flexible="9+", listeners="broker")
+class MetadataRequest(Message):
+    """Brokers, controller id, topics, partitions, leaders."""
+
+    class MetadataRequestTopic(Struct):
+        topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
+        name: Annotated[str | None, NullableSince(10)] = ""
+
+    topics: Annotated[list[MetadataRequestTopic] | None, NullableSince(1)] = []
+    allow_auto_topic_creation: Annotated[bool, Since(4)] = True
+    include_cluster_authorized_operations: Annotated[bool, Between(8, 10)] = False
+    include_topic_authorized_operations: Annotated[bool, Since(8)] = False
+
+
+@response(key=3, versions="0-13", flexible="9+")
+class MetadataResponse(Message):
+    """Answer: brokers, controller id, topics, partitions, leaders."""
+
+    class MetadataResponseBroker(Struct):
+        node_id: i32 = 0
+        host: str = ""
+        port: i32 = 0
+        rack: Annotated[str | None, Since(1), Ignorable] = None
+
+    class MetadataResponseTopic(Struct):
+        error_code: i16 = 0
+        name: Annotated[str | None, NullableSince(12)] = ""
+        topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
+        is_internal: Annotated[bool, Since(1), Ignorable] = False
+        partitions: list["MetadataResponse.MetadataResponsePartition"] = []
+        topic_authorized_operations: Annotated[i32, Since(8)] = -2147483648
+
+    class MetadataResponsePartition(Struct):
+        error_code: i16 = 0
+        partition_index: i32 = 0
+        leader_id: i32 = 0
+        leader_epoch: Annotated[i32, Since(7), Ignorable] = -1
+        replica_nodes: list[i32] = []
+        isr_nodes: list[i32] = []
+        offline_replicas: Annotated[list[i32], Since(5), Ignorable] = []
+
+    throttle_time_ms: Annotated[i32, Since(3), Ignorable] = 0
+    brokers: list[MetadataResponseBroker] = []
+    cluster_id: Annotated[str | None, Since(2), Ignorable] = None
+    controller_id: Annotated[i32, Since(1), Ignorable] = -1
+    topics: list[MetadataResponseTopic] = []
+    cluster_authorized_operations: Annotated[i32, Between(8, 10)] = -2147483648
+    error_code: Annotated[i16, Since(13), Ignorable] = 0

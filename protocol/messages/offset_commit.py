@@ -1,0 +1,47 @@
+"""OffsetCommit (API key 8): commit group offsets."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, Until, request, response
+from protocol.primitives import Uuid, i16, i32, i64
+from protocol.values import ZERO_UUID
+
+
+@request(key=8, versions="2-10", flexible="8+", listeners="broker")
+class OffsetCommitRequest(Message):
+    """Commit group offsets."""
+
+    class OffsetCommitRequestTopic(Struct):
+        name: Annotated[str, Until(9), Ignorable] = ""
+        topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
+        partitions: list["OffsetCommitRequest.OffsetCommitRequestPartition"] = []
+
+    class OffsetCommitRequestPartition(Struct):
+        partition_index: i32 = 0
+        committed_offset: i64 = 0
+        committed_leader_epoch: Annotated[i32, Since(6), Ignorable] = -1
+        committed_metadata: str | None = ""
+
+    group_id: str = ""
+    generation_id_or_member_epoch: i32 = -1
+    member_id: str = ""
+    group_instance_id: Annotated[str | None, Since(7)] = None
+    retention_time_ms: Annotated[i64, Until(4), Ignorable] = -1
+    topics: list[OffsetCommitRequestTopic] = []
+
+
+@response(key=8, versions="2-10", flexible="8+")
+class OffsetCommitResponse(Message):
+    """Answer: commit group offsets."""
+
+    class OffsetCommitResponseTopic(Struct):
+        name: Annotated[str, Until(9), Ignorable] = ""
+        topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
+        partitions: list["OffsetCommitResponse.OffsetCommitResponsePartition"] = []
+
+    class OffsetCommitResponsePartition(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+
+    throttle_time_ms: Annotated[i32, Since(3), Ignorable] = 0
+    topics: list[OffsetCommitResponseTopic] = []

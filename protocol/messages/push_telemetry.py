@@ -1,0 +1,24 @@
+"""PushTelemetry (API key 72): push OTLP metrics."""
+
+from protocol.codec.message import Message, request, response
+from protocol.primitives import Uuid, i8, i16, i32
+from protocol.values import ZERO_UUID
+
+
+@request(key=72, versions="0", flexible="0+", listeners="broker")
+class PushTelemetryRequest(Message):
+    """Push OTLP metrics."""
+
+    client_instance_id: Uuid = ZERO_UUID
+    subscription_id: i32 = 0
+    terminating: bool = False
+    compression_type: i8 = 0
+    metrics: bytes = b""
+
+
+@response(key=72, versions="0", flexible="0+")
+class PushTelemetryResponse(Message):
+    """Answer: push OTLP metrics."""
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0

@@ -1,0 +1,21 @@
+"""RenewDelegationToken (API key 39): renew delegation token."""
+
+from protocol.codec.message import Message, request, response
+from protocol.primitives import i16, i32, i64
+
+
+@request(key=39, versions="1-2", flexible="2+", listeners="broker controller")
+class RenewDelegationTokenRequest(Message):
+    """Renew delegation token."""
+
+    hmac: bytes = b""
+    renew_period_ms: i64 = 0
+
+
+@response(key=39, versions="1-2", flexible="2+")
+class RenewDelegationTokenResponse(Message):
+    """Answer: renew delegation token."""
+
+    error_code: i16 = 0
+    expiry_timestamp_ms: i64 = 0
+    throttle_time_ms: i32 = 0

@@ -1,0 +1,53 @@
+"""ShareGroupDescribe (API key 77): describe share groups."""
+
+from msgspec import field
+
+from protocol.codec.message import Message, Struct, request, response
+from protocol.primitives import Uuid, i16, i32
+from protocol.values import ZERO_UUID
+
+
+@request(key=77, versions="1", flexible="0+", listeners="broker")
+class ShareGroupDescribeRequest(Message):
+    """Describe share groups."""
+
+    group_ids: list[str] = []
+    include_authorized_operations: bool = False
+
+
+@response(key=77, versions="1", flexible="0+")
+class ShareGroupDescribeResponse(Message):
+    """Answer: describe share groups."""
+
+    class DescribedGroup(Struct):
+        error_code: i16 = 0
+        error_message: str | None = None
+        group_id: str = ""
+        group_state: str = ""
+        group_epoch: i32 = 0
+        assignment_epoch: i32 = 0
+        assignor_name: str = ""
+        members: list["ShareGroupDescribeResponse.Member"] = []
+        authorized_operations: i32 = -2147483648
+
+    class Member(Struct):
+        member_id: str = ""
+        rack_id: str | None = None
+        member_epoch: i32 = 0
+        client_id: str = ""
+        client_host: str = ""
+        subscribed_topic_names: list[str] = []
+        assignment: "ShareGroupDescribeResponse.Assignment" = field(
+            default_factory=lambda: ShareGroupDescribeResponse.Assignment()
+        )
+
+    class Assignment(Struct):
+        topic_partitions: list["ShareGroupDescribeResponse.TopicPartitions"] = []
+
+    class TopicPartitions(Struct):
+        topic_id: Uuid = ZERO_UUID
+        topic_name: str = ""
+        partitions: list[i32] = []
+
+    throttle_time_ms: i32 = 0
+    groups: list[DescribedGroup] = []

@@ -1,0 +1,46 @@
+"""TxnOffsetCommit (API key 28): commit offsets inside txn."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, request, response
+from protocol.primitives import i16, i32, i64
+
+
+@request(key=28, versions="0-5", flexible="3+", listeners="broker")
+class TxnOffsetCommitRequest(Message):
+    """Commit offsets inside txn."""
+
+    class TxnOffsetCommitRequestTopic(Struct):
+        name: str = ""
+        partitions: list["TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition"] = []
+
+    class TxnOffsetCommitRequestPartition(Struct):
+        partition_index: i32 = 0
+        committed_offset: i64 = 0
+        committed_leader_epoch: Annotated[i32, Since(2), Ignorable] = -1
+        committed_metadata: str | None = ""
+
+    transactional_id: str = ""
+    group_id: str = ""
+    producer_id: i64 = 0
+    producer_epoch: i16 = 0
+    generation_id: Annotated[i32, Since(3)] = -1
+    member_id: Annotated[str, Since(3)] = ""
+    group_instance_id: Annotated[str | None, Since(3)] = None
+    topics: list[TxnOffsetCommitRequestTopic] = []
+
+
+@response(key=28, versions="0-5", flexible="3+")
+class TxnOffsetCommitResponse(Message):
+    """Answer: commit offsets inside txn."""
+
+    class TxnOffsetCommitResponseTopic(Struct):
+        name: str = ""
+        partitions: list["TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition"] = []
+
+    class TxnOffsetCommitResponsePartition(Struct):
+        partition_index: i32 = 0
+        error_code: i16 = 0
+
+    throttle_time_ms: i32 = 0
+    topics: list[TxnOffsetCommitResponseTopic] = []

@@ -1,0 +1,20 @@
+"""UnregisterBroker (API key 64): unregister dead broker."""
+
+from protocol.codec.message import Message, request, response
+from protocol.primitives import i16, i32
+
+
+@request(key=64, versions="0", flexible="0+", listeners="broker controller")
+class UnregisterBrokerRequest(Message):
+    """Unregister dead broker."""
+
+    broker_id: i32 = 0
+
+
+@response(key=64, versions="0", flexible="0+")
+class UnregisterBrokerResponse(Message):
+    """Answer: unregister dead broker."""
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""

@@ -1,0 +1,36 @@
+"""UpdateFeatures (API key 57): finalize/downgrade feature levels."""
+
+from typing import Annotated
+
+from protocol.codec.message import Ignorable, Message, Since, Struct, Until, request, response
+from protocol.primitives import i8, i16, i32
+
+
+@request(key=57, versions="0-2", flexible="0+", listeners="broker controller")
+class UpdateFeaturesRequest(Message):
+    """Finalize/downgrade feature levels."""
+
+    class FeatureUpdateKey(Struct):
+        feature: str = ""
+        max_version_level: i16 = 0
+        allow_downgrade: Annotated[bool, Until(0)] = False
+        upgrade_type: Annotated[i8, Since(1)] = 1
+
+    timeout_ms: i32 = 60000
+    feature_updates: list[FeatureUpdateKey] = []
+    validate_only: Annotated[bool, Since(1)] = False
+
+
+@response(key=57, versions="0-2", flexible="0+")
+class UpdateFeaturesResponse(Message):
+    """Answer: finalize/downgrade feature levels."""
+
+    class UpdatableFeatureResult(Struct):
+        feature: str = ""
+        error_code: i16 = 0
+        error_message: str | None = ""
+
+    throttle_time_ms: i32 = 0
+    error_code: i16 = 0
+    error_message: str | None = ""
+    results: Annotated[list[UpdatableFeatureResult], Until(1), Ignorable] = []

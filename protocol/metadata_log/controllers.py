@@ -1,0 +1,27 @@
+"""Controllers."""
+
+from protocol.codec.message import Message, Struct, metadata_record
+from protocol.primitives import Uuid, i16, i32, u16
+from protocol.values import ZERO_UUID
+
+
+@metadata_record(key=27, versions="0", flexible="0+")
+class RegisterControllerRecord(Message):
+    """RegisterControllerRecord."""
+
+    class ControllerEndpoint(Struct):
+        name: str = ""
+        host: str = ""
+        port: u16 = 0
+        security_protocol: i16 = 0
+
+    class ControllerFeature(Struct):
+        name: str = ""
+        min_supported_version: i16 = 0
+        max_supported_version: i16 = 0
+
+    controller_id: i32 = 0
+    incarnation_id: Uuid = ZERO_UUID
+    zk_migration_ready: bool = False
+    end_points: list[ControllerEndpoint] = []
+    features: list[ControllerFeature] = []

@@ -1,0 +1,1 @@
+"""What KRaft itself writes: control records, and the quorum-state file."""

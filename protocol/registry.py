@@ -1,0 +1,318 @@
+"""Which APIs there are, and where their classes live.
+
+The table is plain text, so that importing this module imports no message; `Api.request` and its like import
+a message module when they are first asked. A test compares the table with the classes' own declarations.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final, cast
+
+from protocol.codec.message import Message, Versions
+from protocol.errors import ProtocolError
+
+__all__ = ["Api", "ApiKey", "api", "apis", "find_api", "load_class"]
+
+
+class ApiKey(IntEnum):
+    """The API keys of Kafka 4.3. Four are reserved for requests that went with ZooKeeper."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class Api:
+    """One API: what its request and response are called, in which versions they exist and who answers."""
+
+    __slots__ = ("flexible", "key", "latest_version_unstable", "listeners", "module", "name", "versions")
+
+    def __init__(
+        self,
+        key: ApiKey,
+        name: str,
+        versions: str,
+        flexible: str,
+        listeners: str,
+        *,
+        latest_version_unstable: bool = False,
+        module: str | None = None,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.versions = Versions.parse(versions)
+        self.flexible = Versions.parse(flexible)
+        self.listeners = tuple(listeners.split())
+        self.latest_version_unstable = latest_version_unstable
+        self.module = "protocol.messages." + (module or key.name.lower())
+
+    def __repr__(self) -> str:
+        return f"Api({self.name} {self.versions})"
+
+    @property
+    def stable_versions(self) -> Versions:
+        """What is advertised unless unstable versions are asked for."""
+        first, last = self.versions
+        return Versions(first, last - 1) if self.latest_version_unstable else self.versions
+
+    @property
+    def request(self) -> type[Message]:
+        return load_class(self.module, self.name + "Request")
+
+    @property
+    def response(self) -> type[Message]:
+        return load_class(self.module, self.name + "Response")
+
+    def request_header_version(self, version: int) -> int:
+        return 2 if self.flexible.covers(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """ApiVersions answers with header 0 always: a client that does not know our versions must read it."""
+        return 1 if self.flexible.covers(version) and self.key != ApiKey.API_VERSIONS else 0
+
+
+def api(key: int) -> Api:
+    """The API of a key; a ProtocolError when there is none."""
+    found = _APIS.get(key)
+    if found is None:
+        raise ProtocolError(f"there is no API with key {key}")
+    return found
+
+
+def find_api(key: int) -> Api | None:
+    """The API of a key, or None."""
+    return _APIS.get(key)
+
+
+def apis() -> Iterator[Api]:
+    """All APIs that have a version, by key."""
+    return (found for found in _APIS.values() if found.versions.last >= 0)
+
+
+def load_class(module: str, name: str) -> type[Message]:
+    """A message class by its names, imported when it is first wanted."""
+    return cast(type[Message], getattr(import_module(module), name))
+
+
+_APIS: Final[Mapping[int, Api]] = MappingProxyType(
+    {
+        entry.key: entry
+        for entry in (
+            Api(ApiKey.PRODUCE, "Produce", "3-13", "9+", "broker"),
+            Api(ApiKey.FETCH, "Fetch", "4-18", "12+", "broker controller"),
+            Api(ApiKey.LIST_OFFSETS, "ListOffsets", "1-11", "6+", "broker"),
+            Api(ApiKey.METADATA, "Metadata", "0-13", "9+", "broker"),
+            Api(ApiKey.LEADER_AND_ISR, "LeaderAndIsr", "none", "none", "", module="removed"),
+            Api(ApiKey.STOP_REPLICA, "StopReplica", "none", "none", "", module="removed"),
+            Api(ApiKey.UPDATE_METADATA, "UpdateMetadata", "none", "none", "", module="removed"),
+            Api(ApiKey.CONTROLLED_SHUTDOWN, "ControlledShutdown", "none", "none", "", module="removed"),
+            Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", "2-10", "8+", "broker"),
+            Api(ApiKey.OFFSET_FETCH, "OffsetFetch", "1-10", "6+", "broker"),
+            Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", "0-6", "3+", "broker"),
+            Api(ApiKey.JOIN_GROUP, "JoinGroup", "0-9", "6+", "broker"),
+            Api(ApiKey.HEARTBEAT, "Heartbeat", "0-4", "4+", "broker"),
+            Api(ApiKey.LEAVE_GROUP, "LeaveGroup", "0-5", "4+", "broker"),
+            Api(ApiKey.SYNC_GROUP, "SyncGroup", "0-5", "4+", "broker"),
+            Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", "0-6", "5+", "broker"),
+            Api(ApiKey.LIST_GROUPS, "ListGroups", "0-5", "3+", "broker"),
+            Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", "0-1", "none", "broker controller"),
+            Api(ApiKey.API_VERSIONS, "ApiVersions", "0-4", "3+", "broker controller"),
+            Api(ApiKey.CREATE_TOPICS, "CreateTopics", "2-7", "5+", "broker controller"),
+            Api(ApiKey.DELETE_TOPICS, "DeleteTopics", "1-6", "4+", "broker controller"),
+            Api(ApiKey.DELETE_RECORDS, "DeleteRecords", "0-2", "2+", "broker"),
+            Api(
+                ApiKey.INIT_PRODUCER_ID, "InitProducerId", "0-6", "2+", "broker", latest_version_unstable=True
+            ),
+            Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", "2-4", "4+", "broker"),
+            Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", "0-5", "3+", "broker"),
+            Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", "0-4", "3+", "broker"),
+            Api(ApiKey.END_TXN, "EndTxn", "0-5", "3+", "broker"),
+            Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", "1-2", "1+", "broker"),
+            Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", "0-5", "3+", "broker"),
+            Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", "1-3", "2+", "broker controller"),
+            Api(ApiKey.CREATE_ACLS, "CreateAcls", "1-3", "2+", "broker controller"),
+            Api(ApiKey.DELETE_ACLS, "DeleteAcls", "1-3", "2+", "broker controller"),
+            Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", "1-4", "4+", "broker controller"),
+            Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", "0-2", "2+", "broker controller"),
+            Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", "1-2", "2+", "broker"),
+            Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", "1-5", "2+", "broker"),
+            Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", "0-2", "2+", "broker controller"),
+            Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", "0-3", "2+", "broker controller"),
+            Api(ApiKey.CREATE_DELEGATION_TOKEN, "CreateDelegationToken", "1-3", "2+", "broker controller"),
+            Api(ApiKey.RENEW_DELEGATION_TOKEN, "RenewDelegationToken", "1-2", "2+", "broker controller"),
+            Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "ExpireDelegationToken", "1-2", "2+", "broker controller"),
+            Api(
+                ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", "1-3", "2+", "broker controller"
+            ),
+            Api(ApiKey.DELETE_GROUPS, "DeleteGroups", "0-2", "2+", "broker"),
+            Api(ApiKey.ELECT_LEADERS, "ElectLeaders", "0-2", "2+", "broker controller"),
+            Api(
+                ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", "0-1", "1+", "broker controller"
+            ),
+            Api(
+                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+                "AlterPartitionReassignments",
+                "0-1",
+                "0+",
+                "broker controller",
+            ),
+            Api(
+                ApiKey.LIST_PARTITION_REASSIGNMENTS,
+                "ListPartitionReassignments",
+                "0",
+                "0+",
+                "broker controller",
+            ),
+            Api(ApiKey.OFFSET_DELETE, "OffsetDelete", "0", "none", "broker"),
+            Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", "0-1", "1+", "broker"),
+            Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", "0-1", "1+", "broker controller"),
+            Api(
+                ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+                "DescribeUserScramCredentials",
+                "0",
+                "0+",
+                "broker controller",
+            ),
+            Api(
+                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+                "AlterUserScramCredentials",
+                "0",
+                "0+",
+                "broker controller",
+            ),
+            Api(ApiKey.VOTE, "Vote", "0-2", "0+", "controller"),
+            Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", "0-1", "1+", "controller"),
+            Api(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", "0-1", "1+", "controller"),
+            Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", "0-2", "0+", "broker controller"),
+            Api(ApiKey.ALTER_PARTITION, "AlterPartition", "2-3", "0+", "controller"),
+            Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", "0-2", "0+", "broker controller"),
+            Api(ApiKey.ENVELOPE, "Envelope", "0", "0+", "controller"),
+            Api(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", "0-1", "0+", "controller"),
+            Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", "0-2", "0+", "broker controller"),
+            Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", "0", "0+", "broker"),
+            Api(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", "0-4", "0+", "controller"),
+            Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", "0-2", "0+", "controller"),
+            Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", "0", "0+", "broker controller"),
+            Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", "0", "0+", "broker"),
+            Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", "0-2", "0+", "broker"),
+            Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", "0", "0+", "controller"),
+            Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", "0-1", "0+", "broker"),
+            Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", "0-1", "0+", "broker"),
+            Api(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", "0", "0+", "controller"),
+            Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", "0", "0+", "broker"),
+            Api(ApiKey.PUSH_TELEMETRY, "PushTelemetry", "0", "0+", "broker"),
+            Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", "0", "0+", "controller"),
+            Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", "0-1", "0+", "broker"),
+            Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", "0", "0+", "broker"),
+            Api(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", "1", "0+", "broker"),
+            Api(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", "1", "0+", "broker"),
+            Api(ApiKey.SHARE_FETCH, "ShareFetch", "1-2", "0+", "broker"),
+            Api(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", "1-2", "0+", "broker"),
+            Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", "0-1", "0+", "broker controller"),
+            Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", "0", "0+", "broker controller"),
+            Api(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", "0", "0+", "controller"),
+            Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", "0", "0+", "broker"),
+            Api(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", "0", "0+", "broker"),
+            Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", "0-1", "0+", "broker"),
+            Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", "0", "0+", "broker"),
+            Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", "0-1", "0+", "broker"),
+            Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", "0", "0+", "broker"),
+            Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", "0", "0+", "broker"),
+            Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", "0-1", "0+", "broker"),
+            Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", "0", "0+", "broker"),
+            Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", "0", "0+", "broker"),
+        )
+    }
+)

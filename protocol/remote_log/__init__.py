@@ -1,0 +1,1 @@
+"""The records of `__remote_log_metadata` (KIP-405)."""

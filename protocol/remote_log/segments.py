@@ -1,0 +1,99 @@
+"""Segments."""
+
+from typing import Annotated
+
+from msgspec import field
+
+from protocol.codec.message import Message, Struct, Tag, metadata_record
+from protocol.primitives import Uuid, i8, i32, i64
+from protocol.values import ZERO_UUID
+
+
+@metadata_record(key=0, versions="0", flexible="0+")
+class RemoteLogSegmentMetadataRecord(Message):
+    """RemoteLogSegmentMetadataRecord."""
+
+    class RemoteLogSegmentIdEntry(Struct):
+        topic_id_partition: "RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry" = field(
+            default_factory=lambda: RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry()
+        )
+        id: Uuid = ZERO_UUID
+
+    class TopicIdPartitionEntry(Struct):
+        name: str = ""
+        id: Uuid = ZERO_UUID
+        partition: i32 = 0
+
+    class SegmentLeaderEpochEntry(Struct):
+        leader_epoch: i32 = 0
+        offset: i64 = 0
+
+    remote_log_segment_id: RemoteLogSegmentIdEntry = field(default_factory=RemoteLogSegmentIdEntry)
+    start_offset: i64 = 0
+    end_offset: i64 = 0
+    broker_id: i32 = 0
+    max_timestamp_ms: i64 = 0
+    event_timestamp_ms: i64 = 0
+    segment_leader_epochs: list[SegmentLeaderEpochEntry] = []
+    segment_size_in_bytes: i32 = 0
+    custom_metadata: bytes | None = None
+    remote_log_segment_state: i8 = 0
+    txn_index_empty: Annotated[bool, Tag(0)] = False
+
+
+@metadata_record(key=1, versions="0", flexible="0+")
+class RemoteLogSegmentMetadataUpdateRecord(Message):
+    """RemoteLogSegmentMetadataUpdateRecord."""
+
+    class RemoteLogSegmentIdEntry(Struct):
+        topic_id_partition: "RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry" = field(
+            default_factory=lambda: RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry()
+        )
+        id: Uuid = ZERO_UUID
+
+    class TopicIdPartitionEntry(Struct):
+        name: str = ""
+        id: Uuid = ZERO_UUID
+        partition: i32 = 0
+
+    remote_log_segment_id: RemoteLogSegmentIdEntry = field(default_factory=RemoteLogSegmentIdEntry)
+    broker_id: i32 = 0
+    event_timestamp_ms: i64 = 0
+    custom_metadata: bytes | None = None
+    remote_log_segment_state: i8 = 0
+
+
+@metadata_record(key=3, versions="0", flexible="0+")
+class RemoteLogSegmentMetadataSnapshotRecord(Message):
+    """RemoteLogSegmentMetadataSnapshotRecord."""
+
+    class SegmentLeaderEpochEntry(Struct):
+        leader_epoch: i32 = 0
+        offset: i64 = 0
+
+    segment_id: Uuid = ZERO_UUID
+    start_offset: i64 = 0
+    end_offset: i64 = 0
+    broker_id: i32 = 0
+    max_timestamp_ms: i64 = 0
+    event_timestamp_ms: i64 = 0
+    segment_leader_epochs: list[SegmentLeaderEpochEntry] = []
+    segment_size_in_bytes: i32 = 0
+    custom_metadata: bytes | None = None
+    remote_log_segment_state: i8 = 0
+    txn_index_empty: Annotated[bool, Tag(0)] = False
+
+
+@metadata_record(key=2, versions="0", flexible="0+")
+class RemotePartitionDeleteMetadataRecord(Message):
+    """RemotePartitionDeleteMetadataRecord."""
+
+    class TopicIdPartitionEntry(Struct):
+        name: str = ""
+        id: Uuid = ZERO_UUID
+        partition: i32 = 0
+
+    topic_id_partition: TopicIdPartitionEntry = field(default_factory=TopicIdPartitionEntry)
+    broker_id: i32 = 0
+    event_timestamp_ms: i64 = 0
+    remote_partition_delete_state: i8 = 0

@@ -1,0 +1,1 @@
+"""The keys and values of `__share_group_state`."""
