@@ -95,7 +95,9 @@ class Session(msgspec.Struct, gc=False):
 class Authorizer(Protocol):
     """Decides on one operation; the default allows everything."""
 
-    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool: ...
+    def authorize(
+        self, session: Session, operation: Operation, resource: ResourceType, name: str
+    ) -> bool: ...
 
 
 class RequestContext(msgspec.Struct, gc=False):
@@ -213,12 +215,12 @@ def serves(
 ) -> Callable[[H], H]:
     """Mark a function as the handler of an API.
 
-    versions: lowest and highest version served; the message's whole range if
+    versions: lowest and highest version served; all stable ones of the API if
     left out. Nothing is entered anywhere: a :class:`HandlerTable` collects.
     """
 
     def mark(function: H) -> H:
-        low, high = versions or api(key).versions
+        low, high = versions or api(key).stable_versions
         function.registration = Registration(key, low, high, listener, function)  # type: ignore[attr-defined]
         return function
 

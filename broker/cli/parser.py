@@ -1,0 +1,140 @@
+"""What can be typed after ``barnabas``, and the help that a newcomer reads.
+
+A command is a function that takes the parsed options and returns the exit code;
+its module is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+VERSION: Final = "0.1.0"
+KAFKA_VERSION: Final = "4.3.1"
+
+_DESCRIPTION: Final = """\
+Barnabas is a Kafka-compatible broker. Existing Kafka clients and tools use it
+as they would use Apache Kafka 4.3; its files are Kafka's files.
+"""
+
+_EXAMPLES: Final = """\
+examples:
+  barnabas start                                  one node on 127.0.0.1:9092, data in ./data
+  barnabas start server.properties                as your file says
+  barnabas start --override log.dirs=/srv/kafka   any of Kafka's properties
+  barnabas config check server.properties         what of your file Barnabas honours
+  barnabas storage format -t $(barnabas storage random-uuid) -c server.properties
+"""
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="barnabas",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    version = f"barnabas {VERSION} (speaks the protocol of Apache Kafka {KAFKA_VERSION}; Python {_python()})"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_start(commands)
+    _add_storage(commands)
+    _add_config(commands)
+    _add_codec(commands)
+    return parser
+
+
+def _python() -> str:
+    return ".".join(str(part) for part in sys.version_info[:3])
+
+
+def _command(module: str, function: str) -> Command:
+    """The command, imported when it is called."""
+
+    def run(options: argparse.Namespace) -> int:
+        code: int = getattr(import_module(f"broker.cli.{module}"), function)(options)
+        return code
+
+    return run
+
+
+def _add_start(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    start = commands.add_parser(
+        "start",
+        help="run the broker in the foreground",
+        description="Run the broker in the foreground until SIGTERM or SIGINT. Without a file it is one node on "
+        "127.0.0.1:9092 with its data in ./data, and an empty directory is formatted on first use.",
+    )
+    start.add_argument("file", nargs="?", help="server.properties, or YAML of the same names")
+    start.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a property that goes before the file and the environment; may be given many times",
+    )
+    start.add_argument(
+        "--format", action="store_true", help="format an unformatted directory first, with a file too"
+    )
+    start.set_defaults(run=_command("start", "run"))
+
+
+def _add_storage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    storage = commands.add_parser(
+        "storage", help="prepare or inspect a node's directories, as kafka-storage does"
+    )
+    verbs = storage.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+    verbs.add_parser("random-uuid", help="print a new cluster id").set_defaults(
+        run=_command("storage", "random_uuid")
+    )
+
+    info = verbs.add_parser("info", help="say what lies in the log directories")
+    info.add_argument("-c", "--config", required=True, metavar="FILE", help="server.properties, or YAML")
+    info.set_defaults(run=_command("storage", "info"))
+
+    format_ = verbs.add_parser("format", help="write meta.properties and the first metadata")
+    format_.add_argument("-c", "--config", required=True, metavar="FILE", help="server.properties, or YAML")
+    format_.add_argument("-t", "--cluster-id", required=True, metavar="ID", help="see random-uuid")
+    format_.add_argument(
+        "--standalone", "-s", action="store_true", help="a quorum of this one controller (the default)"
+    )
+    format_.add_argument(
+        "--ignore-formatted", "-g", action="store_true", help="leave formatted directories as they are"
+    )
+    format_.add_argument(
+        "--release-version", "-r", metavar="VERSION", help="the release whose feature levels to begin with"
+    )
+    format_.add_argument(
+        "--feature",
+        "-f",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="one feature's level to begin with",
+    )
+    format_.set_defaults(run=_command("storage", "format"))
+
+
+def _add_config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    config = commands.add_parser("config", help="look at configuration files")
+    verbs = config.add_subparsers(title="verbs", metavar="VERB", required=True)
+    check = verbs.add_parser("check", help="per key: honoured, not used yet, ignored or refused")
+    check.add_argument("file", help="server.properties, or YAML of the same names")
+    check.set_defaults(run=_command("config_check", "run"))
+
+
+def _add_codec(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    codec = commands.add_parser("codec", help="look into the protocol's codec")
+    verbs = codec.add_subparsers(title="verbs", metavar="VERB", required=True)
+    show = verbs.add_parser(
+        "show", help="print the code that reads and writes one message", description="Example: Fetch 17"
+    )
+    show.add_argument("message", help="an API (Fetch) or a message (FetchRequest, TopicRecord)")
+    show.add_argument("version", type=int)
+    show.set_defaults(run=_command("codec", "show"))

@@ -1,0 +1,220 @@
+"""The house keeps itself tidy. Each rule says what is wrong, where, and what to do about it.
+
+These tests read the source as text and syntax tree; they import nothing of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PRODUCT: Final = ("broker", "config", "controller", "protocol", "spark_jobs", "storage")
+PURE: Final = (
+    "config",
+    "controller",
+    "protocol",
+    "storage",
+    "broker/coordinator",
+    "broker/handlers",
+    "broker/replication",
+)
+
+MODULE_LINES: Final = 600
+FUNCTION_LINES: Final = 70
+VAGUE_NAMES: Final = frozenset(
+    {"utils", "util", "common", "helpers", "helper", "misc", "base", "stuff", "manager"}
+)
+MUTABLE_CALLS: Final = frozenset(
+    {"dict", "list", "set", "defaultdict", "deque", "OrderedDict", "Counter", "bytearray"}
+)
+UNFINISHED: Final = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+WORKPLACE: Final = re.compile(
+    r"/tmp/bn|/work/|\bsubagent|\bhelper-\d|pypi\.org/simple|repo1\.maven", re.IGNORECASE
+)
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """All files that git knows or would take."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listing.returncode == 0:
+        return tuple(ROOT / line for line in listing.stdout.splitlines() if (ROOT / line).is_file())
+    return tuple(path for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts)
+
+
+def python_files(*folders: str) -> Iterator[tuple[Path, str, ast.Module]]:
+    for path in tracked():
+        relative = path.relative_to(ROOT).as_posix()
+        if path.suffix == ".py" and relative.startswith(tuple(f"{folder}/" for folder in folders)):
+            text = path.read_text()
+            yield path.relative_to(ROOT), text, ast.parse(text)
+
+
+def complain(faults: list[str], remedy: str) -> None:
+    if faults:
+        pytest.fail("\n  ".join([f"{remedy}:", *faults]), pytrace=False)
+
+
+def test_modules_can_be_read_in_one_sitting() -> None:
+    faults = [
+        f"{path} has {text.count(chr(10))} lines"
+        for path, text, _ in python_files(*PRODUCT, "tests")
+        if text.count("\n") > MODULE_LINES
+    ]
+    complain(faults, f"A module has at most {MODULE_LINES} lines; find the two things in it and part them")
+
+
+def test_functions_fit_on_a_screen() -> None:
+    faults = []
+    for path, _, tree in python_files(*PRODUCT, "tests"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES:
+                    faults.append(f"{path}:{node.lineno} {node.name} has {length} lines")
+    complain(faults, f"A function has at most {FUNCTION_LINES} lines; name its steps")
+
+
+def test_no_drawer_for_odds_and_ends() -> None:
+    faults = [str(path) for path, _, _ in python_files(*PRODUCT, "tests") if path.stem in VAGUE_NAMES]
+    complain(faults, "A module is named after what it holds; these names hold anything")
+
+
+def test_nothing_is_left_for_later() -> None:
+    faults = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text, _ in python_files(*PRODUCT, "tests")
+        if path.as_posix() != "tests/tidy/test_house.py"
+        for number, line in enumerate(text.splitlines(), 1)
+        if UNFINISHED.search(line)
+    ]
+    complain(faults, "Do it now, or open an issue; the code is not a notebook")
+
+
+def test_packages_introduce_themselves() -> None:
+    faults = []
+    for path, _, tree in python_files(*PRODUCT):
+        if path.name != "__init__.py":
+            continue
+        if ast.get_docstring(tree) is None:
+            faults.append(f"{path} says nothing")
+        elif len(tree.body) > 1:
+            faults.append(f"{path} does more than speak (line {tree.body[1].lineno})")
+    complain(
+        faults,
+        "A package's __init__ holds its docstring: what it is, its parts in reading order, who may import it",
+    )
+
+
+def test_modules_tell_their_theory() -> None:
+    faults = [str(path) for path, _, tree in python_files(*PRODUCT) if ast.get_docstring(tree) is None]
+    complain(faults, "A file's head tells what it is for")
+
+
+def test_no_mutable_globals() -> None:
+    """A process can hold several nodes, so nothing that changes belongs to a module."""
+    faults = []
+    for path, _, tree in python_files(*PRODUCT):
+        for node in tree.body:
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            if value is None or _is_dunder(node):
+                continue
+            if isinstance(
+                value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp
+            ) or (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Name)
+                and value.func.id in MUTABLE_CALLS
+            ):
+                faults.append(f"{path}:{node.lineno}")
+    complain(
+        faults, "Make it a tuple, a frozenset or a MappingProxyType, or give it to an object that owns it"
+    )
+
+
+def _is_dunder(node: ast.stmt) -> bool:
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
+    return any(isinstance(target, ast.Name) and target.id.startswith("__") for target in targets)
+
+
+def test_no_asserts_in_the_product() -> None:
+    """`python -O` removes them; an invariant must hold in production too."""
+    faults = [
+        f"{path}:{node.lineno}"
+        for path, _, tree in python_files(*PRODUCT)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert)
+    ]
+    complain(faults, "Use protocol.errors.invariant, which stays and prints the numbers")
+
+
+def test_pure_code_iterates_over_no_set() -> None:
+    """The order of a set depends on the hash seed: a simulation could not be repeated."""
+    faults = []
+    for path, _, tree in python_files(*PURE):
+        for node in ast.walk(tree):
+            iterated = node.iter if isinstance(node, ast.For | ast.comprehension) else None
+            if isinstance(iterated, ast.Set | ast.SetComp) or (
+                isinstance(iterated, ast.Call)
+                and isinstance(iterated.func, ast.Name)
+                and iterated.func.id in {"set", "frozenset"}
+            ):
+                faults.append(f"{path}:{iterated.lineno}")
+    complain(faults, "Sort it, or keep a dict or a tuple")
+
+
+def test_tests_are_found() -> None:
+    """A file of tests that pytest does not collect proves nothing."""
+    faults = []
+    for path, _, tree in python_files("tests"):
+        tests = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        ]
+        collected = path.name.startswith("test_")
+        if tests and not collected:
+            faults.append(f"{path} has tests, but its name does not begin with test_")
+    complain(faults, "Rename the file")
+
+
+def test_the_text_speaks_of_the_project_alone() -> None:
+    faults = []
+    for path in tracked():
+        if (
+            path.suffix not in {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".properties", ""}
+            or path.name == "LICENSE"
+        ):
+            continue
+        if path == Path(__file__).resolve():
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        faults += [
+            f"{path.relative_to(ROOT)}:{number}: {line.strip()[:90]}"
+            for number, line in enumerate(text.splitlines(), 1)
+            if WORKPLACE.search(line)
+        ]
+    complain(faults, "Nobody who reads this knows the place where it was written")
