@@ -136,6 +136,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class FileLock(Protocol):
+    """Exclusive use of a directory, held until it is released or the process ends."""
+
+    def release(self) -> None:
+        """Gives it up; the file stays. Releasing twice is harmless."""
+        ...
+
+
 class Files(Protocol):
     """A file system. Missing paths raise `FileNotFoundError`, as the operating system does."""
 
@@ -163,6 +171,13 @@ class Files(Protocol):
 
     def rmtree(self, path: str) -> None:
         """Removes a directory and all that is in it; one that is not there is fine."""
+        ...
+
+    def lock(self, path: str) -> FileLock:
+        """Takes the lock file `path`, made if missing; raises `BlockingIOError` while anybody else has it.
+
+        It keeps out other processes of ours, other nodes in this process, and Apache Kafka.
+        """
         ...
 
     def fsync_directory(self, path: str) -> None:

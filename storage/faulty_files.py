@@ -1,0 +1,156 @@
+"""Files that fail where a test wants it: the n-th write finds the disk full, the third fsync an I/O error.
+
+A wrapper around another side of the port. A fault names a call, optionally a part of the path, and which
+of the matching calls it hits; a failing write may first take some bytes, as a disk does that fills up: the
+call returns a short count and the next one raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from config.ports import Buffer, File, FileLock, Files, FileStatus
+
+
+@dataclass
+class Fault:
+    """One planned failure. `hits` counts how often it struck, so that a test can see that it did."""
+
+    call: str
+    """The method of the port: `write`, `fdatasync`, `open`, `rename`, …"""
+    number: int = 1
+    """The matching call that fails first, from 1."""
+    count: int = 1
+    """So many calls fail, from that one on."""
+    path_part: str = ""
+    """Only paths that contain this."""
+    error: int = errno.EIO
+    partial_bytes: int = 0
+    """For a write: so many bytes are taken, and the call returns short instead of raising."""
+    seen: int = 0
+    hits: int = 0
+
+    def strikes(self, call: str, path: str) -> bool:
+        if call != self.call or self.path_part not in path:
+            return False
+        self.seen += 1
+        if not self.number <= self.seen < self.number + self.count:
+            return False
+        self.hits += 1
+        return True
+
+
+class FaultyFile:
+    """An open file whose calls ask the plan first."""
+
+    __slots__ = ("_file", "_files")
+
+    def __init__(self, files: FaultyFiles, file: File) -> None:
+        self._files = files
+        self._file = file
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    def fileno(self) -> int | None:
+        return self._file.fileno()
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def pread(self, size_bytes: int, offset: int) -> bytes:
+        self._files.ask("pread", self.path)
+        return self._file.pread(size_bytes, offset)
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> int:
+        taken = self._files.ask("write", self.path)
+        if taken is None:
+            return self._file.write(buffers, offset)
+        return self._file.write([b"".join(buffers)[:taken]], offset)
+
+    def truncate(self, size_bytes: int) -> None:
+        self._files.ask("truncate", self.path)
+        self._file.truncate(size_bytes)
+
+    def fdatasync(self) -> None:
+        self._files.ask("fdatasync", self.path)
+        self._file.fdatasync()
+
+    def fsync(self) -> None:
+        self._files.ask("fsync", self.path)
+        self._file.fsync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class FaultyFiles:
+    """Another side of the port, with a plan of faults that a test may change at any time."""
+
+    def __init__(self, files: Files, *faults: Fault) -> None:
+        self._files = files
+        self.faults = list(faults)
+
+    def ask(self, call: str, path: str) -> int | None:
+        """Raises the planned error; a number is the part of a write that the disk still takes."""
+        for fault in self.faults:
+            if fault.strikes(call, path):
+                if fault.partial_bytes:
+                    return fault.partial_bytes
+                raise OSError(fault.error, os.strerror(fault.error), path)
+        return None
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> File:
+        self.ask("open", path)
+        return FaultyFile(self, self._files.open(path, write=write, create=create))
+
+    def exists(self, path: str) -> bool:
+        return self._files.exists(path)
+
+    def status(self, path: str) -> FileStatus:
+        self.ask("status", path)
+        return self._files.status(path)
+
+    def listdir(self, path: str) -> list[str]:
+        self.ask("listdir", path)
+        return self._files.listdir(path)
+
+    def makedirs(self, path: str) -> None:
+        self.ask("makedirs", path)
+        self._files.makedirs(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.ask("rename", source)
+        self._files.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        self.ask("unlink", path)
+        self._files.unlink(path)
+
+    def rmtree(self, path: str) -> None:
+        self.ask("rmtree", path)
+        self._files.rmtree(path)
+
+    def lock(self, path: str) -> FileLock:
+        self.ask("lock", path)
+        return self._files.lock(path)
+
+    def fsync_directory(self, path: str) -> None:
+        self.ask("fsync_directory", path)
+        self._files.fsync_directory(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        self.ask("read", path)
+        return self._files.read_bytes(path)
+
+    def read_text(self, path: str) -> str:
+        self.ask("read", path)
+        return self._files.read_text(path)
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        self.ask("write_atomically", path)
+        self._files.write_atomically(path, data)
