@@ -1,0 +1,88 @@
+"""`meta.properties`: which node of which cluster a log directory belongs to.
+
+    #
+    #Sat Nov 21 08:26:11 UTC 2026
+    cluster.id=bWVhc3VyZW9mYWxsdGhpbg
+    directory.id=hEJTDJmlT-Crmk2HTt9Mxw
+    node.id=1
+    version=1
+
+Written when a directory is formatted, so that a disk from another machine is never taken for ours. It is a
+Java properties file; version 0 (before KRaft) called the node `broker.id`. The directory's id (KIP-858)
+tells several log directories of one node apart.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from config.ports import Files
+from protocol.values import uuid_from_text, uuid_to_text
+
+META_PROPERTIES_FILE: Final = "meta.properties"
+
+_VERSION: Final = "1"
+_ESCAPED: Final = re.compile(r"\\(.)")
+_TO_ESCAPE: Final = re.compile(r"[\\:=#! ]")
+
+
+class MalformedMetaProperties(Exception):
+    """The file is there and does not say what it must; the text names file, key and value."""
+
+
+class MetaProperties(msgspec.Struct, frozen=True):
+    """The file's content. `directory_id` is None in files from before KIP-858."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes | None = None
+
+
+def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
+    """As the Java side writes it, date line included."""
+    date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
+    values = {"cluster.id": properties.cluster_id, "node.id": str(properties.node_id), "version": _VERSION}
+    if properties.directory_id is not None:
+        values["directory.id"] = uuid_to_text(properties.directory_id)
+    lines = [f"{key}={_escaped(values[key])}" for key in sorted(values)]
+    return "\n".join(["#", f"#{date}", *lines, ""]).encode("latin-1", "backslashreplace")
+
+
+def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
+    """None if there is no such file: the directory is not formatted.
+
+    Raises MalformedMetaProperties.
+    """
+    try:
+        text = files.read_bytes(path).decode("latin-1")
+    except FileNotFoundError:
+        return None
+    values = dict(_pair(line) for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#!")
+    version = values.get("version", "0")
+    if version not in ("0", _VERSION):
+        raise MalformedMetaProperties(f"{path} has version {version!r}; known are 0 and {_VERSION}")
+    node_key = "node.id" if version == _VERSION else "broker.id"
+    try:
+        directory = values.get("directory.id")
+        return MetaProperties(
+            values["cluster.id"],
+            int(values[node_key]),
+            uuid_from_text(directory) if directory else None,
+        )
+    except KeyError as error:
+        raise MalformedMetaProperties(f"{path} lacks {error.args[0]}") from None
+    except ValueError as error:
+        raise MalformedMetaProperties(f"{path} has a bad value: {error}") from error
+
+
+def _escaped(value: str) -> str:
+    return _TO_ESCAPE.sub(lambda found: "\\" + found.group(), value)
+
+
+def _pair(line: str) -> tuple[str, str]:
+    key, _, value = line.partition("=")
+    return key.strip(), _ESCAPED.sub(r"\1", value.strip())
