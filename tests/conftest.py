@@ -1,0 +1,54 @@
+"""Brokers for tests: ours, as a user starts it, or Apache Kafka itself.
+
+``BARNABAS_TEST_AGAINST=kafka`` runs the same scenarios against Apache Kafka:
+that is how we know that a scenario asks for what Kafka does and not for what we do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import GenuineKafka
+from tests.support.kafka_jars import kafka_jars
+
+AnyBroker = BarnabasProcess | GenuineKafka
+
+
+def _new_broker(data: Path, overrides: dict[str, str] | None = None) -> AnyBroker:
+    if os.environ.get("BARNABAS_TEST_AGAINST") == "kafka":
+        return GenuineKafka(data, overrides)
+    return BarnabasProcess(data, overrides)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
+    """One running broker for the tests of a module, with the defaults of one node."""
+    with _new_broker(tmp_path_factory.mktemp("broker") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def new_broker(tmp_path: Path) -> Iterator[Callable[..., AnyBroker]]:
+    """A factory of brokers with a test's own overrides; all are stopped at the end."""
+    made: list[AnyBroker] = []
+
+    def make(**overrides: str) -> AnyBroker:
+        given = {name.replace("__", ".").replace("_", "."): value for name, value in overrides.items()}
+        made.append(_new_broker(tmp_path / f"data{len(made)}", given))
+        return made[-1].start()
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture(autouse=True)
+def _java_where_it_is_needed(request: pytest.FixtureRequest) -> None:
+    """Tests marked ``java`` skip with one line, or fail on CI, where Java is missing."""
+    if request.node.get_closest_marker("java"):
+        kafka_jars()
