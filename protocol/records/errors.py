@@ -1,0 +1,56 @@
+"""What a record batch can be blamed for.
+
+Each error is an answer for which Kafka has a code: it goes back to the producer for that partition alone, the
+connection stays. `record_errors` names the offending records (KIP-467); it travels in Produce v8 and newer.
+"""
+
+from typing import ClassVar, NamedTuple
+
+from protocol.errors import ErrorCode
+
+
+class RecordError(NamedTuple):
+    """One record that made its batch fail."""
+
+    batch_index: int
+    """Position in the batch, from 0."""
+    message: str
+
+
+class RecordsError(Exception):
+    """A batch, or bytes that should have been one, cannot be accepted."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INVALID_RECORD
+
+    def __init__(self, message: str, record_errors: tuple[RecordError, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.record_errors = record_errors
+
+
+class CorruptRecord(RecordsError):
+    """The bytes are damaged: checksum, length or magic. Clients may retry."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.CORRUPT_MESSAGE
+
+
+class InvalidRecord(RecordsError):
+    """Intact bytes that say something that no client may say, or records that contradict their header."""
+
+
+class InvalidTimestamp(RecordsError):
+    """Timestamps outside what the topic allows."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INVALID_TIMESTAMP
+
+
+class BatchTooLarge(RecordsError):
+    """More bytes than `max.message.bytes`, or more after decompression than we are willing to hold."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class UnsupportedCompression(RecordsError):
+    """A codec that this version of the request, or of Kafka, does not know."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -1,0 +1,206 @@
+"""One pass over the records of a batch, without making an object of any.
+
+A record, all numbers zigzag varints (`protocol.varint`) but the attributes:
+
+    length           of what follows
+    attributes       one byte, 0
+    timestamp delta  64 bits, from the batch's base timestamp
+    offset delta     from the batch's base offset
+    key length       -1 for null, then the key
+    value length     -1 for null, then the value
+    header count     then for each header: name length, name, value length (-1 for null), value
+
+The pass answers what a leader asks: do the lengths add up, do the offsets run 0, 1, 2 …, does every record
+have a key, between which bounds lie the timestamps. Whoever needs more on a violation (which records, in
+which words) reads the records once more, slowly; nearly all batches pass.
+
+The loops handle numbers of one and two bytes and records without headers themselves and leave the rest to
+`_shape`. They are plain Python on `bytes`, kept small so that they can be compiled; where they stop, they
+raise InvalidRecord and nothing else.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from protocol.records.errors import InvalidRecord
+from protocol.varint import MalformedVarint, read_int, read_long
+
+
+class Want(IntEnum):
+    """How deep to look."""
+
+    LENGTHS = 0
+    """Only that the record count and the length in front of each record add up."""
+    STRUCTURE = 1
+    """Everything: each length inside each record, offsets, keys, timestamps."""
+
+
+class Walked(NamedTuple):
+    """What `walk` saw. With `Want.LENGTHS` only `record_count` means anything."""
+
+    record_count: int
+    min_timestamp_delta: int = 0
+    max_timestamp_delta: int = 0
+    max_timestamp_index: int = 0
+    """The first record that has the largest timestamp."""
+    first_without_key: int = -1
+    """Its index, or -1 if every record has a key."""
+    offsets_are_sequential: bool = True
+    """Offset deltas are 0, 1, 2 … as Kafka's leaders want them."""
+
+
+def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want = Want.STRUCTURE) -> Walked:
+    """Walk `record_count` decompressed records, which must fill `records` exactly.
+
+    Raises InvalidRecord, with the index of the record in its text where there is one.
+    """
+    data = bytes(records)  # indexing a view costs more than copying it
+    if record_count < 0:
+        raise InvalidRecord(f"Found invalid record count {record_count} in magic v2 batch")
+    if want == Want.LENGTHS:
+        position = _walk_lengths(data, record_count)
+        walked = Walked(record_count)
+    else:
+        position, walked = _walk_structure(data, record_count)
+    if position != len(data):
+        raise InvalidRecord("Incorrect declared batch size, records still remaining in file")
+    return walked
+
+
+def _walk_lengths(data: bytes, record_count: int) -> int:
+    position = index = 0
+    end = len(data)
+    try:
+        for index in range(record_count):
+            first = data[position]
+            if first < 0x80:
+                if first & 1:
+                    raise InvalidRecord(f"Found invalid record size in record {index}")
+                position += 1 + (first >> 1)
+            elif first & 1 or data[position + 1] & 0x80:
+                length, position = _length(data, position, index)
+                position += length
+            else:
+                position += 2 + ((first & 0x7F | data[position + 1] << 7) >> 1)
+    except IndexError:
+        raise _premature_end(index) from None
+    if position > end:
+        raise _premature_end(index)
+    return position
+
+
+def _walk_structure(data: bytes, record_count: int) -> tuple[int, Walked]:
+    """One loop in one function: a call for each record would double its time."""
+    position = index = 0
+    end = len(data)
+    minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
+    previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
+    try:
+        for index in range(record_count):
+            start = position
+            first = data[position]
+            if first < 0x80:
+                body = position + 1
+                after = body + (first >> 1)
+            else:
+                body = position + 2
+                after = body + ((first & 0x7F | data[position + 1] << 7) >> 1)
+            timestamp = data[body + 1]
+            offset = data[body + 2]
+            position = body + 3
+            if timestamp >= 0x80:
+                timestamp = timestamp & 0x7F | offset << 7
+                offset = data[position]
+                position += 1
+            if offset >= 0x80:
+                offset = offset & 0x7F | data[position] << 7
+                position += 1
+            key = data[position]
+            position += 1
+            if key != 1:
+                position += key >> 1
+            value = data[position]
+            if value < 0x80:
+                position += 1 + (value >> 1)
+            else:
+                position += 2 + ((value & 0x7F | data[position + 1] << 7) >> 1)
+            if (
+                position + 1 != after
+                or data[position]
+                or first & 1
+                or timestamp > 0x3FFF
+                or offset > 0x3FFF
+                or key >= 0x80
+                or (key & 1 and key != 1)
+                or value & 1
+            ):  # headers, large or negative numbers, or nonsense: once more, carefully
+                after, timestamp, offset, has_key = _shape(data, start, index)
+                key = 0 if has_key else 1
+            position = after
+            if key == 1 and keyless < 0:
+                keyless = index
+            if offset != index + index:
+                sequential = False
+            if timestamp != previous:
+                previous = timestamp
+                delta = (timestamp >> 1) ^ -(timestamp & 1)
+                if delta > maximum:
+                    maximum, maximum_index = delta, index
+                if delta < minimum:
+                    minimum = delta
+    except IndexError:
+        raise _premature_end(index) from None
+    if position > end:
+        raise _premature_end(index)
+    if record_count == 0:
+        minimum = maximum = 0
+    return position, Walked(record_count, minimum, maximum, maximum_index, keyless, sequential)
+
+
+def _shape(data: bytes, position: int, index: int) -> tuple[int, int, int, bool]:
+    """Any record: the position after it, its timestamp and offset deltas still zigzagged, whether it has a
+    key."""
+    try:
+        length, start = _length(data, position, index)
+        end = start + length
+        if end > len(data):
+            raise InvalidRecord(
+                f"Invalid record size: expected {length} bytes in record payload, but instead the buffer has "
+                f"only {len(data) - start} remaining bytes."
+            )
+        timestamp, position = read_long(data, start + 1)
+        offset, position = read_int(data, position)
+        key_length, position = read_int(data, position)
+        value_length, position = read_int(data, position + max(key_length, 0))
+        header_count, position = read_int(data, position + max(value_length, 0))
+        if not 0 <= header_count <= end - position:
+            raise InvalidRecord(f"Found invalid number of record headers {header_count} in record {index}")
+        for _ in range(header_count):
+            name_length, position = read_int(data, position)
+            if name_length < 0:
+                raise InvalidRecord(f"Invalid negative header key size {name_length} in record {index}")
+            value_length, position = read_int(data, position + name_length)
+            position += max(value_length, 0)
+    except MalformedVarint as error:
+        raise InvalidRecord(f"Found invalid record structure: {error}, in record {index}") from None
+    if position != end:
+        raise InvalidRecord(
+            f"Invalid record size: expected to read {length} bytes in record payload, but instead read "
+            f"{position - start}"
+        )
+    zigzag_timestamp = (timestamp << 1) ^ (timestamp >> 63)
+    return end, zigzag_timestamp, (offset << 1) ^ (offset >> 31), key_length >= 0
+
+
+def _length(data: bytes, position: int, index: int) -> tuple[int, int]:
+    try:
+        length, after = read_int(data, position)
+    except MalformedVarint as error:
+        raise InvalidRecord(f"Found invalid record structure: {error}, in record {index}") from None
+    if length < 0:
+        raise InvalidRecord(f"Found invalid record size {length} in record {index}")
+    return length, after
+
+
+def _premature_end(index: int) -> InvalidRecord:
+    return InvalidRecord(f"Incorrect declared batch size, premature EOF reached at record {index}")
