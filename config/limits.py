@@ -138,7 +138,7 @@ def broken_relations() -> list[str]:
         (SLOW_DIRECTORY_MS < SLOW_TURN_MS, "a directory is slow before it makes a turn slow"),
         (WAITING_PRODUCE_PER_CONNECTION <= TURN_REQUESTS, "a turn can fill the produce window"),
         (DECOMPRESSION_STEP_BYTES * 16 <= DECOMPRESSED_BATCH_BYTES, "decompression has many steps"),
-        (OFFLOADED_COMPRESSION_BYTES <= DECOMPRESSION_STEP_BYTES, "what is decompressed inline needs one step"),
+        (OFFLOADED_COMPRESSION_BYTES <= DECOMPRESSION_STEP_BYTES, "inline decompression needs one step"),
         (0 < LARGE_FRAME_POOL_FRACTION < 1, "the frame pool is a part of memory"),
         (WALKED_BATCHES_PER_CONNECTION >= PRODUCER_BATCHES_REMEMBERED, "a producer's first window is walked"),
         (ADMIN_CONNECTIONS < RESERVED_DESCRIPTORS, "admin connections fit the reserve"),

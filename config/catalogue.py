@@ -1,0 +1,107 @@
+"""All definitions by name, and the families of broker configs that stand for one another.
+
+Kafka has several names for some broker values (`log.retention.ms`, `.minutes`, `.hours`), and lets security
+configs carry a listener's name in front (`listener.name.internal.ssl.keystore.location`). Which definition
+such a key means, and which names give its value when it is not set itself, is answered here.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from config.definition import Definition
+from config.definitions import (
+    cleaner,
+    client_metrics,
+    group_level,
+    groups,
+    log,
+    metrics,
+    network,
+    ours,
+    process,
+    quotas,
+    replication,
+    sasl,
+    security,
+    share,
+    streams,
+    tiered,
+    tls,
+    topic_level,
+    topics,
+    transactions,
+)
+
+_BROKER_SUBJECTS: Final = (
+    process,
+    network,
+    log,
+    cleaner,
+    topics,
+    replication,
+    groups,
+    share,
+    streams,
+    transactions,
+    security,
+    sasl,
+    tls,
+    quotas,
+    metrics,
+    tiered,
+    ours,
+)
+
+BROKER: Final = MappingProxyType(
+    {row.name: row for subject in _BROKER_SUBJECTS for row in subject.DEFINITIONS}
+)
+TOPIC: Final = MappingProxyType({row.name: row for row in topic_level.DEFINITIONS})
+GROUP: Final = MappingProxyType({row.name: row for row in group_level.DEFINITIONS})
+CLIENT_METRICS: Final = MappingProxyType({row.name: row for row in client_metrics.DEFINITIONS})
+
+_FAMILIES: Final = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_FLUSH: Final = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+
+_SYNONYMS: Final = MappingProxyType(
+    {name: family for family in _FAMILIES for name in family} | {_FLUSH[0]: _FLUSH}
+)
+
+_LISTENER_PREFIX: Final = "listener.name."
+
+_PER_MECHANISM: Final = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+"""Configs that may stand behind a listener's and a mechanism's name."""
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The names that may give this broker config its value, the strongest first."""
+    family = _SYNONYMS.get(name)
+    if family is not None:
+        return family
+    if not name.startswith(_LISTENER_PREFIX):
+        return (name,)
+    _, dot, rest = name.removeprefix(_LISTENER_PREFIX).partition(".")
+    if not dot:
+        return (name,)
+    return (name, next((config for config in _PER_MECHANISM if rest.endswith(config)), rest))
+
+
+def broker_definition(name: str) -> Definition | None:
+    """The definition behind a broker key, seen through a listener prefix; None for an unknown key."""
+    return next((BROKER[known] for known in broker_synonyms(name) if known in BROKER), None)
+
+
+def is_listener_scoped(name: str) -> bool:
+    """Whether the key carries a `listener.name.<listener>.` prefix."""
+    return name.startswith(_LISTENER_PREFIX) and "." in name.removeprefix(_LISTENER_PREFIX)

@@ -1,0 +1,25 @@
+"""What this broker has beyond Kafka's configs; every name begins with `barnabas.`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from config.definition import LOW, MEDIUM, READ_ONLY, STRING, Definition
+from config.validators import NonNull, OneOf
+
+# fmt: off
+# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+DEFINITIONS: Final = (
+    Definition("barnabas.record.validation", STRING, "auto", OneOf(("auto", "full")), MEDIUM, READ_ONLY,
+        "Whether records inside a produced batch are walked only where its header and checksum cannot "
+        "decide (auto), or always, as Kafka does (full)."),
+    Definition("barnabas.admin.listener", STRING, "127.0.0.1:9644", NonNull(), MEDIUM, READ_ONLY,
+        "`host:port` of /metrics, /healthz and /readyz; port 0 lets the system choose, empty is off."),
+    Definition("barnabas.log.format", STRING, "text", OneOf(("text", "json")), LOW, READ_ONLY,
+        "Log lines on standard error in Kafka's pattern (text), or one JSON object a line (json)."),
+    Definition("barnabas.recovery.corrupt", STRING,
+        "refuse", OneOf(("refuse", "truncate")), MEDIUM, READ_ONLY,
+        "What happens when recovery meets a broken batch before the torn tail: the partition is refused and "
+        "named (refuse), or cut off at that batch with a warning (truncate)."),
+)
+# fmt: on

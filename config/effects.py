@@ -1,0 +1,143 @@
+"""What this release does with each config: the one place to change when a config comes to life.
+
+Three answers, and no fourth: honoured (the broker behaves as the text says), not used yet (read, checked and
+kept, but nothing depends on it so far; setting it is answered with a warning at the start), and ignored (it
+speaks of something that a broker without JVM and thread pools does not have; the reason is given).
+
+A name that stands in neither list below is not used yet.
+"""
+
+from __future__ import annotations
+
+import enum
+from types import MappingProxyType
+from typing import Final
+
+from config.definition import CLIENT_METRICS, GROUP, TOPIC, Definition
+
+
+class Effect(enum.Enum):
+    """What setting a config does here."""
+
+    HONOURED = "honoured"
+    NOT_USED_YET = "not used yet"
+    IGNORED = "ignored"
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HONOURED: Final = _names(
+    """
+    node.id broker.id process.roles broker.rack broker.heartbeat.interval.ms broker.session.timeout.ms
+    initial.broker.registration.timeout.ms
+    controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers metadata.log.dir
+
+    listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
+    security.inter.broker.protocol socket.request.max.bytes queued.max.request.bytes
+    socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
+    connections.max.idle.ms max.connections max.connections.per.ip max.connections.per.ip.overrides
+    request.timeout.ms fetch.max.bytes max.incremental.fetch.session.cache.slots
+    max.request.partition.size.limit
+
+    log.dirs log.dir log.segment.bytes log.roll.ms log.roll.hours log.roll.jitter.ms log.roll.jitter.hours
+    log.index.size.max.bytes log.index.interval.bytes log.segment.delete.delay.ms
+    log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    replica.high.watermark.checkpoint.interval.ms
+    log.message.timestamp.type log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms
+
+    auto.create.topics.enable num.partitions default.replication.factor min.insync.replicas
+    message.max.bytes compression.type compression.gzip.level compression.lz4.level compression.zstd.level
+    delete.topic.enable
+
+    group.min.session.timeout.ms group.max.session.timeout.ms group.initial.rebalance.delay.ms
+    group.max.size offsets.topic.num.partitions offsets.topic.replication.factor
+    offsets.topic.segment.bytes offsets.commit.timeout.ms offsets.retention.minutes
+    offsets.retention.check.interval.ms offset.metadata.max.bytes
+    producer.id.expiration.ms producer.id.expiration.check.interval.ms
+
+    barnabas.record.validation barnabas.admin.listener barnabas.log.format barnabas.recovery.corrupt
+    """
+)
+"""Broker configs that do what their text says."""
+
+HONOURED_BY_TOPICS: Final = _names(
+    """
+    compression.type compression.gzip.level compression.lz4.level compression.zstd.level
+    file.delete.delay.ms index.interval.bytes internal.segment.bytes max.message.bytes
+    message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
+    min.insync.replicas segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+    """
+)
+"""Topic configs that do what their text says."""
+
+HONOURED_BY_GROUPS: Final[frozenset[str]] = frozenset()
+HONOURED_BY_CLIENT_METRICS: Final[frozenset[str]] = frozenset()
+
+_REASONS: Final = (
+    (
+        "one event loop does what Kafka's thread pools do",
+        """num.network.threads num.io.threads background.threads queued.max.requests
+        group.coordinator.threads group.coordinator.background.threads share.coordinator.threads""",
+    ),
+    (
+        "it names a Java class, and there is no JVM to load it",
+        """create.topic.policy.class.name alter.config.policy.class.name client.quota.callback.class
+        principal.builder.class replica.selector.class group.share.persister.class.name
+        sasl.server.callback.handler.class sasl.client.callback.handler.class
+        sasl.login.callback.handler.class sasl.login.class
+        sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+        remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+        remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path""",
+    ),
+    (
+        "it tunes the JVM's security providers, and there is no JVM",
+        """security.providers ssl.provider ssl.engine.factory.class ssl.secure.random.implementation
+        ssl.keymanager.algorithm ssl.trustmanager.algorithm""",
+    ),
+    (
+        "metrics are read at /metrics of the admin listener, not pushed by reporters",
+        """metric.reporters metrics.num.samples metrics.sample.window.ms metrics.recording.level
+        kafka.metrics.reporters kafka.metrics.polling.interval.secs""",
+    ),
+    (
+        "a waiting request is removed the moment that it is answered, so nothing is left to sweep",
+        """fetch.purgatory.purge.interval.requests producer.purgatory.purge.interval.requests
+        delete.records.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests""",
+    ),
+    (
+        "write buffers are not kept for later",
+        "group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes",
+    ),
+)
+
+REASONS_IGNORED: Final = MappingProxyType(
+    {name: reason for reason, names in _REASONS for name in names.split()}
+)
+"""Broker configs without a meaning here, each with the reason."""
+
+
+def effect_of(definition: Definition) -> Effect:
+    """What this release does with the config."""
+    if definition.update_mode is TOPIC:
+        honoured = HONOURED_BY_TOPICS
+    elif definition.update_mode is GROUP:
+        honoured = HONOURED_BY_GROUPS
+    elif definition.update_mode is CLIENT_METRICS:
+        honoured = HONOURED_BY_CLIENT_METRICS
+    elif definition.name in REASONS_IGNORED:
+        return Effect.IGNORED
+    else:
+        honoured = HONOURED
+    return Effect.HONOURED if definition.name in honoured else Effect.NOT_USED_YET
+
+
+def documentation(definition: Definition) -> str:
+    """What the config does, and whether it does so yet; DescribeConfigs and `config check` show it."""
+    effect = effect_of(definition)
+    if effect is Effect.HONOURED:
+        return definition.text
+    if effect is Effect.IGNORED:
+        return f"{definition.text} Ignored: {REASONS_IGNORED[definition.name]}."
+    return f"{definition.text} Not used yet."
