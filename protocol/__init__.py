@@ -8,8 +8,8 @@ Reading order:
 * `messages`              requests and responses, one module per API
 * `headers`, `framing`    what stands around a message on a connection
 * `registry`, `record_types`  from an API key or record type to its classes
-* `metadata_log`, `group_log`, `transaction_log`, `share_log`, `remote_log`, `quorum`  messages that live in logs
-* `consumer_protocol`, `streams_protocol`, `principal`, `producer_snapshot`  messages inside other messages or files
+* `metadata_log`, `group_log`, `transaction_log`, `share_log`, `remote_log`, `quorum`  what lives in logs
+* `consumer_protocol`, `streams_protocol`, `principal`, `producer_snapshot`  what lies inside others
 * `records`               record batches
 * `serving`               what a handler is
 

@@ -9,14 +9,18 @@
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["ErrorCode", "InvariantViolated", "ProtocolError", "invariant"]
+__all__ = ["EncodeError", "ErrorCode", "InvariantViolated", "ProtocolError", "invariant"]
 
 
 class ProtocolError(Exception):
     """Bytes that are no message: truncated, oversized, contradictory. What all decoders raise."""
 
 
-class InvariantViolated(Exception):  # noqa: N818
+class EncodeError(Exception):
+    """A message of ours with a value that its version cannot carry. Raised by all encoders."""
+
+
+class InvariantViolated(Exception):
     """A thing that cannot be, is. Our bug; the process ends with a code of its own."""
 
 

@@ -1,0 +1,261 @@
+"""From a schema at one version to the source of an encoder.
+
+The encoder appends parts to the list `l` and joins them once. Neighbouring fixed-width fields, the length
+that follows them and an empty tag section are packed by one `struct` call; a length beyond 127 takes a
+branch of its own. A message with records comes out as pieces: the bytes between the records, and the
+records themselves, untouched, wherever they lie.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from protocol.codec.decoding import holds_records
+from protocol.codec.lines import SourceLines
+from protocol.codec.message import Message, Struct
+from protocol.codec.schema import Field, Kind, schema
+from protocol.codec.writing import pack_array
+
+__all__ = ["encoder_source"]
+
+
+def encoder_source(cls: type[Message], version: int, constants: dict[str, Any]) -> SourceLines:
+    """The lines of `def encode(m): ... return bytes`, or `return pieces` when the message holds records."""
+    pieces = holds_records(cls, version)
+    writer = _EncoderWriter(cls, version, constants)
+    out = writer.out
+    with out.block("def encode(m):"):
+        with out.block("try:"):
+            out.add("l = []")
+            if pieces:
+                out.add("pieces = []")
+            writer.struct(cls, "m")
+            writer.flush()
+        with out.block("except UNENCODABLE as error:"):
+            out.add(f"raise EncodeError(f'cannot encode {cls.__name__} {version}: {{error}}') from error")
+        if pieces:
+            with out.block("if l:"):
+                out.add("pieces.append(b''.join(l))")
+            out.add("return pieces")
+        else:
+            out.add("return b''.join(l)")
+    return out
+
+
+class _EncoderWriter:
+    """Writes struct after struct; `_run` holds fixed fields that wait to be packed in one call."""
+
+    def __init__(self, cls: type[Message], version: int, constants: dict[str, Any]) -> None:
+        self.message = cls.__name__
+        self.version = version
+        self.flexible = cls.declaration.flexible.covers(version)
+        self.out = SourceLines(constants)
+        self._run: list[tuple[str, str]] = []
+        self._list = "l"
+
+    # Fixed runs.
+
+    def _fixed(self, code: str, expression: str) -> None:
+        """`expression` may be empty for pad bytes, which carry no value."""
+        self._run.append((code, expression))
+
+    def _packed(self, run: list[tuple[str, str]]) -> str:
+        format_ = "".join(entry for entry, _ in run)
+        if format_ == "x":
+            return "b'\\0'"
+        arguments = ", ".join(expression for _, expression in run if expression)
+        return f"{self.out.layout(format_, 'pack')}({arguments})"
+
+    def flush(self) -> None:
+        run, self._run = self._run, []
+        if run:
+            self.out.add(f"{self._list}.append({self._packed(run)})")
+
+    def _flush_with_length(self, length: str) -> None:
+        """Flush the run with a compact length behind it, packed along when it takes one byte."""
+        run, self._run = self._run, []
+        if not run:
+            self.out.add(
+                f"{self._list}.append(SMALL[{length}] if {length} < 128 else uvarint_bytes({length}))"
+            )
+            return
+        with self.out.block(f"if {length} < 128:"):
+            self.out.add(f"{self._list}.append({self._packed([*run, ('B', length)])})")
+        with self.out.block("else:"):
+            self.out.add(f"{self._list}.append({self._packed(run)} + uvarint_bytes({length}))")
+
+    def _flush_with(self, code: str, length: str, compact: bool) -> None:
+        if compact:
+            self._flush_with_length(length)
+        else:
+            self._fixed(code, length)
+            self.flush()
+
+    # Structs.
+
+    def struct(self, cls: type[Struct], variable: str) -> None:
+        fields = schema(cls)
+        tagged = []
+        for field in fields:
+            value = f"{variable}.{field.name}"
+            if not field.present.covers(self.version):
+                if not field.ignorable:
+                    self._refuse(cls, field, value)
+            elif field.tag is not None:
+                tagged.append(field)
+        for field in fields:
+            if field.present.covers(self.version) and field.tag is None:
+                self._field(field, f"{variable}.{field.name}")
+        if self.flexible:
+            self._tags(tagged, variable)
+
+    def _refuse(self, cls: type[Struct], field: Field, value: str) -> None:
+        """A field that this version does not have must hold its default."""
+        with self.out.block(f"if {self._differs(field, value)}:"):
+            name = f"{cls.__qualname__}.{field.name}"
+            self.out.add(f"cannot_carry({self.message!r}, {self.version}, {name!r}, {value})")
+
+    def _differs(self, field: Field, value: str) -> str:
+        """The condition that a field's value is not its default."""
+        default = field.default
+        if field.absent_is_none and not field.nullable.covers(self.version):
+            empty = self.out.constant("DEFAULT_" + field.struct_class.__name__, field.struct_class())
+            return f"{value} is not None and {value} != {empty}"
+        if default is None:
+            return f"{value} is not None"
+        if default == [] or default in ("", b"") or (default == 0 and isinstance(default, int)):
+            return value
+        if isinstance(default, Struct):
+            return f"{value} != {self.out.constant('DEFAULT_' + type(default).__name__, default)}"
+        if isinstance(default, bytes):
+            return f"{value} != {self.out.constant('ZERO_UUID', default)}"
+        return f"{value} != {default!r}"
+
+    def _tags(self, tagged: list[Field], variable: str) -> None:
+        if not tagged:
+            self._fixed("x", "")
+            return
+        run, self._run = self._run, []
+        tagged = sorted(tagged, key=lambda field: field.tag or 0)
+        conditions = [self._differs(field, f"{variable}.{field.name}") for field in tagged]
+        outer, section = self._list, self.out.fresh("tags")
+        joined = " or ".join(f"({c})" if " and " in c else c for c in conditions)
+        with self.out.block(f"if {joined}:"):
+            if run:
+                self.out.add(f"{outer}.append({self._packed(run)})")
+            self.out.add(f"{section} = []")
+            for field, condition in zip(tagged, conditions, strict=True):
+                with self.out.block(f"if {condition}:"):
+                    self._list = self.out.fresh("payload")
+                    self.out.add(f"{self._list} = []")
+                    self._field(field, f"{variable}.{field.name}")
+                    self.flush()
+                    self.out.add(f"{section}.append(({field.tag}, b''.join({self._list})))")
+            self._list = outer
+            self.out.add(f"{outer}.append(tag_section({section}))")
+        with self.out.block("else:"):
+            self.out.add(f"{outer}.append({self._packed([*run, ('x', '')])})")
+
+    # Fields.
+
+    def _field(self, field: Field, value: str) -> None:
+        nullable = field.nullable.covers(self.version)
+        compact = self.flexible and not field.never_compact
+        if field.is_array:
+            self._array(field, value, nullable, compact)
+            return
+        match field.kind:
+            case Kind.FIXED:
+                self._fixed(field.wire.format, f"uuid({value})" if field.wire.name == "uuid" else value)
+            case Kind.STRUCT:
+                self._struct_field(field, value, nullable)
+            case Kind.STRING:
+                self._bytes(value, nullable, compact, "h", ".encode()")
+            case Kind.BYTES:
+                self._bytes(value, nullable, compact, "i", "")
+            case Kind.RECORDS:
+                self._records(value, nullable, compact)
+
+    def _struct_field(self, field: Field, value: str, nullable: bool) -> None:
+        variable = self.out.fresh("m")
+        self.out.add(f"{variable} = {value}")
+        if not nullable:
+            self.struct(field.struct_class, variable)
+            return
+        self.flush()
+        with self.out.block(f"if {variable} is None:"):
+            self.out.add(f"{self._list}.append(b'\\xff')")
+        with self.out.block("else:"):
+            self._fixed("b", "1")
+            self.struct(field.struct_class, variable)
+            self.flush()
+
+    def _bytes(self, value: str, nullable: bool, compact: bool, code: str, encode: str) -> None:
+        raw, length = self.out.fresh("e"), self.out.fresh("n")
+        measure = f"len({raw}) + 1" if compact else f"len({raw})"
+        if nullable:
+            self.out.add(f"{raw} = {value}")
+            with self.out.block(f"if {raw} is None:"):
+                self.out.add(f"{raw} = b''", f"{length} = {0 if compact else -1}")
+            with self.out.block("else:"):
+                if encode:
+                    self.out.add(f"{raw} = {raw}{encode}")
+                self.out.add(f"{length} = {measure}")
+        else:
+            self.out.add(f"{raw} = {value}{encode}", f"{length} = {measure}")
+        self._flush_with(code, length, compact)
+        self.out.add(f"{self._list}.append({raw})")
+
+    def _records(self, value: str, nullable: bool, compact: bool) -> None:
+        records, size, length = self.out.fresh("r"), self.out.fresh("size"), self.out.fresh("n")
+        self.out.add(f"{records} = {value}")
+        plain = f"{size} = len({records}) if {records}.__class__ is bytes else records_size({records})"
+        lines = [plain, f"{length} = {size} + 1" if compact else f"{length} = {size}"]
+        if nullable:
+            with self.out.block(f"if {records} is None:"):
+                self.out.add(f"{size} = 0", f"{length} = {0 if compact else -1}")
+            with self.out.block("else:"):
+                self.out.add(*lines)
+        else:
+            self.out.add(*lines)
+        self._flush_with("i", length, compact)
+        with self.out.block(f"if {size}:"):
+            self.out.add(f"pieces.append(b''.join({self._list}))", f"pieces.append({records})")
+            self.out.add(f"{self._list} = []")
+
+    # Arrays.
+
+    def _array(self, field: Field, value: str, nullable: bool, compact: bool) -> None:
+        items, count = self.out.fresh("items"), self.out.fresh("n")
+        self.out.add(f"{items} = {value}")
+        if nullable:
+            with self.out.block(f"if {items} is None:"):
+                self.out.add(f"{items} = ()", f"{count} = {0 if compact else -1}")
+            with self.out.block("else:"):
+                self.out.add(f"{count} = len({items}){' + 1' if compact else ''}")
+        else:
+            self.out.add(f"{count} = len({items}){' + 1' if compact else ''}")
+        self._flush_with("i", count, compact)
+        element = self._element(field, compact)
+        if element is not None:
+            self.out.add(element(items))
+            return
+        item = self.out.fresh("m")
+        with self.out.block(f"for {item} in {items}:"):
+            if field.kind is Kind.STRUCT:
+                self.struct(field.struct_class, item)
+            elif field.kind is Kind.STRING:
+                self._bytes(item, False, compact, "h", ".encode()")
+            else:
+                self._bytes(item, False, compact, "i", "")
+            self.flush()
+
+    def _element(self, field: Field, compact: bool) -> Callable[[str], str] | None:
+        """For arrays of numbers and ids: the one line that packs them all."""
+        if field.kind is not Kind.FIXED:
+            return None
+        output = self._list
+        if field.wire.name == "uuid":
+            return lambda items: f"{output} += map(uuid, {items})"
+        name = f"pack_array_{field.wire.format}"
+        self.out.constants.setdefault(name, pack_array(field.wire.format))
+        return lambda items: f"{output}.append({name}({items}))"

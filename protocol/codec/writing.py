@@ -1,0 +1,64 @@
+"""What generated encoders call off their straight path."""
+
+from collections.abc import Callable
+from struct import Struct as Layout
+from typing import Any, Final
+
+from protocol.errors import EncodeError
+from protocol.primitives import RecordsSlice
+
+__all__ = ["SMALL", "cannot_carry", "pack_array", "records_size", "tag_section", "uuid", "uvarint_bytes"]
+
+SMALL: Final = tuple(bytes((value,)) for value in range(128))
+"""The varints of one byte."""
+
+
+def uvarint_bytes(value: int) -> bytes:
+    """An unsigned varint: seven bits a byte, lowest first."""
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def pack_array(code: str) -> Callable[[list[Any]], bytes]:
+    """A function that packs a list of numbers; short lists, the usual ones, have their layouts ready."""
+    ready = tuple(Layout(f">{count}{code}").pack for count in range(8))
+
+    def pack(values: list[Any]) -> bytes:
+        count = len(values)
+        return ready[count](*values) if count < 8 else Layout(f">{count}{code}").pack(*values)
+
+    return pack
+
+
+def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
+    """The tagged fields of a struct, given in any order."""
+    parts = [uvarint_bytes(len(fields))]
+    for tag, payload in sorted(fields):
+        parts += (uvarint_bytes(tag), uvarint_bytes(len(payload)), payload)
+    return b"".join(parts)
+
+
+def records_size(records: Any) -> int:
+    """How many bytes a records field takes; null is not asked for."""
+    if isinstance(records, memoryview):
+        return records.nbytes
+    if isinstance(records, (bytes, bytearray)):
+        return len(records)
+    if isinstance(records, RecordsSlice) and records.size_bytes is not None:
+        return records.size_bytes
+    raise EncodeError(f"records of an unknown size cannot be encoded: {records!r}")
+
+
+def uuid(value: bytes) -> bytes:
+    """The value itself, once its length is known to be right: `struct` would pad or cut it in silence."""
+    if len(value) != 16:
+        raise EncodeError(f"a UUID has 16 bytes, this one has {len(value)}: {value!r}")
+    return value
+
+
+def cannot_carry(message: str, version: int, field: str, value: object) -> None:
+    raise EncodeError(f"{message} {version} has no field {field}, its value {value!r} would be lost")

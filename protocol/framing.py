@@ -1,0 +1,115 @@
+"""Frames: a message with its header, as it travels on a connection.
+
+    size        int32: how many bytes follow
+    header      see `headers`
+    body        the message at the version that the request named
+
+Encoders give whole frames, the size in front. Decoders take what follows the size, in a buffer that ends with
+the frame: a view into the network's scratch, or bytes.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from struct import Struct as Layout
+from typing import Any, Final, TypeVar
+
+from protocol.codec.compiler import decoder, encoder, piece_encoder
+from protocol.codec.decoding import holds_records
+from protocol.codec.message import Message
+from protocol.codec.reading import Buffer, skip_tags
+from protocol.codec.writing import records_size
+from protocol.errors import ProtocolError
+from protocol.headers import RequestHeader
+from protocol.primitives import Records
+from protocol.registry import ApiKey, api
+
+__all__ = [
+    "SIZE_PREFIX_BYTES",
+    "decode_request",
+    "decode_response",
+    "encode_request_frame",
+    "encode_response_frame",
+]
+
+M = TypeVar("M", bound=Message)
+
+SIZE_PREFIX_BYTES: Final = 4
+
+_JOIN_UP_TO_BYTES: Final = 32 * 1024
+"""A body above this size stays a piece of its own, rather than be copied behind its header."""
+
+_pack_plain_response: Final = Layout(">ii").pack
+_pack_flexible_response: Final = Layout(">iix").pack
+_pack_request: Final = Layout(">ihhih").pack
+_read_correlation_id: Final = Layout(">i").unpack_from
+
+
+def encode_response_frame(response: Message, version: int, correlation_id: int) -> list[Records]:
+    """The pieces of a response frame: bytes, with the records between them as they were given."""
+    encode, in_pieces, pack, header_size = _response_codec(type(response), version)
+    if in_pieces:
+        pieces: list[Records] = encode(response)
+        size = header_size
+        for piece in pieces:
+            size += len(piece) if piece.__class__ is bytes else records_size(piece)
+        first = pieces[0]
+        pieces[0] = pack(size, correlation_id) + first  # type: ignore[operator]
+        return pieces
+    body: bytes = encode(response)
+    head = pack(len(body) + header_size, correlation_id)
+    return [head + body] if len(body) <= _JOIN_UP_TO_BYTES else [head, body]
+
+
+@cache
+def _response_codec(
+    cls: type[Message], version: int
+) -> tuple[Callable[..., Any], bool, Callable[..., bytes], int]:
+    """How to encode, whether it gives pieces, how to pack size and header, and the header's size."""
+    key, flexible = cls.declaration.key, cls.declaration.flexible.covers(version)
+    in_pieces = holds_records(cls, version)
+    encode: Callable[..., Any] = piece_encoder(cls, version) if in_pieces else encoder(cls, version)
+    if flexible and key != ApiKey.API_VERSIONS:
+        return encode, in_pieces, _pack_flexible_response, 5
+    return encode, in_pieces, _pack_plain_response, 4
+
+
+def decode_response(cls: type[M], version: int, buffer: Buffer) -> tuple[int, M]:
+    """(correlation id, response) from a frame without its size."""
+    if len(buffer) < 4:
+        raise ProtocolError(f"a response of {len(buffer)} bytes has no header")
+    (correlation_id,) = _read_correlation_id(buffer, 0)
+    position = 4
+    if cls.declaration.flexible.covers(version) and cls.declaration.key != ApiKey.API_VERSIONS:
+        if len(buffer) < 5:
+            raise ProtocolError("a response of 4 bytes has no tag section")
+        count = buffer[4]
+        position = skip_tags(buffer, 5, count, len(buffer)) if count else 5
+    response, end = decoder(cls, version)(buffer, position)
+    _check_end(cls, version, end, len(buffer))
+    return correlation_id, response
+
+
+def encode_request_frame(request: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request frame; records must be in memory."""
+    declaration = request.declaration
+    name = b"" if client_id is None else client_id.encode()
+    body = encoder(type(request), version)(request)
+    flexible = declaration.flexible.covers(version)
+    size = 10 + len(name) + flexible + len(body)
+    head = _pack_request(
+        size, declaration.key, version, correlation_id, -1 if client_id is None else len(name)
+    )
+    return b"".join((head, name, b"\0" if flexible else b"", body))
+
+
+def decode_request(header: RequestHeader, buffer: Buffer, position: int) -> Message:
+    """The request behind a header that `headers.decode_request_header` read, up to the buffer's end."""
+    cls, version = api(header.request_api_key).request, header.request_api_version
+    request, end = decoder(cls, version)(buffer, position)
+    _check_end(cls, version, end, len(buffer))
+    return request
+
+
+def _check_end(cls: type[Message], version: int, end: int, size: int) -> None:
+    if end != size:
+        raise ProtocolError(f"{size - end} bytes are left after {cls.__name__} {version}")
