@@ -1,0 +1,141 @@
+"""A file of sorted entries of one size that only grows at its end.
+
+Entries wait in memory and reach the file in pieces of 4 KiB, at a roll and at a flush: an index entry
+costs the append a few bytes in a buffer and no system call. A crash may lose entries; the recovery of the
+segment makes them again, so nothing here is ever synced for its own sake.
+
+No descriptor stays open: whoever has read what he wanted says `close`, and the next reader opens again. A
+node with many partitions has enough of them in its `.log` files.
+
+Kafka allots an active index its full size in zeros and maps it; here a file is as long as its entries.
+Both read both: a sealed index has no padding, and an unsealed one is rebuilt after a crash.
+"""
+
+from __future__ import annotations
+
+from config.limits import INDEX_PENDING_BYTES
+from config.ports import File, Files
+
+
+class IndexFile:
+    """Entries by number, wherever they are: file first, then the ones that wait."""
+
+    __slots__ = ("_file", "_files", "_pending", "_written", "entry_bytes", "path")
+
+    def __init__(self, files: Files, path: str, entry_bytes: int, *, fresh: bool) -> None:
+        self.path = path
+        self.entry_bytes = entry_bytes
+        self._files = files
+        self._file: File | None = None
+        self._pending = bytearray()
+        self._written = 0 if fresh else -1
+        """Bytes of entries in the file; -1 until it has been looked at."""
+
+    @property
+    def count(self) -> int:
+        return (self._written_bytes() + len(self._pending)) // self.entry_bytes
+
+    @property
+    def written_count(self) -> int:
+        """Entries that are in the file."""
+        return self._written_bytes() // self.entry_bytes
+
+    def append(self, entry: bytes) -> None:
+        """Adds an entry behind the last. A disk that refuses the write keeps it waiting here, no more."""
+        self._pending += entry
+        if len(self._pending) >= INDEX_PENDING_BYTES:
+            try:
+                self.write_pending()
+            except OSError:
+                return  # the log's own write meets the same disk and reports it
+
+    def entry(self, number: int) -> bytes:
+        return self.entries(number, 1)
+
+    def entries(self, first: int, count: int) -> bytes:
+        """Up to `count` entries from number `first` on, as they lie in the file."""
+        start = first * self.entry_bytes
+        end = start + count * self.entry_bytes
+        written = self._written_bytes()
+        data = b""
+        if start < written:
+            data = self._opened().pread(min(end, written) - start, start)
+        if end > written:
+            data += self._pending[max(start - written, 0) : end - written]
+        return data
+
+    def truncate(self, count: int) -> None:
+        """Keeps the first `count` entries."""
+        size = count * self.entry_bytes
+        written = self._written_bytes()
+        del self._pending[max(size - written, 0) :]
+        if size < written:
+            self._opened(write=True).truncate(size)
+            self._written = size
+
+    def write_pending(self) -> None:
+        """Brings the waiting entries into the file. Raises OSError; they then still wait."""
+        if not self._pending:
+            return
+        file = self._opened(write=True)
+        written = self._written_bytes()
+        done = 0
+        while done < len(self._pending):
+            done += file.write([bytes(self._pending[done:])], written + done)
+        self._written = written + done
+        self._pending.clear()
+        self.close()
+
+    def seal(self) -> None:
+        """Makes the file exactly its entries, also if there are none, and gives the descriptor back."""
+        self.write_pending()
+        file = self._opened(write=True)
+        if file.size() != self._written:
+            file.truncate(self._written)
+        self.close()
+
+    def reset(self) -> None:
+        """Forgets all entries, before they are made again. The file follows at the next write or seal."""
+        self._pending.clear()
+        self._written = 0
+        if self._files.exists(self.path):
+            self._opened(write=True).truncate(0)
+
+    def sync(self) -> None:
+        """For a helper thread: what was written survives a power cut."""
+        if self._files.exists(self.path):
+            file = self._files.open(self.path)
+            try:
+                file.fdatasync()
+            finally:
+                file.close()
+
+    def close(self) -> None:
+        """Gives the descriptor back; the next use opens it again."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def has_odd_size(self) -> bool:
+        """Whether the file does not end with a whole entry, or is not there."""
+        try:
+            return self._files.status(self.path).size_bytes % self.entry_bytes != 0
+        except FileNotFoundError:
+            return True
+
+    def _written_bytes(self) -> int:
+        if self._written < 0:
+            try:
+                size = self._files.status(self.path).size_bytes
+            except FileNotFoundError:
+                size = 0
+            self._written = size - size % self.entry_bytes
+        return self._written
+
+    def _opened(self, *, write: bool = False) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._files.open(self.path, create=True)
+            if write and self._written == 0 and file.size():
+                file.truncate(0)
+        return file

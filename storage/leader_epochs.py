@@ -1,0 +1,98 @@
+"""Which leader wrote from which offset on.
+
+Each leader of a partition has an epoch, and its batches carry it. The list of (epoch, start offset), kept
+in `leader-epoch-checkpoint`, answers the question by which two replicas find where their logs part: "where
+does what you have of epoch N end?" It can be made again from the batches, so the file is written without
+haste. KIP-101, KIP-279, KIP-320.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final
+
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+
+class LeaderEpochs:
+    """The list, with both columns ascending."""
+
+    __slots__ = ("_epochs", "_start_offsets", "changed", "latest_epoch")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._start_offsets: list[int] = []
+        self.latest_epoch = UNDEFINED_EPOCH
+        """The epoch of the newest entry, or -1."""
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+        self.changed = False
+        """Something is here that the checkpoint does not say yet."""
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._start_offsets, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """From `start_offset` on the log is of `epoch`. Entries that contradict the new one go."""
+        if epoch < 0 or epoch == self.latest_epoch:
+            return
+        while self._epochs and (self._epochs[-1] >= epoch or self._start_offsets[-1] >= start_offset):
+            self._epochs.pop()
+            self._start_offsets.pop()
+        self._epochs.append(epoch)
+        self._start_offsets.append(start_offset)
+        self._note_change()
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch of the leader that wrote `offset`, or -1 if it is not known."""
+        found = bisect_right(self._start_offsets, offset)
+        return self._epochs[found - 1] if found else UNDEFINED_EPOCH
+
+    def start_offset_of(self, epoch: int) -> int:
+        """Where an epoch begins, or -1 if there is no such entry."""
+        return self._start_offsets[self._epochs.index(epoch)] if epoch in self._epochs else UNDEFINED_OFFSET
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest known epoch at or below `epoch`, where it ends).
+
+        (-1, -1) for an epoch that is undefined or above all known; for one below all known the epoch itself
+        and the first known start. This is the answer of OffsetForLeaderEpoch.
+        """
+        if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self.latest_epoch:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        following = bisect_right(self._epochs, epoch)
+        if following == 0:
+            return epoch, self._start_offsets[0]
+        return self._epochs[following - 1], self._start_offsets[following]
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drops the entries that begin at or after `end_offset`: the log was cut there."""
+        before = len(self._epochs)
+        while self._start_offsets and self._start_offsets[-1] >= end_offset:
+            self._epochs.pop()
+            self._start_offsets.pop()
+        if len(self._epochs) != before:
+            self._note_change()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drops what lies below `start_offset`; the epoch in force there now begins there."""
+        found = bisect_right(self._start_offsets, start_offset)
+        if found == 0 or (found == 1 and self._start_offsets[0] == start_offset):
+            return
+        del self._epochs[: found - 1]
+        del self._start_offsets[: found - 1]
+        self._start_offsets[0] = start_offset
+        self._note_change()
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._start_offsets.clear()
+        self._note_change()
+
+    def _note_change(self) -> None:
+        self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+        self.changed = True

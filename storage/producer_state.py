@@ -1,0 +1,172 @@
+"""Who wrote last: what an idempotent producer is checked against.
+
+A producer numbers its records per partition (sequence numbers, from 0, wrapping from 2147483647 to 0). If
+an answer is lost it sends the batch again; the log then must not take it twice, nor take a later one
+first:
+
+    batch known among the producer's last five     duplicate: success again, with the first answer's offset
+    epoch below the producer's                     INVALID_PRODUCER_EPOCH: somebody took over its id
+    epoch above, first sequence not 0              OUT_OF_ORDER_SEQUENCE_NUMBER
+    same epoch, not the next sequence              OUT_OF_ORDER_SEQUENCE_NUMBER
+    a producer that is not known (any more)        any sequence will do
+
+An entry is immutable and replaced by the next one, so a prepared append carries its successor along, and
+dropping it is all that a rollback does. Entries expire `producer.id.expiration.ms` after their last batch's
+timestamp. KIP-98, KIP-360.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, ValuesView
+from typing import Final
+
+import msgspec
+
+from config.limits import PRODUCER_BATCHES_REMEMBERED
+from protocol.errors import ErrorCode
+from protocol.records.header import BatchHeader
+from storage.errors import AppendRefused
+
+NO_SEQUENCE: Final = -1
+NO_OFFSET: Final = -1
+NO_COORDINATOR_EPOCH: Final = -1
+
+_LAST_SEQUENCE: Final = 2147483647
+_KEPT_BEFORE_NEW: Final = PRODUCER_BATCHES_REMEMBERED - 1
+
+
+class ProducerBatch(msgspec.Struct, frozen=True, gc=False):
+    """One batch that was taken."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+    """Its max timestamp: what the first answer said if the topic uses LogAppendTime."""
+
+
+class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
+    """All that is known of one producer on one partition."""
+
+    producer_id: int
+    epoch: int
+    batches: tuple[ProducerBatch, ...]
+    """The last five of this epoch, oldest first. Empty after a marker that raised the epoch."""
+    last_timestamp: int
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    """Of the last transaction marker."""
+    transaction_first_offset: int = NO_OFFSET
+    """Where the open transaction began, or -1."""
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def duplicate_of(self, epoch: int, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
+        """The batch that has these very numbers, if it is remembered."""
+        if epoch == self.epoch:
+            for batch in self.batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+        return None
+
+
+class ProducerState:
+    """The producers of one partition, by id."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self._entries = {entry.producer_id: entry for entry in entries}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        return self._entries.get(producer_id)
+
+    def entries(self) -> ValuesView[ProducerEntry]:
+        return self._entries.values()
+
+    def put(self, entry: ProducerEntry) -> None:
+        self._entries[entry.producer_id] = entry
+
+    def replace_all(self, entries: Iterable[ProducerEntry]) -> None:
+        self._entries = {entry.producer_id: entry for entry in entries}
+
+    def update(self, header: BatchHeader) -> None:
+        """Takes note of a batch that lies in the log already (start, follower, own control batches)."""
+        if header.producer_id >= 0:
+            self.put(successor(self._entries.get(header.producer_id), header))
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets producers that wrote nothing for so long and have no transaction open; says how many."""
+        expired = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.transaction_first_offset == NO_OFFSET and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+
+def check_sequence(
+    entry: ProducerEntry | None, producer_id: int, epoch: int, first_sequence: int, last_sequence: int
+) -> ProducerBatch | None:
+    """None if the batch may follow, the earlier one if it is a duplicate. Raises AppendRefused."""
+    if entry is None:
+        return None
+    duplicate = entry.duplicate_of(epoch, first_sequence, last_sequence)
+    if duplicate is not None:
+        return duplicate
+    if epoch < entry.epoch:
+        raise AppendRefused(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch "
+            f"{entry.epoch}",
+        )
+    expected = 0 if epoch > entry.epoch else _next_sequence(entry.last_sequence)
+    if first_sequence != expected:
+        raise AppendRefused(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Out of order sequence number for producer {producer_id}: {first_sequence} (incoming), "
+            f"{entry.last_sequence} (last in the log), epoch {epoch} after {entry.epoch}",
+        )
+    return None
+
+
+def successor(entry: ProducerEntry | None, header: BatchHeader) -> ProducerEntry:
+    """The producer's entry after this batch, whose offsets are final."""
+    epoch = header.producer_epoch
+    if header.is_control:
+        kept = entry.batches if entry is not None and entry.epoch == epoch else ()
+        return ProducerEntry(header.producer_id, epoch, kept, header.max_timestamp)
+    batch = ProducerBatch(
+        header.base_sequence,
+        header.last_sequence,
+        header.base_offset,
+        header.last_offset,
+        header.max_timestamp,
+    )
+    transaction = NO_OFFSET if entry is None else entry.transaction_first_offset
+    if header.is_transactional and transaction == NO_OFFSET:
+        transaction = header.base_offset
+    if entry is None or entry.epoch != epoch:
+        coordinator = NO_COORDINATOR_EPOCH if entry is None else entry.coordinator_epoch
+        return ProducerEntry(
+            header.producer_id, epoch, (batch,), header.max_timestamp, coordinator, transaction
+        )
+    batches = (*entry.batches[-_KEPT_BEFORE_NEW:], batch)
+    return ProducerEntry(
+        header.producer_id, epoch, batches, header.max_timestamp, entry.coordinator_epoch, transaction
+    )
+
+
+def _next_sequence(last_sequence: int) -> int:
+    return 0 if last_sequence == _LAST_SEQUENCE else last_sequence + 1

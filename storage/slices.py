@@ -1,0 +1,120 @@
+"""Open files held by count, and ranges of them that go to a socket untouched.
+
+A fetch answers with a slice: the kernel copies the bytes from the page cache to the socket (sendfile) and
+Python never sees them. Between the answer and the last byte sent the log may roll, truncate or delete the
+segment. A descriptor's number is used again at once for another file, so closing it too early would send
+another topic's bytes. Hence: whoever keeps a slice beyond the current call says `retain`, and `release`
+when the last byte is gone; a file that should close does so at the last release.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from config.ports import Buffer, File, Files
+from protocol.errors import invariant
+
+
+class SharedFile:
+    """A file that is opened when first needed and closed when nobody holds it any more."""
+
+    __slots__ = ("_file", "_files", "_holds", "_retired", "_write", "path")
+
+    def __init__(self, files: Files, path: str, *, write: bool) -> None:
+        self.path = path
+        """Where it lies now; a rename of the open file changes it."""
+        self._files = files
+        self._write = write
+        self._file: File | None = None
+        self._holds = 0
+        self._retired = False
+
+    def file(self) -> File:
+        """The open file. Raises OSError if it cannot be opened, ValueError after it was closed for good."""
+        file = self._file
+        if file is None:
+            if self._retired:
+                raise ValueError(f"{self.path} is closed")
+            file = self._file = self._files.open(self.path, write=self._write)
+        return file
+
+    def create(self) -> File:
+        """Opens the file, made if it is missing."""
+        if self._file is None:
+            self._file = self._files.open(self.path, create=True)
+        return self._file
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    @property
+    def holds(self) -> int:
+        return self._holds
+
+    def retain(self) -> None:
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        if self._holds < 0:
+            invariant(False, "A shared file is released as often as it is retained", path=self.path)
+        if self._holds == 0 and self._retired:
+            self._close()
+
+    def close_when_unused(self) -> None:
+        """Closes now or at the last release. It is not opened again."""
+        self._retired = True
+        if self._holds == 0:
+            self._close()
+
+    def close_if_unused(self) -> bool:
+        """Gives the descriptor back if nobody holds it; the next use opens the file again."""
+        if self._holds == 0:
+            self._close()
+        return self._file is None
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+class LogSlice(msgspec.Struct, gc=False):
+    """A range of a segment: whole batches, the last one perhaps cut off. Fits a `Records` field.
+
+    It holds nothing by itself: who keeps it beyond the call that made it says `retain`, once, and `release`.
+    """
+
+    shared: SharedFile
+    position: int
+    """First byte in the file: the start of a batch."""
+    size_bytes: int
+    base_offset: int
+    """Of the first batch; it may lie below the offset that was asked for."""
+    segment_base_offset: int
+
+    def retain(self) -> None:
+        self.shared.retain()
+
+    def release(self) -> None:
+        self.shared.release()
+
+    def fileno(self) -> int | None:
+        """The descriptor for sendfile, None for a file in memory. Valid while the slice is retained."""
+        return self.shared.file().fileno()
+
+    def read(self) -> bytes:
+        """The bytes as they are now; fewer than `size_bytes` only if the file shrank."""
+        return self.shared.file().pread(self.size_bytes, self.position)
+
+    def read_piece(self, start: int, size_bytes: int) -> bytes:
+        """At most `size_bytes` from byte `start` of the slice on."""
+        return self.shared.file().pread(min(size_bytes, self.size_bytes - start), self.position + start)
+
+    def read_into(self, buffer: Buffer, start: int = 0) -> int:
+        """Fills `buffer` from byte `start` of the slice on; returns how many bytes there were."""
+        view = memoryview(buffer)
+        data = self.read_piece(start, len(view))
+        view[: len(data)] = data
+        return len(data)

@@ -1,0 +1,100 @@
+"""`.timeindex`: from a timestamp to an offset.
+
+    int64  timestamp                                 the largest in the segment up to here
+    int32  offset less the segment's base offset     the last offset of the batch that holds it
+
+Timestamps only rise from entry to entry. A record with timestamp T or later lies behind the last entry
+below T, so a look-up gives an offset to begin from. When a segment is sealed its largest timestamp is
+added if it is not there yet: the last entry then says when the segment has expired.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from config.ports import Files
+from storage.index_file import IndexFile
+
+ENTRY_BYTES: Final = 12
+NO_TIMESTAMP: Final = -1
+
+_ENTRY: Final = Struct(">qi")
+
+
+class TimeIndex:
+    """Entries in ascending order of timestamps and of offsets."""
+
+    __slots__ = ("_file", "_last", "base_offset")
+
+    def __init__(self, files: Files, path: str, base_offset: int, *, fresh: bool) -> None:
+        self.base_offset = base_offset
+        self._file = IndexFile(files, path, ENTRY_BYTES, fresh=fresh)
+        self._last: tuple[int, int] | None = None
+
+    @property
+    def file(self) -> IndexFile:
+        return self._file
+
+    @property
+    def count(self) -> int:
+        return self._file.count
+
+    def last(self) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry, or (-1, base offset)."""
+        if self._last is None:
+            count = self._file.count
+            self._last = self._entry(count - 1) if count else (NO_TIMESTAMP, self.base_offset)
+            self._file.close()
+        return self._last
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Adds an entry if its timestamp is above the last one's."""
+        if timestamp > self.last()[0]:
+            self._file.append(_ENTRY.pack(timestamp, offset - self.base_offset))
+            self._last = (timestamp, offset)
+
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """The last entry with a timestamp at or below the given one, or (-1, base offset)."""
+        low, high = 0, self._file.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle)[0] <= timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        found = self._entry(low - 1) if low else (NO_TIMESTAMP, self.base_offset)
+        self._file.close()
+        return found
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries at or above `offset`."""
+        low, high = 0, self._file.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle)[1] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        self._file.truncate(low)
+        self._file.close()
+        self._last = None
+
+    def reset(self) -> None:
+        self._file.reset()
+        self._last = None
+
+    def is_sane(self) -> bool:
+        """What can be seen without reading the log: its size, and that the last entry is one."""
+        if self._file.has_odd_size():
+            return False
+        if self._file.count == 0:
+            return True
+        timestamp, offset = self.last()
+        first_timestamp = self._entry(0)[0]
+        self._file.close()
+        return timestamp >= first_timestamp and offset >= self.base_offset and timestamp > NO_TIMESTAMP
+
+    def _entry(self, number: int) -> tuple[int, int]:
+        timestamp, relative = _ENTRY.unpack(self._file.entry(number))
+        return timestamp, self.base_offset + relative
