@@ -33,6 +33,7 @@ class GenuineKafka:
         self.data = data
         self.log_file = data.with_name(data.name + ".log")
         self.heap = heap
+        self.flags: tuple[str, ...] = ()
         broker, controller = free_ports(2)
         self.bootstrap_servers = f"127.0.0.1:{broker}"
         self.properties = _one_node(data, broker, controller) | dict(overrides or {})
@@ -59,8 +60,10 @@ class GenuineKafka:
                 str(file),
             )
             subprocess.run(format_, check=True, capture_output=True, timeout=60)
-        command = java_command("kafka.Kafka", str(file), heap=self.heap)
+        command = java_command("kafka.Kafka", str(file), heap=self.heap, extra=self.flags)
         command.remove("-XX:TieredStopAtLevel=1")
+        if self.flags:
+            command.remove("-XX:+UseSerialGC")
         with open(self.log_file, "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
         self._await_port(timeout_seconds)

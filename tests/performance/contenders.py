@@ -1,0 +1,107 @@
+"""The two brokers that are compared, each with what is measured of it.
+
+Apache Kafka runs with the heap and the flags of its own start script (1 GB, G1), named in
+the table's head. Both keep their data on the same disk; topics live for one measurement.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import psutil
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import GenuineKafka
+
+KAFKA_FLAGS: Final = (
+    "-Xms1g",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+KAFKA_HEAP: Final = "1g"
+TOPIC_CONFIG: Final = {"file.delete.delay.ms": "0", "segment.bytes": str(256 << 20)}
+
+
+class Topic(NamedTuple):
+    """A topic that was made for one measurement."""
+
+    name: str
+    id_hex: str
+    partitions: int
+
+    @property
+    def each_partition(self) -> list[tuple[str, str, int]]:
+        return [(self.name, self.id_hex, index) for index in range(self.partitions)]
+
+
+class Contender:
+    """One broker under measurement."""
+
+    def __init__(self, name: str, process: BarnabasProcess | GenuineKafka) -> None:
+        self.name = name
+        began = time.perf_counter()
+        self.process = process.start()
+        self.ready_seconds = time.perf_counter() - began
+        self._ps = psutil.Process(process.pid)
+        self._admin = AdminClient({"bootstrap.servers": process.bootstrap_servers})
+        self._made = 0
+
+    @property
+    def port(self) -> int:
+        return int(self.process.bootstrap_servers.rpartition(":")[2])
+
+    def cpu_seconds(self) -> float:
+        times = self._ps.cpu_times()
+        return float(times.user + times.system)
+
+    def resident_bytes(self) -> int:
+        return int(self._ps.memory_info().rss)
+
+    def make_topic(self, partitions: int, config: dict[str, str] | None = None) -> Topic:
+        self._made += 1
+        name = f"bench-{self._made}"
+        new = NewTopic(
+            name, num_partitions=partitions, replication_factor=1, config=TOPIC_CONFIG | (config or {})
+        )
+        self._admin.create_topics([new])[name].result(30)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            described = self._admin.describe_topics(TopicCollection([name]))[name]
+            try:
+                found = described.result(10)
+            except Exception:
+                time.sleep(0.1)
+                continue
+            if all(each.leader is not None for each in found.partitions):
+                return Topic(name, _uuid_hex(found.topic_id), partitions)
+        raise RuntimeError(f"{self.name} did not make the topic {name}")
+
+    def delete_topic(self, topic: Topic) -> None:
+        self._admin.delete_topics([topic.name])[topic.name].result(30)
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+def _uuid_hex(topic_id: object) -> str:
+    from protocol.values import uuid_from_text
+
+    return uuid_from_text(str(topic_id)).hex()
+
+
+def start_barnabas(folder: Path, **overrides: str) -> Contender:
+    given = {name.replace("__", "."): value for name, value in overrides.items()}
+    return Contender("Barnabas", BarnabasProcess(folder / f"barnabas-{len(given)}", given))
+
+
+def start_kafka(folder: Path) -> Contender:
+    kafka = GenuineKafka(folder / "kafka", heap=KAFKA_HEAP)
+    kafka.flags = KAFKA_FLAGS
+    return Contender("Apache Kafka", kafka)
