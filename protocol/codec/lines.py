@@ -50,7 +50,7 @@ class SourceLines:
 
     def layout(self, code: str, method: str) -> str:
         """The name of a bound method of a big-endian `struct` layout, such as `unpack_iqh`."""
-        name = f"{method.partition('_')[0]}_{code}"
+        name = f"{method.partition('_')[0]}_{code.replace('?', 'z')}"
         if name not in self.constants:
             self.constants[name] = getattr(Layout(">" + code), method)
         return name

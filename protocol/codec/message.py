@@ -84,7 +84,7 @@ class Versions(NamedTuple):
         return f"{self.first}-{self.last}" if self.first != self.last else str(self.first)
 
 
-class Declaration(NamedTuple):
+class Declaration(msgspec.Struct, frozen=True):
     """What a decorator said about a message."""
 
     kind: str
@@ -169,28 +169,28 @@ def data(*, versions: str, flexible: str) -> Callable[[type[M]], type[M]]:
     return _declare("data", None, versions, flexible)
 
 
-class Between(NamedTuple):
+class Between(msgspec.Struct, frozen=True, gc=False):
     first: int
     last: int
 
 
-class Since(NamedTuple):
+class Since(msgspec.Struct, frozen=True, gc=False):
     first: int
 
 
-class Until(NamedTuple):
+class Until(msgspec.Struct, frozen=True, gc=False):
     last: int
 
 
-class NullableSince(NamedTuple):
+class NullableSince(msgspec.Struct, frozen=True, gc=False):
     first: int
 
 
-class NullableUntil(NamedTuple):
+class NullableUntil(msgspec.Struct, frozen=True, gc=False):
     last: int
 
 
-class Tag(NamedTuple):
+class Tag(msgspec.Struct, frozen=True, gc=False):
     number: int
     since: int = 0
 

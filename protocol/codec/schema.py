@@ -8,7 +8,9 @@ import typing
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
 
 from protocol.codec.message import (
     UNBOUNDED,
@@ -44,7 +46,7 @@ class Kind(Enum):
     STRUCT = "struct"
 
 
-class Field(NamedTuple):
+class Field(msgspec.Struct, frozen=True):
     """One field of a struct, in all its versions."""
 
     name: str
