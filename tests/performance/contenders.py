@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
-from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from tests.support.broker_process import BarnabasProcess
@@ -73,14 +73,15 @@ class Contender:
         self._admin.create_topics([new])[name].result(30)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            described = self._admin.describe_topics(TopicCollection([name]))[name]
             try:
-                found = described.result(10)
-            except Exception:
-                time.sleep(0.1)
+                found = self._admin.describe_topics(TopicCollection([name]))[name].result(10)
+                wanted = {TopicPartition(name, index): OffsetSpec.latest() for index in range(partitions)}
+                for offset in self._admin.list_offsets(wanted).values():
+                    offset.result(10)
+            except KafkaException:
+                time.sleep(0.1)  # created, but not yet led
                 continue
-            if all(each.leader is not None for each in found.partitions):
-                return Topic(name, _uuid_hex(found.topic_id), partitions)
+            return Topic(name, _uuid_hex(found.topic_id), partitions)
         raise RuntimeError(f"{self.name} did not make the topic {name}")
 
     def delete_topic(self, topic: Topic) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from protocol.codec import decode
+from protocol.codec.compiler import decode
 from protocol.crc import crc32c
 from protocol.messages.produce import ProduceResponse
 from tests.performance.frames import (
