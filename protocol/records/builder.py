@@ -127,8 +127,6 @@ class BatchBuilder:
         delta = self._last_offset_delta + 1 if offset_delta is None else offset_delta
         if delta <= self._last_offset_delta:
             invariant(False, "offsets of a batch ascend", delta=delta, last=self._last_offset_delta)
-        if self._append_time_ms is not None:
-            timestamp = self._append_time_ms
         if self._base_timestamp is None:
             self._base_timestamp = timestamp
         append_record(self._records, delta, timestamp - self._base_timestamp, key, value, headers)
@@ -152,10 +150,11 @@ class BatchBuilder:
             )
         batch = bytearray(HEADER_BYTES)
         base_timestamp = NO_TIMESTAMP if self._base_timestamp is None else self._base_timestamp
+        max_timestamp = self._max_timestamp if self._append_time_ms is None else self._append_time_ms
         HEADER.pack_into(
             batch, 0,
             self._base_offset, size_bytes - LOG_OVERHEAD_BYTES, self._leader_epoch, MAGIC, 0,
-            self._attributes, last_delta, base_timestamp, self._max_timestamp, *self._producer, self._count,
+            self._attributes, last_delta, base_timestamp, max_timestamp, *self._producer, self._count,
         )  # fmt: skip
         batch += section
         seal(batch, 0, size_bytes)

@@ -20,10 +20,14 @@ raise InvalidRecord and nothing else.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.records.errors import InvalidRecord
 from protocol.varint import MalformedVarint, read_int, read_long
+
+_ZEROS: Final = bytes(17 * 1024)
+"""Behind the records, so that a length that is misread as two bytes still points at something: what then
+looks odd is read again with care, and the records' real end is checked last."""
 
 
 class Want(IntEnum):
@@ -68,74 +72,82 @@ def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want 
 
 
 def _walk_lengths(data: bytes, record_count: int) -> int:
-    position = index = 0
+    position = index = signs = 0
     end = len(data)
     try:
         for index in range(record_count):
             first = data[position]
+            signs |= first
             if first < 0x80:
-                if first & 1:
-                    raise InvalidRecord(f"Found invalid record size in record {index}")
                 position += 1 + (first >> 1)
-            elif first & 1 or data[position + 1] & 0x80:
-                length, position = _length(data, position, index)
-                position += length
             else:
-                position += 2 + ((first & 0x7F | data[position + 1] << 7) >> 1)
+                second = data[position + 1]
+                if second < 0x80:
+                    position += 2 + ((first & 0x7F | second << 7) >> 1)
+                else:
+                    length, position = _length(data, position, index)
+                    position += length
     except IndexError:
         raise _premature_end(index) from None
+    if signs & 1:  # the lowest bit of a zigzag number is its sign
+        raise InvalidRecord("Found invalid record size: less than 0")
     if position > end:
         raise _premature_end(index)
     return position
 
 
-def _walk_structure(data: bytes, record_count: int) -> tuple[int, Walked]:
+def _walk_structure(records: bytes, record_count: int) -> tuple[int, Walked]:
     """One loop in one function: a call for each record would double its time."""
     position = index = 0
-    end = len(data)
+    end = len(records)
+    data = records + _ZEROS
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
     try:
         for index in range(record_count):
+            # `after` becomes -1, which no position is, where a number takes more bytes than expected here
             start = position
             first = data[position]
             if first < 0x80:
-                body = position + 1
-                after = body + (first >> 1)
+                position += 1
+                after = position + (first >> 1)
             else:
-                body = position + 2
-                after = body + ((first & 0x7F | data[position + 1] << 7) >> 1)
-            timestamp = data[body + 1]
-            offset = data[body + 2]
-            position = body + 3
+                second = data[position + 1]
+                position += 2
+                after = position + ((first & 0x7F | second << 7) >> 1) if second < 0x80 else -1
+            timestamp = data[position + 1]
+            offset = data[position + 2]
+            position += 3
             if timestamp >= 0x80:
+                if offset >= 0x80:
+                    after = -1
                 timestamp = timestamp & 0x7F | offset << 7
                 offset = data[position]
                 position += 1
             if offset >= 0x80:
-                offset = offset & 0x7F | data[position] << 7
+                second = data[position]
+                if second >= 0x80:
+                    after = -1
+                offset = offset & 0x7F | second << 7
                 position += 1
             key = data[position]
-            position += 1
-            if key != 1:
-                position += key >> 1
+            if key == 1:
+                position += 1
+            elif key & 0x81:
+                after = -1
+            else:
+                position += 1 + (key >> 1)
             value = data[position]
             if value < 0x80:
                 position += 1 + (value >> 1)
             else:
-                position += 2 + ((value & 0x7F | data[position + 1] << 7) >> 1)
-            if (
-                position + 1 != after
-                or data[position]
-                or first & 1
-                or timestamp > 0x3FFF
-                or offset > 0x3FFF
-                or key >= 0x80
-                or (key & 1 and key != 1)
-                or value & 1
-            ):  # headers, large or negative numbers, or nonsense: once more, carefully
-                after, timestamp, offset, has_key = _shape(data, start, index)
-                key = 0 if has_key else 1
+                second = data[position + 1]
+                if second >= 0x80:
+                    after = -1
+                position += 2 + ((value & 0x7F | second << 7) >> 1)
+            if position + 1 != after or data[position] or (first | value) & 1:
+                # headers, large or negative numbers, or nonsense: once more, carefully
+                after, timestamp, offset, key = _shape(records, start, index)
             position = after
             if key == 1 and keyless < 0:
                 keyless = index
@@ -157,9 +169,8 @@ def _walk_structure(data: bytes, record_count: int) -> tuple[int, Walked]:
     return position, Walked(record_count, minimum, maximum, maximum_index, keyless, sequential)
 
 
-def _shape(data: bytes, position: int, index: int) -> tuple[int, int, int, bool]:
-    """Any record: the position after it, its timestamp and offset deltas still zigzagged, whether it has a
-    key."""
+def _shape(data: bytes, position: int, index: int) -> tuple[int, int, int, int]:
+    """Any record: the position after it, its deltas of timestamp and offset still zigzagged, 1 for no key."""
     try:
         length, start = _length(data, position, index)
         end = start + length
@@ -189,10 +200,12 @@ def _shape(data: bytes, position: int, index: int) -> tuple[int, int, int, bool]
             f"{position - start}"
         )
     zigzag_timestamp = (timestamp << 1) ^ (timestamp >> 63)
-    return end, zigzag_timestamp, (offset << 1) ^ (offset >> 31), key_length >= 0
+    return end, zigzag_timestamp, (offset << 1) ^ (offset >> 31), int(key_length < 0)
 
 
 def _length(data: bytes, position: int, index: int) -> tuple[int, int]:
+    if position >= len(data):
+        raise _premature_end(index)
     try:
         length, after = read_int(data, position)
     except MalformedVarint as error:
