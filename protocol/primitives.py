@@ -15,6 +15,7 @@ bytes       bytes                           int32 length + bytes; compact: uvari
 Records     a view, bytes or a file slice   as bytes; never copied, see `RecordsSlice`
 list[T]     list                            int32 count + elements; compact: uvarint(count + 1)
 a struct    an instance                     its fields in order; a nullable one after -1 or 1
+                                            (after 0 or 1 in a tagged field)
 ==========  ==============================  ====================================================
 
 Strings, bytes and arrays may be null where the annotation says `| None`: length -1, compact 0.

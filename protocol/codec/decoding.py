@@ -197,7 +197,7 @@ class _DecoderWriter:
         marker = self.out.fresh("n")
         self._fixed("b", marker, 1)
         self.flush()
-        with self.out.block(f"if {marker} < 0:"):
+        with self.out.block(f"if {marker} {'<' if field.tag is None else '=='} 0:"):
             self.out.add(f"{target} = None")
         with self.out.block("else:"):
             value = self.struct(field.struct_class)

@@ -117,12 +117,12 @@ class _EncoderWriter:
     def _differs(self, field: Field, value: str) -> str:
         """The condition that a field's value is not its default."""
         default = field.default
-        if field.absent_is_none and not field.nullable.covers(self.version):
+        if field.absent_is_none:
             empty = self.out.constant("DEFAULT_" + field.struct_class.__name__, field.struct_class())
             return f"{value} is not None and {value} != {empty}"
         if default is None:
             return f"{value} is not None"
-        if default == [] or default in ("", b"") or (default == 0 and isinstance(default, int)):
+        if default in ([], "", b"", 0) and not field.nullable.covers(self.version):
             return value
         if isinstance(default, Struct):
             return f"{value} != {self.out.constant('DEFAULT_' + type(default).__name__, default)}"
@@ -181,9 +181,10 @@ class _EncoderWriter:
         if not nullable:
             self.struct(field.struct_class, variable)
             return
+        null = b"\xff" if field.tag is None else b"\0"
         self.flush()
         with self.out.block(f"if {variable} is None:"):
-            self.out.add(f"{self._list}.append(b'\\xff')")
+            self.out.add(f"{self._list}.append({null!r})")
         with self.out.block("else:"):
             self._fixed("b", "1")
             self.struct(field.struct_class, variable)

@@ -19,7 +19,7 @@ The markers:
 * `Tag(0)`, `Tag(0, since=12)`: the field is tagged, and travels only when it differs from its default.
   A tagged struct's default is `None`: absent.
 * `NullableSince(7)`, `NullableUntil(6)`: `| None` holds in these versions only.
-* `Nullable`: a tagged struct that can be null on the wire too.
+* `Nullable`: a tagged struct that can be null on the wire; its default is an instance, and None travels.
 * `Ignorable`: in a version without the field its value is dropped; without this marker a value other than the
   default is an error there.
 * `NeverCompact`: keeps its int16 length even in flexible versions (the request header's client id, KIP-511).

@@ -78,8 +78,10 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def absent_is_none(self) -> bool:
-        """A tagged struct: None says that it does not travel."""
-        return self.tag is not None and self.kind is Kind.STRUCT and not self.is_array
+        """A tagged struct that cannot be null: None says that it does not travel."""
+        return (
+            self.tag is not None and self.kind is Kind.STRUCT and not self.is_array and self.nullable == NEVER
+        )
 
 
 @cache

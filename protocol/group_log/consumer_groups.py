@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from msgspec import field
+
 from protocol.codec.message import Message, Nullable, Struct, Tag, coordinator_key, coordinator_value
 from protocol.primitives import Uuid, i8, i32, i64
 from protocol.values import ZERO_UUID
@@ -74,7 +76,9 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: str | None = ""
     rebalance_timeout_ms: i32 = -1
     server_assignor: str | None = ""
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, Tag(0), Nullable] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, Tag(0), Nullable] = field(
+        default_factory=ClassicMemberMetadata
+    )
 
 
 @coordinator_key(key=6, versions="0", flexible="none")
@@ -126,7 +130,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     class TopicPartitions(Struct):
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
-        assignment_epochs: Annotated[list[i32] | None, Tag(0)] = None
+        assignment_epochs: Annotated[list[i32] | None, Tag(0)] = []
 
     member_epoch: i32 = 0
     previous_member_epoch: i32 = 0

@@ -24,7 +24,7 @@ class StreamsGroupMetadataValue(Message):
     epoch: i32 = 0
     metadata_hash: i64 = 0
     validated_topology_epoch: Annotated[i32, Tag(0)] = -1
-    last_assignment_configs: Annotated[list[LastAssignmentConfig] | None, Tag(1)] = None
+    last_assignment_configs: Annotated[list[LastAssignmentConfig] | None, Tag(1)] = []
 
 
 @coordinator_key(key=19, versions="0", flexible="none")
@@ -109,7 +109,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     class TaskIds(Struct):
         subtopology_id: str = ""
         partitions: list[i32] = []
-        assignment_epochs: Annotated[list[i32] | None, Tag(0)] = None
+        assignment_epochs: Annotated[list[i32] | None, Tag(0)] = []
 
     member_epoch: i32 = 0
     previous_member_epoch: i32 = 0
