@@ -1,0 +1,16 @@
+"""What is true of the cluster at one offset of the metadata log, as immutable values.
+
+Each subject has an image and a delta. A delta takes records one after the other and then makes the next
+image; it copies a subject's mapping once, at its first record of that subject, and a topic's partitions
+once per topic: so an image of ten thousand topics costs a creation one dictionary copy and not ten
+thousand.
+
+In reading order:
+
+* `brokers`, `topics`, `configs`, `features`, `producer_ids`   the subjects that decisions look at
+* `quotas`, `kept`       subjects that are only remembered, so that a snapshot loses nothing
+* `cluster_image`        all of them together: `ClusterImage`, `ImageDelta`, `replay`, `image_records`
+* `replayer`             the same over batches, with metadata transactions
+
+Anyone above `protocol` may read images; only `replay` makes them.
+"""
