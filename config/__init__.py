@@ -1,19 +1,23 @@
 """What an operator can set, and the limits that nobody can: names, types, defaults, readers, layers.
 
-Everything here is plain values and functions over text; nothing opens a socket, reads a clock or imports
-another package of ours, so every other package may import this one.
+Everything here is plain values and functions over text; nothing opens a socket or a file, reads a clock or
+imports another package of ours, so every other package may import this one.
 
 In reading order:
 
-* `ports`        the doors to the outside world (clock, chance, timers, files), as protocols only
-* `limits`       our own bounds, with the relations that hold between them
-* `values`       Kafka's types and validators: how a text becomes a value, and the sentence when it does not
-* `definition`   one config: name, type, default, validator, update mode, effect
-* `definitions/` the configs of Kafka 4.3, one module per subject, and what this broker does with each
-* `catalogue`    all definitions by name, for brokers, topics, groups and client metrics
-* `properties`, `yaml_file`, `environment`, `overrides`   the four places that settings come from
-* `layering`     override over environment over file over default, each value with its source
-* `broker_config`, `topic_config`   typed access; what the broker, the log and the coordinators read
-* `checks`       relations between several broker configs, as Kafka checks them at the start
-* `describe`     the same values as DescribeConfigs shows them
+* `ports`          the doors to the outside world (clock, chance, timers, files), as protocols only
+* `limits`         our own bounds, with the relations that hold between them
+* `values`, `validators`, `errors`   Kafka's types and rules: how a text becomes a value, or a sentence
+* `definition`     one config: name, type, default, rule, update mode, what it does
+* `definitions/`   the configs of Kafka 4.3 and our few, one module per subject
+* `effects`        which of them this release honours, does not use yet, or ignores, and why
+* `catalogue`      all definitions by name, and the families of names that stand for one another
+* `setting`, `properties`, `yaml_file`, `environment`   settings as somebody wrote them, each with its place
+* `loading`        the layers put together, checked, warned about: the start of every node
+* `broker_config`, `listeners`, `topic_config`   typed access for the broker, the log, the coordinators
+* `checks`         relations between broker configs, as Kafka checks them at the start
+* `dynamic`        what may be changed while the cluster runs
+* `describe`       the same values as DescribeConfigs shows them
+
+`server.properties` and `server.yaml` beside them are the same commented example in both spellings.
 """

@@ -7,6 +7,7 @@ such a key means, and which names give its value when it is not set itself, is a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -54,12 +55,14 @@ _BROKER_SUBJECTS: Final = (
     ours,
 )
 
-BROKER: Final = MappingProxyType(
+BROKER: Final[Mapping[str, Definition]] = MappingProxyType(
     {row.name: row for subject in _BROKER_SUBJECTS for row in subject.DEFINITIONS}
 )
-TOPIC: Final = MappingProxyType({row.name: row for row in topic_level.DEFINITIONS})
-GROUP: Final = MappingProxyType({row.name: row for row in group_level.DEFINITIONS})
-CLIENT_METRICS: Final = MappingProxyType({row.name: row for row in client_metrics.DEFINITIONS})
+TOPIC: Final[Mapping[str, Definition]] = MappingProxyType({row.name: row for row in topic_level.DEFINITIONS})
+GROUP: Final[Mapping[str, Definition]] = MappingProxyType({row.name: row for row in group_level.DEFINITIONS})
+CLIENT_METRICS: Final[Mapping[str, Definition]] = MappingProxyType(
+    {row.name: row for row in client_metrics.DEFINITIONS}
+)
 
 _FAMILIES: Final = (
     ("log.roll.ms", "log.roll.hours"),
@@ -99,6 +102,8 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
 
 def broker_definition(name: str) -> Definition | None:
     """The definition behind a broker key, seen through a listener prefix; None for an unknown key."""
+    if name in BROKER:
+        return BROKER[name]
     return next((BROKER[known] for known in broker_synonyms(name) if known in BROKER), None)
 
 

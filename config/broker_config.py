@@ -1,0 +1,299 @@
+"""What the broker was told: typed access to every broker config, in force at this moment.
+
+Five layers give a value, the strongest first: dynamic for this broker, dynamic for all brokers, the static
+settings (override, environment, file), Kafka's default. A `BrokerConfig` never changes; `with_dynamic` makes
+another one from the same static settings.
+
+Reading costs a dictionary look-up. What a hot path needs is read once, when the config arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from config import listeners
+from config.catalogue import BROKER, broker_definition, broker_synonyms, is_listener_scoped
+from config.definition import PER_BROKER, READ_ONLY, Definition
+from config.errors import InvalidValue
+from config.listeners import Endpoint, QuorumVoter
+from config.setting import Setting, one_line
+from config.values import HIDDEN, Value, text_of
+
+_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+_HOUR_MS: Final = 3_600_000
+_MINUTE_MS: Final = 60_000
+
+
+class BrokerConfig:
+    """The values in force. Made by `config.loading.load`, which checks; here everything is already valid."""
+
+    __slots__ = ("_values", "dynamic_broker", "dynamic_default", "refused", "static")
+
+    def __init__(
+        self,
+        static: Mapping[str, Setting],
+        dynamic_broker: Mapping[str, str] = _EMPTY,
+        dynamic_default: Mapping[str, str] = _EMPTY,
+    ) -> None:
+        """Raises `InvalidValue` for a static setting that is not valid; dynamic ones are left out then."""
+        self.static: Final = MappingProxyType(dict(static))
+        self.dynamic_broker: Final = MappingProxyType(dict(dynamic_broker))
+        self.dynamic_default: Final = MappingProxyType(dict(dynamic_default))
+        values: dict[str, Value] = {}
+        for name, setting in static.items():
+            if name in BROKER:
+                values[name] = BROKER[name].parse(setting.text)
+        refused = _apply(values, dynamic_default, for_one_broker=False)
+        refused += _apply(values, dynamic_broker, for_one_broker=True)
+        self._values: Final = values
+        self.refused: Final = tuple(refused)
+        """Stored dynamic settings that could not be used, each with the reason; the layer below counts."""
+
+    def with_dynamic(self, per_broker: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
+        """The same static settings under these dynamic ones (for this broker, and for all brokers).
+
+        What cannot be set dynamically, or is not valid, is left out and named in `refused`.
+        """
+        return BrokerConfig(self.static, per_broker, cluster)
+
+    # Typed access
+
+    def value(self, name: str) -> Value:
+        """The value in force; `KeyError` for a name that is no broker config."""
+        if name in self._values:
+            return self._values[name]
+        return BROKER[name].default
+
+    def integer(self, name: str) -> int:
+        """An INT, SHORT or LONG that has a value."""
+        value = self.value(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise TypeError(f"{name} is not a whole number")
+
+    def optional_integer(self, name: str) -> int | None:
+        return None if self.value(name) is None else self.integer(name)
+
+    def number(self, name: str) -> float:
+        """A DOUBLE."""
+        value = self.value(name)
+        if isinstance(value, float):
+            return value
+        raise TypeError(f"{name} is not a double")
+
+    def flag(self, name: str) -> bool:
+        """A BOOLEAN."""
+        value = self.value(name)
+        if isinstance(value, bool):
+            return value
+        raise TypeError(f"{name} is not a boolean")
+
+    def text(self, name: str) -> str:
+        """A STRING, CLASS or PASSWORD that has a value."""
+        value = self.value(name)
+        if isinstance(value, str):
+            return value
+        raise TypeError(f"{name} is not a text")
+
+    def optional_text(self, name: str) -> str | None:
+        return None if self.value(name) is None else self.text(name)
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A LIST; null counts as empty."""
+        value = self.value(name)
+        if value is None:
+            return ()
+        if isinstance(value, tuple):
+            return value
+        raise TypeError(f"{name} is not a list")
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """The unparsed static texts of all keys with this prefix, which is taken off (for plug-ins)."""
+        return {
+            name.removeprefix(prefix): setting.text
+            for name, setting in self.static.items()
+            if name.startswith(prefix)
+        }
+
+    def is_set(self, name: str) -> bool:
+        """Whether a static setting of this very name exists."""
+        return name in self.static
+
+    def known_names(self) -> list[str]:
+        """All names that DescribeConfigs shows: the public ones, and whatever else was set."""
+        public = {name for name, row in BROKER.items() if not row.internal and not row.dynamic_only}
+        return sorted(public.union(self.static, self.dynamic_default, self.dynamic_broker))
+
+    def explain(self, name: str) -> str:
+        """One line: the value in force and where it comes from. Secrets stay hidden."""
+        definition = broker_definition(name)
+        if definition is None:
+            shown = HIDDEN
+        else:
+            shown = one_line(text_of(self._values.get(name, definition.default), definition.type) or "(none)")
+        for layer, origin in (
+            (self.dynamic_broker, "dynamic for this broker"),
+            (self.dynamic_default, "dynamic for all brokers"),
+        ):
+            if name in layer:
+                return f"{name} = {shown} ({origin})"
+        if name in self.static:
+            return f"{name} = {shown} ({self.static[name].place})"
+        return f"{name} = {shown} (default)"
+
+    # What several keys say together
+
+    @property
+    def node_id(self) -> int:
+        return self.integer("node.id")
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.items("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.items("process.roles")
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        """log.dirs, or else log.dir."""
+        return self.items("log.dirs") or self.items("log.dir")
+
+    @property
+    def metadata_log_directory(self) -> str:
+        """Where `__cluster_metadata-0` lives: metadata.log.dir, or else the first log directory."""
+        return self.optional_text("metadata.log.dir") or self.log_directories[0]
+
+    @property
+    def retention_ms(self) -> int:
+        """log.retention.ms, .minutes or .hours; every negative value means for ever (-1)."""
+        value = self.optional_integer("log.retention.ms")
+        if value is None:
+            minutes = self.optional_integer("log.retention.minutes")
+            hours = self.integer("log.retention.hours")
+            value = hours * _HOUR_MS if minutes is None else minutes * _MINUTE_MS
+        return max(value, -1)
+
+    @property
+    def roll_ms(self) -> int:
+        """log.roll.ms or log.roll.hours."""
+        value = self.optional_integer("log.roll.ms")
+        return self.integer("log.roll.hours") * _HOUR_MS if value is None else value
+
+    @property
+    def roll_jitter_ms(self) -> int:
+        """log.roll.jitter.ms or log.roll.jitter.hours."""
+        value = self.optional_integer("log.roll.jitter.ms")
+        return self.integer("log.roll.jitter.hours") * _HOUR_MS if value is None else value
+
+    @property
+    def flush_interval_ms(self) -> int:
+        """log.flush.interval.ms or log.flush.scheduler.interval.ms."""
+        value = self.optional_integer("log.flush.interval.ms")
+        return self.integer("log.flush.scheduler.interval.ms") if value is None else value
+
+    @property
+    def controller_listener_names(self) -> tuple[str, ...]:
+        return tuple(name.upper() for name in self.items("controller.listener.names"))
+
+    @property
+    def listener_protocols(self) -> dict[str, str]:
+        """Listener name → security protocol, with the implied ones."""
+        protocols = listeners.parse_protocol_map(self.text("listener.security.protocol.map"))
+        if self.is_set("listener.security.protocol.map"):
+            return protocols
+        used = [text.partition("://")[0].upper() for text in self.items("listeners")]
+        secured = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
+        if not any(name in secured for name in (*used, *self.controller_listener_names)):
+            for name in self.controller_listener_names:
+                protocols[name] = "PLAINTEXT"
+        return protocols
+
+    @property
+    def listeners(self) -> tuple[Endpoint, ...]:
+        """Every socket of this process, controller listeners included."""
+        return listeners.parse_endpoints(
+            self.items("listeners"), self.listener_protocols, distinct_ports=True
+        )
+
+    @property
+    def controller_listeners(self) -> tuple[Endpoint, ...]:
+        names = self.controller_listener_names
+        return tuple(endpoint for endpoint in self.listeners if endpoint.listener in names)
+
+    @property
+    def broker_listeners(self) -> tuple[Endpoint, ...]:
+        names = self.controller_listener_names
+        return tuple(endpoint for endpoint in self.listeners if endpoint.listener not in names)
+
+    @property
+    def advertised_listeners(self) -> tuple[Endpoint, ...]:
+        """What clients are told; controller listeners are not in it. An empty host is this host's name."""
+        if self.value("advertised.listeners") is None:
+            return self.broker_listeners
+        names = self.controller_listener_names
+        return tuple(endpoint for endpoint in self._advertised() if endpoint.listener not in names)
+
+    @property
+    def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
+        """Where other nodes find this controller: as advertised, else where it listens."""
+        names = self.controller_listener_names
+        told = tuple(endpoint for endpoint in self._advertised() if endpoint.listener in names)
+        told_names = [endpoint.listener for endpoint in told]
+        return told + tuple(own for own in self.controller_listeners if own.listener not in told_names)
+
+    def _advertised(self) -> tuple[Endpoint, ...]:
+        texts = self.items("advertised.listeners")
+        return listeners.parse_endpoints(texts, self.listener_protocols, distinct_ports=False)
+
+    @property
+    def inter_broker_listener_name(self) -> str:
+        name = self.optional_text("inter.broker.listener.name")
+        return (name or self.text("security.inter.broker.protocol")).upper()
+
+    @property
+    def quorum_voters(self) -> tuple[QuorumVoter, ...]:
+        return listeners.parse_voters(self.items("controller.quorum.voters"))
+
+    @property
+    def admin_listener(self) -> tuple[str, int] | None:
+        """Host and port of /metrics and its neighbours; None when switched off."""
+        return listeners.parse_host_port("barnabas.admin.listener", self.text("barnabas.admin.listener"))
+
+
+def _apply(values: dict[str, Value], layer: Mapping[str, str], *, for_one_broker: bool) -> list[str]:
+    """Lays dynamic settings over `values`; returns why some were left out.
+
+    A dynamic value takes the place of its whole family: a dynamic log.retention.ms is not overruled by
+    log.retention.minutes of the file.
+    """
+    refused = []
+    for name in sorted(layer):
+        definition = broker_definition(name)
+        if definition is None:
+            continue
+        problem = _not_dynamic(name, definition, for_one_broker)
+        if problem is None:
+            try:
+                value = definition.parse(layer[name])
+            except InvalidValue as invalid:
+                problem = str(invalid)
+        if problem is not None:
+            refused.append(problem)
+            continue
+        for synonym in broker_synonyms(name) if name in BROKER else (name,):
+            values.pop(synonym, None)
+        values[name] = value
+    return refused
+
+
+def _not_dynamic(name: str, definition: Definition, for_one_broker: bool) -> str | None:
+    if definition.update_mode is READ_ONLY:
+        return f"{name} cannot be changed while the broker runs"
+    if not for_one_broker and (definition.update_mode is PER_BROKER or is_listener_scoped(name)):
+        return f"{name} can be set for one broker only, not for all"
+    return None

@@ -1,0 +1,256 @@
+"""Relations between broker configs, checked once at the start as Kafka checks them, in its words.
+
+Each function looks at one subject and raises `ConfigError` for the first relation that does not hold. The
+last one is ours: a file that asks for encryption, authentication or authorization is refused as long as the
+broker cannot give it, because an open broker is not what that file means.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from config.broker_config import BrokerConfig
+from config.errors import ConfigError
+
+_MIB: Final = 1024 * 1024
+
+
+def check_relations(config: BrokerConfig) -> None:
+    """Raises `ConfigError` for the first relation that does not hold."""
+    _check_identity(config)
+    _check_security_served(config)
+    _check_roles(config)
+    _check_listeners(config)
+    _check_log(config)
+    _check_replication(config)
+    _check_network(config)
+    for kind in ("consumer", "share", "streams"):
+        _check_group_bounds(config, kind)
+    _check_groups(config)
+
+
+def _require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise ConfigError(sentence)
+
+
+def _check_identity(config: BrokerConfig) -> None:
+    broker_id = config.integer("broker.id")
+    _require(broker_id in (-1, config.node_id), "You must set `node.id` to the same value as `broker.id`.")
+
+
+def _check_security_served(config: BrokerConfig) -> None:
+    for endpoint in config.listeners:
+        _require(
+            endpoint.security_protocol == "PLAINTEXT",
+            f"listener {endpoint.listener} asks for {endpoint.security_protocol}, which is not served yet: "
+            "PLAINTEXT is the one protocol of this release",
+        )
+    _require(
+        not config.text("authorizer.class.name"),
+        "authorizer.class.name is set, but authorization is not served yet: everything would be allowed",
+    )
+
+
+def _check_listeners(config: BrokerConfig) -> None:
+    known = config.listener_protocols
+    inter_broker = config.inter_broker_listener_name
+    if config.is_set("inter.broker.listener.name"):
+        _require(
+            not config.is_set("security.inter.broker.protocol"),
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
+        )
+        _require(
+            inter_broker in known,
+            f"Listener with name {inter_broker} defined in inter.broker.listener.name not found in "
+            "listener.security.protocol.map.",
+        )
+    names = [endpoint.listener for endpoint in config.listeners]
+    for name in config.items("early.start.listeners"):
+        _require(
+            name.upper() in names or name.upper() in config.controller_listener_names,
+            f"early.start.listeners contains listener {name.upper()}, but this is not contained in listeners "
+            "or controller.listener.names",
+        )
+    if not config.is_broker:
+        return
+    told = config.advertised_listeners
+    _require(
+        bool(told),
+        "There must be at least one broker advertised listener."
+        + (" Perhaps all listeners appear in controller.listener.names?" if config.is_controller else ""),
+    )
+    _require(
+        all(endpoint.host != "0.0.0.0" for endpoint in (*told, *config.advertised_controller_listeners)),
+        "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+    )
+    options = [endpoint.listener for endpoint in told]
+    _require(
+        inter_broker in options,
+        "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid "
+        f"options based on currently configured listeners are {','.join(options)}",
+    )
+    for name in options:
+        _require(
+            name in names,
+            "advertised.listeners listener names must be equal to or a subset of the ones defined in "
+            f"listeners. Found {','.join(options)}. The valid options based on the current configuration are "
+            f"{','.join(endpoint.listener for endpoint in config.broker_listeners)}",
+        )
+
+
+def _check_roles(config: BrokerConfig) -> None:
+    voters = [voter.node_id for voter in config.quorum_voters]
+    _require(
+        bool(voters) or bool(config.items("controller.quorum.bootstrap.servers")),
+        "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of "
+        "bootstrap controllers or controller.quorum.voters must contain a parseable set of controllers.",
+    )
+    names = [endpoint.listener for endpoint in config.listeners]
+    controller_names = config.controller_listener_names
+    shown = f"controller.quorum.voters=Set({', '.join(map(str, voters))})"
+    if not config.is_controller:
+        _require(
+            config.node_id not in voters,
+            f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be "
+            f"included in the set of voters {shown}",
+        )
+        _require(
+            not any(name in names for name in controller_names),
+            "controller.listener.names must not contain a value appearing in the 'listeners' configuration "
+            "when running KRaft with just the broker role",
+        )
+        return
+    _require(
+        not voters or config.node_id in voters,
+        f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in "
+        f"the set of voters {shown}",
+    )
+    _require(
+        any(name in names for name in controller_names),
+        "controller.listener.names must contain at least one value appearing in the 'listeners' "
+        "configuration when running the KRaft controller role",
+    )
+    _require(
+        all(name in names for name in controller_names),
+        "controller.listener.names must only contain values appearing in the 'listeners' configuration when "
+        "running the KRaft controller role",
+    )
+    if not config.is_broker:
+        _require(
+            all(name in controller_names for name in names),
+            "The listeners config must only contain KRaft controller listeners from "
+            "controller.listener.names when process.roles=controller",
+        )
+
+
+def _check_log(config: BrokerConfig) -> None:
+    _require(config.roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
+    _require(config.roll_jitter_ms >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
+    _require(
+        config.retention_ms == -1 or config.retention_ms >= 1,
+        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+    )
+    _require(
+        bool(config.log_directories), "At least one log directory must be defined via log.dirs or log.dir."
+    )
+    cleaners = config.integer("log.cleaner.threads")
+    _require(
+        cleaners < 1 or config.integer("log.cleaner.dedupe.buffer.size") // cleaners > _MIB,
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    )
+    cordoned = config.items("cordoned.log.dirs")
+    if "*" in cordoned:
+        _require(len(cordoned) == 1, "When cordoned.log.dirs is set to *, it must not contain other values")
+    else:
+        strangers = [path for path in cordoned if path not in config.log_directories]
+        _require(
+            not strangers,
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            f"Missing entries : {', '.join(strangers)}",
+        )
+
+
+def _check_replication(config: BrokerConfig) -> None:
+    wait_ms = config.integer("replica.fetch.wait.max.ms")
+    _require(
+        wait_ms <= config.integer("replica.socket.timeout.ms"),
+        "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent "
+        "unnecessary socket timeouts",
+    )
+    _require(
+        wait_ms <= config.integer("replica.lag.time.max.ms"),
+        "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent "
+        "frequent changes in ISR",
+    )
+
+
+def _check_network(config: BrokerConfig) -> None:
+    queued = config.integer("queued.max.request.bytes")
+    _require(
+        queued <= 0 or queued >= config.integer("socket.request.max.bytes"),
+        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+    )
+    overrides = max_connections_per_ip(config)
+    _require(
+        config.integer("max.connections.per.ip") > 0 or bool(overrides),
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+    )
+    delay_ms = config.integer("connection.failed.authentication.delay.ms")
+    idle_ms = config.integer("connections.max.idle.ms")
+    _require(
+        delay_ms == 0 or idle_ms < 0 or delay_ms < idle_ms,
+        f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
+        f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out",
+    )
+    _ = config.admin_listener
+
+
+def max_connections_per_ip(config: BrokerConfig) -> dict[str, int]:
+    """max.connections.per.ip.overrides as address or host name → limit; raises `ConfigError`."""
+    name = "max.connections.per.ip.overrides"
+    limits: dict[str, int] = {}
+    text = config.text(name)
+    for item in (part.strip() for part in text.split(",")) if text else ():
+        host, colon, limit = item.rpartition(":")
+        if not colon:
+            raise ConfigError(f"Error parsing configuration property '{name}': {item} is not HOST:LIMIT")
+        if not host or any(character in host for character in " \t/"):
+            raise ConfigError(f"{name} contains invalid addresses : {host}")
+        if not limit.strip().isdecimal():
+            raise ConfigError(f"Error parsing configuration property '{name}': {limit} is not a number")
+        limits[host.strip("[]")] = int(limit)
+    return limits
+
+
+def _at_most(config: BrokerConfig, lower: str, upper: str, sentence: str) -> None:
+    if config.integer(lower) > config.integer(upper):
+        raise ConfigError(sentence)
+
+
+def _check_group_bounds(config: BrokerConfig, kind: str) -> None:
+    """Every setting of a kind of group lies between its min and max twin."""
+    group = f"group.{kind}"
+    for setting in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        least, most, chosen = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"
+        _at_most(config, least, most, f"{most} must be greater than or equal to {least}")
+        _at_most(config, least, chosen, f"{chosen} must be greater than or equal to {least}")
+        _at_most(config, chosen, most, f"{chosen} must be less than or equal to {most}")
+    heartbeat, session = f"{group}.heartbeat.interval.ms", f"{group}.session.timeout.ms"
+    _require(config.integer(heartbeat) < config.integer(session), f"{heartbeat} must be less than {session}")
+
+
+def _check_groups(config: BrokerConfig) -> None:
+    for setting in ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks"):
+        least, most = f"group.share.min.{setting}", f"group.share.max.{setting}"
+        chosen = f"group.share.{setting}"
+        _at_most(config, chosen, most, f"{most} must be greater than or equal to {chosen}")
+        _at_most(config, least, chosen, f"{chosen} must be greater than or equal to {least}")
+    standby, most_standby = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+    _at_most(config, standby, most_standby, f"{standby} must be less than or equal to {most_standby}")
+    _require(
+        "classic" in config.items("group.coordinator.rebalance.protocols"),
+        "Disabling the 'classic' protocol is not supported.",
+    )
+    codec = config.integer("offsets.topic.compression.codec")
+    _require(0 <= codec <= 4, f"Unknown compression type id: {codec}")

@@ -1,0 +1,133 @@
+"""What a topic's log is told: the topic's own settings over those of the broker, typed and ready.
+
+`TopicConfig` holds one field for each topic config, named after it. A topic that sets nothing gets the
+broker's value of the synonym (`retention.ms` ← `log.retention.ms`, `.minutes`, `.hours`), and so follows a
+dynamic change of the broker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from config.broker_config import BrokerConfig
+from config.catalogue import TOPIC
+from config.errors import InvalidValue
+from config.values import Value
+
+
+class TopicConfig(Struct, frozen=True, gc=False, kw_only=True):
+    """Times in milliseconds, -1 for no limit where Kafka has it, LONG's largest number for never."""
+
+    cleanup_policy: tuple[str, ...]
+    compression_type: str
+    """The stored codec, or `producer` (as it came), or `uncompressed`."""
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
+    leader_replication_throttled_replicas: tuple[str, ...]
+    index_interval_bytes: int
+    local_retention_bytes: int
+    local_retention_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    """`CreateTime` or `LogAppendTime`."""
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    preallocate: bool
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    remote_storage_enable: bool
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    """internal.segment.bytes where it is set, else segment.bytes."""
+    segment_index_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+    unclean_leader_election_enable: bool
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def stamps_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+
+_INTERNAL_SEGMENT: Final = "internal.segment.bytes"
+
+
+def inherited_value(broker: BrokerConfig, name: str) -> Value:
+    """The value that a topic gets when it does not set this config itself."""
+    if name == "retention.ms":
+        return broker.retention_ms
+    if name == "segment.ms":
+        return broker.roll_ms
+    if name == "segment.jitter.ms":
+        return broker.roll_jitter_ms
+    if name == "flush.ms":
+        return broker.flush_interval_ms
+    definition = TOPIC[name]
+    return broker.value(definition.synonyms[0]) if definition.synonyms else definition.default
+
+
+def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
+    """The config in force for a topic with these settings of its own.
+
+    Settings that this release does not know are passed over (a newer one may have stored them); an invalid
+    value raises `InvalidValue`.
+    """
+    fields: dict[str, Any] = {}
+    for name, definition in TOPIC.items():
+        text = overrides.get(name)
+        value = inherited_value(broker, name) if text is None else definition.parse(text)
+        fields[name.replace(".", "_")] = value
+    internal = fields.pop(_INTERNAL_SEGMENT.replace(".", "_"))
+    if internal is not None:
+        fields["segment_bytes"] = internal
+    return TopicConfig(**fields)
+
+
+def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:
+    """What CreateTopics and changes of a topic's configs check; raises `InvalidValue` (INVALID_CONFIG).
+
+    `overrides` are all settings that the topic would have afterwards.
+    """
+    nulls = [name for name, text in overrides.items() if text is None]
+    if nulls:
+        raise InvalidValue(f"Null value not supported for topic configs: {','.join(nulls)}")
+    for name in overrides:
+        if name not in TOPIC:
+            raise InvalidValue(f"Unknown topic config name: {name}")
+    values = {name: TOPIC[name].parse(text) for name, text in overrides.items()}
+
+    def in_force(name: str) -> Value:
+        return values[name] if name in values else inherited_value(broker, name)
+
+    least, most = in_force("min.compaction.lag.ms"), in_force("max.compaction.lag.ms")
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        raise InvalidValue(
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        )
+    if in_force("remote.storage.enable") and not broker.flag("remote.log.storage.system.enable"):
+        raise InvalidValue(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
