@@ -1,0 +1,13 @@
+"""Who may do what, while no access control is configured: everybody everything, as in Kafka without an
+authorizer."""
+
+from __future__ import annotations
+
+from protocol.serving import Operation, ResourceType, Session
+
+
+class AllowAll:
+    """`protocol.serving.Authorizer` that never refuses."""
+
+    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return True

@@ -1,0 +1,13 @@
+"""From a frame to a handler and back: every request of every listener comes through here.
+
+In reading order:
+
+* `routes`       what is needed to serve one API at one version, put together on first use
+* `dispatcher`   the way through: header, route, body, handler, answer
+* `waiting`      a request whose answer comes later
+* `failures`     what a client gets when a handler failed in a way that it must not
+* `malformed`    peers that send what is no request: counted, and named once in the log
+* `enclosed`     a request inside a request (forwarding)
+
+`broker/node.py` makes one dispatcher per kind of listener; `broker/network` calls it.
+"""

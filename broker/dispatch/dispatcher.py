@@ -1,0 +1,298 @@
+"""The way through: a frame in, a handler called, encoded pieces out.
+
+    frame   int16 api key, int16 version, int32 correlation id, client id, tags, body
+
+The dispatcher is the boundary at which errors of a request end. The peer broke the protocol: its connection
+is closed. A handler raised what it must not: it is logged with its stack, and the client is told
+UNKNOWN_SERVER_ERROR. Only `InvariantViolated` goes on, up to the loop, and ends the process: whoever cannot
+trust its own state must not answer anybody.
+
+Every line of `serve` runs for every request. It makes as few calls and objects as it can, and counts inline.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from bisect import bisect_left
+from typing import Any, Final
+
+from broker.dispatch.failures import failure_response
+from broker.dispatch.malformed import MalformedLog
+from broker.dispatch.routes import Route, Routes
+from broker.dispatch.waiting import WaitingAnswer
+from broker.metrics.histogram import BOUNDS_NS
+from broker.metrics.requests import RequestMetrics
+from broker.network.connection import Answer, Connection
+from broker.network.pieces import BYTES_LIKE, Piece, as_pieces
+from broker.throttle import NoThrottle, Throttle
+from config.limits import CLIENT_ID_LENGTH_FOR_METRICS
+from config.ports import Clock
+from protocol.codec.message import Message
+from protocol.codec.reading import skip_tags
+from protocol.errors import ErrorCode, InvariantViolated, ProtocolError
+from protocol.framing import encode_response_frame
+from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.registry import ApiKey, find_api
+from protocol.serving import Authorizer, CloseConnection, HandlerTable, Pending, RequestContext, Session
+
+_log = logging.getLogger("barnabas.dispatch")
+
+_HEADER_BYTES: Final = 10
+_WALL_CLOCK_VALID_NS: Final = 1_000_000
+_read_header: Final = struct.Struct(">hhih").unpack_from
+_MALFORMED: Final = (ProtocolError, struct.error, IndexError)
+
+
+class Dispatcher:
+    """Serves all connections of one kind of listener (`broker.network.connection.Service`).
+
+    current: what is being handled now or was handled last, for whoever asks why a turn takes so long.
+    """
+
+    def __init__(
+        self,
+        handlers: HandlerTable,
+        services: Any,
+        *,
+        clock: Clock,
+        authorizer: Authorizer,
+        throttle: Throttle | None = None,
+        metrics: RequestMetrics | None = None,
+    ) -> None:
+        self.metrics = metrics or RequestMetrics()
+        self.routes = Routes(handlers, self.metrics)
+        self.current: RequestContext | None = None
+        self._made_routes = self.routes.made
+        self._services = services
+        self._clock = clock
+        self._monotonic_ns = clock.monotonic_ns
+        self._authorizer = authorizer
+        self._throttle = None if throttle is None or isinstance(throttle, NoThrottle) else throttle
+        self._malformed = MalformedLog()
+        self._wall_ms = 0
+        self._wall_read_ns = -_WALL_CLOCK_VALID_NS - 1
+
+    def serve(
+        self, connection: Connection, frame: memoryview, arrived_ns: int
+    ) -> list[Piece] | Answer | None:
+        """See `broker.network.connection.Service`."""
+        size = len(frame)
+        try:
+            api_key, version, correlation_id, name_length = _read_header(frame)
+            route = self._made_routes.get((api_key << 16) | version) or self.routes.find(api_key, version)
+            if route is None:
+                return self._unserved(connection, api_key, version, correlation_id, arrived_ns)
+            at = _HEADER_BYTES
+            client_id = ""
+            if name_length > 0:
+                at += name_length
+                client_id = str(frame[_HEADER_BYTES:at], "utf-8", "replace")
+            if route.flexible:
+                count = frame[at]
+                at = skip_tags(frame, at + 1, count, size) if count else at + 1
+            if at > size:
+                raise ProtocolError(f"the client id ends {at - size} bytes after the frame")
+            request = route.decode(frame, at)[0]
+        except _MALFORMED as error:
+            raise self._unreadable(connection, frame, error, arrived_ns) from error
+        if arrived_ns - self._wall_read_ns > _WALL_CLOCK_VALID_NS:
+            self._wall_read_ns = arrived_ns
+            self._wall_ms = self._clock.wall_ms()
+        self.current = context = RequestContext(
+            api_key,
+            version,
+            correlation_id,
+            client_id,
+            connection.session,
+            self._wall_ms,
+            self._authorizer,
+            size,
+        )
+        counts = route.counts
+        counts.requests += 1
+        counts.received_bytes += size
+        try:
+            response = route.handler(self._services, context, request)
+            if response.__class__ is not route.response_class and response is not None:
+                if not _is_finished(route, response):
+                    connection.now_ns = now_ns = self._monotonic_ns()
+                    return WaitingAnswer(self, connection, route, context, response, arrived_ns, now_ns)
+                response = response.response
+            if api_key == ApiKey.API_VERSIONS:
+                _note_client_software(connection.session, version, request, response)
+            pieces = (
+                None if response is None else self._encode(connection, route, context, response, arrived_ns)
+            )
+        except (CloseConnection, InvariantViolated):
+            connection.now_ns = self._monotonic_ns()
+            raise
+        except Exception:
+            pieces = self._failed(connection, route, context, request)
+        connection.now_ns = now_ns = self._monotonic_ns()
+        bucket = bisect_left(BOUNDS_NS, now_ns - arrived_ns)
+        times = route.times
+        times.local[bucket] += 1
+        queued_ns = arrived_ns - connection.turn_began_ns
+        if queued_ns:
+            times.queue[bisect_left(BOUNDS_NS, queued_ns)] += 1
+            bucket = bisect_left(BOUNDS_NS, queued_ns + now_ns - arrived_ns)
+        times.total[bucket] += 1
+        connection.last_served = times
+        return pieces
+
+    def malformed(self, connection: Connection, reason: str) -> None:
+        """See `broker.network.connection.Service`."""
+        self.metrics.malformed += 1
+        self._malformed.complain(connection, reason)
+
+    def sent(self, connection: Connection) -> None:
+        """See `broker.network.connection.Service`."""
+        times = connection.last_served
+        if times is not None:
+            times.send[bisect_left(BOUNDS_NS, self._monotonic_ns() - connection.now_ns)] += 1
+
+    # Answers
+
+    def _encode(
+        self, connection: Connection, route: Route, context: RequestContext, response: Any, arrived_ns: int
+    ) -> list[Piece]:
+        if self._throttle is not None:
+            elapsed_ns = self._monotonic_ns() - arrived_ns
+            self._apply_throttle(self._throttle, connection, route, context, response, elapsed_ns)
+        if route.count_errors is not None:
+            route.count_errors(response, route.counts.errors)
+        try:
+            return route.encode(response, context.version, context.correlation_id)
+        except BaseException:
+            _release_slices(response)
+            raise
+
+    def answer_late(self, waiting: WaitingAnswer, response: Any) -> None:
+        """What a handler left pending is there now."""
+        route, connection = waiting.route, waiting.connection
+        began_ns = self._monotonic_ns()
+        try:
+            if response.__class__ is not route.response_class:
+                raise TypeError(f"{route.name} was completed with a {type(response).__name__}")
+            pieces = self._encode(connection, route, waiting.context, response, began_ns - waiting.local_ns)
+        except InvariantViolated:
+            raise
+        except Exception:
+            self._log_failure(connection, waiting.context, route)
+            connection.close("its request could not be answered")
+            return
+        now_ns = self._monotonic_ns()
+        times = route.times
+        times.remote[bisect_left(BOUNDS_NS, began_ns - waiting.waits_since_ns)] += 1
+        times.local[bisect_left(BOUNDS_NS, waiting.local_ns + now_ns - began_ns)] += 1
+        times.total[bisect_left(BOUNDS_NS, now_ns - waiting.arrived_ns)] += 1
+        connection.last_served = times
+        waiting.complete(pieces)
+
+    def _apply_throttle(
+        self,
+        throttle: Throttle,
+        connection: Connection,
+        route: Route,
+        context: RequestContext,
+        response: Any,
+        elapsed_ns: int,
+    ) -> None:
+        throttle_ms = throttle.throttle_ms(context, elapsed_ns)
+        if route.has_throttle_time:
+            throttle_ms = max(throttle_ms, response.throttle_time_ms)
+            response.throttle_time_ms = throttle_ms
+        if throttle_ms > 0:
+            connection.mute(throttle_ms)
+            route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
+
+    # What goes wrong
+
+    def _unserved(
+        self, connection: Connection, api_key: int, version: int, correlation_id: int, arrived_ns: int
+    ) -> list[Piece]:
+        """No such API here, or not this version. Only ApiVersions has an answer to that (KIP-511)."""
+        connection.now_ns = arrived_ns
+        registration = self.routes.handlers.get(api_key)
+        if api_key == ApiKey.API_VERSIONS and registration is not None:
+            response = ApiVersionsResponse(
+                error_code=ErrorCode.UNSUPPORTED_VERSION,
+                api_keys=[
+                    ApiVersionsResponse.ApiVersion(
+                        api_key, registration.min_version, registration.max_version
+                    )
+                ],
+            )
+            errors = self.metrics.counts("ApiVersions", registration.max_version).errors
+            errors[ErrorCode.UNSUPPORTED_VERSION] = errors.get(ErrorCode.UNSUPPORTED_VERSION, 0) + 1
+            return as_pieces(encode_response_frame(response, 0, correlation_id))
+        known = find_api(api_key)
+        name = known.name if known is not None else f"API key {api_key}"
+        if registration is not None:
+            low, high = registration.min_version, registration.max_version
+            reason = f"{name} version {version}, served are {low} to {high}"
+        elif known is not None:
+            reason = f"{name}, which is not served on this listener"
+        else:
+            reason = f"{name}, which nobody knows"
+        self.malformed(connection, f"the peer asked for {reason}")
+        raise CloseConnection(reason)
+
+    def _unreadable(
+        self, connection: Connection, frame: memoryview, error: Exception, arrived_ns: int
+    ) -> CloseConnection:
+        connection.now_ns = arrived_ns
+        what = "a request"
+        if len(frame) >= _HEADER_BYTES:
+            known = find_api(_read_header(frame)[0])
+            what = f"a {known.name} request" if known else what
+        reason = f"{what} of {len(frame)} bytes could not be read: {error}"
+        self.malformed(connection, reason)
+        return CloseConnection(reason)
+
+    def _failed(
+        self, connection: Connection, route: Route, context: RequestContext, request: Message
+    ) -> list[Piece]:
+        """Called while the exception is being handled."""
+        self._log_failure(connection, context, route)
+        response = failure_response(request, route.response_class)
+        if response is None:
+            connection.now_ns = self._monotonic_ns()
+            raise CloseConnection(f"a {route.name} request failed")
+        if route.count_errors is not None:
+            route.count_errors(response, route.counts.errors)
+        return route.encode(response, context.version, context.correlation_id)
+
+    def _log_failure(self, connection: Connection, context: RequestContext, route: Route) -> None:
+        self.metrics.failures += 1
+        _log.exception(
+            "%s version %d from client %r at %s failed; this is our fault",
+            route.name,
+            context.version,
+            context.client_id[:CLIENT_ID_LENGTH_FOR_METRICS],
+            connection.session.connection_id,
+        )
+
+
+def _is_finished(route: Route, response: Any) -> bool:
+    """The handler gave no response: whether the pending answer that it gave is there already."""
+    if not isinstance(response, Pending):
+        raise TypeError(f"the handler of {route.name} answered with a {type(response).__name__}")
+    return response.response is not None
+
+
+def _note_client_software(session: Session, version: int, request: Any, response: Any) -> None:
+    """From then on the connection goes under the client's name (KIP-511)."""
+    if version >= 3 and response is not None and response.error_code == ErrorCode.NONE:
+        session.client_software_name = request.client_software_name or session.client_software_name
+        session.client_software_version = request.client_software_version or session.client_software_version
+
+
+def _release_slices(response: Any) -> None:
+    """An answer that could not be encoded keeps no file open."""
+    for topic in getattr(response, "responses", None) or ():
+        for partition in getattr(topic, "partitions", None) or ():
+            records = getattr(partition, "records", None)
+            if records is not None and not isinstance(records, BYTES_LIKE):
+                records.release()

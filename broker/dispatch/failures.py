@@ -1,0 +1,46 @@
+"""What a client gets when a handler failed in a way that it must not.
+
+Kafka's requests know how to answer themselves with an error; here the answer is made from the shapes of
+request and response. Where the response has an error code of its own, that says it all. Where only the
+items of its arrays have one, the arrays of the request are mirrored: each topic and partition that was
+asked for comes back with its name or number, and the error. Where neither works there is no honest answer,
+and the connection is closed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.dispatch.routes import struct_arrays
+from protocol.codec.message import Message, Struct
+from protocol.errors import ErrorCode
+
+
+def failure_response(
+    request: Message, response_class: type[Message], code: int = ErrorCode.UNKNOWN_SERVER_ERROR
+) -> Message | None:
+    """The whole request answered with one error; None where the response cannot say it."""
+    if "error_code" in response_class.__struct_fields__:
+        return response_class(error_code=code)
+    mirrored: Message | None = _mirror(request, response_class, code)
+    return mirrored
+
+
+def _mirror(source: Struct, target: type[Any], code: int) -> Any:
+    """A target with the fields that both have, and with its first array of errors filled from the
+    source's."""
+    values: dict[str, Any] = {
+        name: getattr(source, name)
+        for name in target.__struct_fields__
+        if name in source.__struct_fields__ and isinstance(getattr(source, name), str | bytes | int)
+    }
+    if "error_code" in target.__struct_fields__:
+        values["error_code"] = code
+        return target(**values)
+    for target_field, target_element in struct_arrays(target):
+        for source_field, _ in struct_arrays(type(source)):
+            items = [_mirror(item, target_element, code) for item in getattr(source, source_field) or ()]
+            if items and None not in items:
+                values[target_field] = items
+                return target(**values)
+    return None

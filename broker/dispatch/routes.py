@@ -1,0 +1,187 @@
+"""What is needed to serve one API at one version, put together when it is first asked for.
+
+Compiling a codec takes about a millisecond, so a broker that just started has no routes; `Routes.warm` makes
+those that clients are known to want before they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
+
+from broker.metrics.requests import RequestCounts, RequestMetrics
+from broker.network.pieces import Piece
+from protocol.codec.compiler import decoder
+from protocol.codec.message import Message, Struct
+from protocol.codec.schema import Kind, schema
+from protocol.framing import encode_response_frame
+from protocol.registry import ApiKey, api
+from protocol.serving import Handler, HandlerTable
+
+ErrorCounter = Callable[[Any, dict[int, int]], None]
+"""Adds the error codes of a response, zero left out, to a count per code."""
+
+EncodeFrame = Callable[[Message, int, int], list[Piece]]
+
+WARMED: Final = (
+    (ApiKey.API_VERSIONS, 3),
+    (ApiKey.API_VERSIONS, 4),
+    (ApiKey.METADATA, 12),
+    (ApiKey.METADATA, 13),
+    (ApiKey.PRODUCE, 12),
+    (ApiKey.PRODUCE, 13),
+    (ApiKey.FETCH, 17),
+    (ApiKey.FETCH, 18),
+    (ApiKey.LIST_OFFSETS, 10),
+)
+
+
+class Route:
+    """One API at one version, on one kind of listener. `index` is where the dispatcher finds it."""
+
+    __slots__ = (
+        "api_key",
+        "count_errors",
+        "counts",
+        "decode",
+        "encode",
+        "flexible",
+        "handler",
+        "has_throttle_time",
+        "is_produce",
+        "name",
+        "response_class",
+        "times",
+        "version",
+    )
+
+    def __init__(self, api_key: int, version: int, handler: Handler, counts: RequestCounts) -> None:
+        described = api(api_key)
+        self.api_key = api_key
+        self.version = version
+        self.name = described.name
+        self.handler = handler
+        self.flexible = described.request_header_version(version) == 2
+        self.is_produce = api_key == ApiKey.PRODUCE
+        self.decode = decoder(described.request, version)
+        self.response_class = described.response
+        self.encode: EncodeFrame = encode_response_frame  # type: ignore[assignment]
+        self.has_throttle_time = "throttle_time_ms" in described.response.__struct_fields__
+        self.count_errors = error_counter(described.response)
+        self.counts = counts
+        self.times = counts.times
+
+
+class Routes:
+    """The routes of a handler table. A dict from `index` to route: one look-up per request."""
+
+    def __init__(self, handlers: HandlerTable, metrics: RequestMetrics) -> None:
+        self.handlers = handlers
+        self._metrics = metrics
+        self.made: dict[int, Route] = {}
+
+    @staticmethod
+    def index(api_key: int, version: int) -> int:
+        """One number for both; negative exactly when one of them is, and then there is no route."""
+        return (api_key << 16) | version
+
+    def find(self, api_key: int, version: int) -> Route | None:
+        """The route, made now if it can be; None for what is not served."""
+        route = self.made.get(self.index(api_key, version))
+        if route is None:
+            registration = self.handlers.get(api_key)
+            if registration is None or not registration.min_version <= version <= registration.max_version:
+                return None
+            counts = self._metrics.counts(api(api_key).name, version)
+            route = Route(api_key, version, registration.handler, counts)
+            self.made[self.index(api_key, version)] = route
+        return route
+
+    def warm(self) -> None:
+        """Makes the routes that every client asks for first; some 20 ms."""
+        for api_key, version in WARMED:
+            self.find(api_key, version)
+
+
+@cache
+def error_counter(response: type[Message]) -> ErrorCounter | None:
+    """Finds the error codes of a response class: its own, and those of the structs in its arrays.
+
+    None for a response without any. The codes of partitions are two loops in plain Python: some 200 ns for
+    one partition, far less than what the handler did for it.
+    """
+    counters: list[ErrorCounter] = []
+    if "error_code" in response.__struct_fields__:
+        counters.append(_count_own)
+    path = _path_to_error(response)
+    if path is not None and len(path) == 1:
+        counters.append(_one_level(path[0]))
+    elif path is not None:
+        counters.append(_two_levels(path[0], path[1]))
+    if len(counters) == 2:
+        return _both(*counters)
+    return counters[0] if counters else None
+
+
+def _count_own(response: Any, errors: dict[int, int]) -> None:
+    code = response.error_code
+    if code:
+        errors[code] = errors.get(code, 0) + 1
+
+
+def _one_level(items_field: str) -> ErrorCounter:
+    items_of = attrgetter(items_field)
+
+    def count(response: Any, errors: dict[int, int]) -> None:
+        for item in items_of(response) or ():
+            code = item.error_code
+            if code:
+                errors[code] = errors.get(code, 0) + 1
+
+    return count
+
+
+def _two_levels(groups_field: str, items_field: str) -> ErrorCounter:
+    groups_of, items_of = attrgetter(groups_field), attrgetter(items_field)
+
+    def count(response: Any, errors: dict[int, int]) -> None:
+        for group in groups_of(response) or ():
+            for item in items_of(group) or ():
+                code = item.error_code
+                if code:
+                    errors[code] = errors.get(code, 0) + 1
+
+    return count
+
+
+def _both(first: ErrorCounter, second: ErrorCounter) -> ErrorCounter:
+    def count(response: Any, errors: dict[int, int]) -> None:
+        first(response, errors)
+        second(response, errors)
+
+    return count
+
+
+def _path_to_error(struct: type[Struct]) -> tuple[str, ...] | None:
+    """The one or two fields to follow from a struct to the nearest structs in arrays that have an error
+    code."""
+    arrays = struct_arrays(struct)
+    for field, element in arrays:
+        if "error_code" in element.__struct_fields__:
+            return (field,)
+    for field, element in arrays:
+        for inner_field, inner in struct_arrays(element):
+            if "error_code" in inner.__struct_fields__:
+                return (field, inner_field)
+    return None
+
+
+def struct_arrays(struct: type[Struct]) -> list[tuple[str, type[Struct]]]:
+    """The fields of a struct that are arrays of structs, with the structs."""
+    return [
+        (field.name, field.struct_class)
+        for field in schema(struct)
+        if field.is_array and field.kind is Kind.STRUCT
+    ]

@@ -1,0 +1,50 @@
+"""A request whose answer comes later: a long poll, a rebalance, an acknowledgement by replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.network.connection import Answer, Connection
+from protocol.serving import Pending, RequestContext
+
+if TYPE_CHECKING:
+    from broker.dispatch.dispatcher import Dispatcher
+    from broker.dispatch.routes import Route
+
+
+class WaitingAnswer(Answer):
+    """Stands in the connection's queue until the pending answer is there. local_ns: what it has cost so
+    far."""
+
+    __slots__ = ("_dispatcher", "_pending", "arrived_ns", "context", "local_ns", "route", "waits_since_ns")
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        route: Route,
+        context: RequestContext,
+        pending: Pending[Any],
+        arrived_ns: int,
+        now_ns: int,
+    ) -> None:
+        super().__init__(connection, route.is_produce)
+        self._dispatcher = dispatcher
+        self._pending = pending
+        self.route = route
+        self.context = context
+        self.arrived_ns = arrived_ns
+        self.waits_since_ns = now_ns
+        self.local_ns = now_ns - arrived_ns
+        dispatcher.metrics.waiting += 1
+        pending.on_complete(self._deliver)
+
+    def _deliver(self, response: Any) -> None:
+        self._dispatcher.metrics.waiting -= 1
+        self._dispatcher.answer_late(self, response)
+
+    def cancel(self) -> None:
+        """The peer has gone. An answer that is there already counts no longer either."""
+        if not self._pending.done:
+            self._dispatcher.metrics.waiting -= 1
+            self._pending.cancel()

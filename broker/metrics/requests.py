@@ -1,0 +1,73 @@
+"""Counts and times of requests: plain integers that dispatch adds to, some five additions per request.
+
+A request's time has these parts, as in Kafka:
+
+    queue   from the turn in which its bytes were there to its beginning (0 for the first of a turn)
+    local   decoding, handling, encoding
+    remote  waiting for something else: other replicas, new records, other members
+    send    handing the answer to the kernel; one sample per turn of a connection, for its last request
+    total   from its bytes to its encoded answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.metrics.histogram import new_buckets
+
+
+class ApiTimes:
+    """Histograms of one API, over all versions."""
+
+    __slots__ = ("local", "name", "queue", "remote", "send", "throttle", "total")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.queue = new_buckets()
+        self.local = new_buckets()
+        self.remote = new_buckets()
+        self.send = new_buckets()
+        self.throttle = new_buckets()
+        self.total = new_buckets()
+
+
+class RequestCounts:
+    """One API at one version. errors: how often each code was answered; codes of partitions count each."""
+
+    __slots__ = ("errors", "name", "received_bytes", "requests", "times", "version")
+
+    def __init__(self, name: str, version: int, times: ApiTimes) -> None:
+        self.name = name
+        self.version = version
+        self.times = times
+        self.requests = 0
+        self.received_bytes = 0
+        self.errors: dict[int, int] = {}
+
+
+class RequestMetrics:
+    """All requests of one dispatch.
+
+    waiting: requests whose answer comes later, now. malformed: connections that were closed for what they
+    sent. failures: handlers that raised what they must not.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[str, ApiTimes] = {}
+        self._counts: dict[tuple[str, int], RequestCounts] = {}
+        self.waiting = 0
+        self.malformed = 0
+        self.failures = 0
+
+    def counts(self, name: str, version: int) -> RequestCounts:
+        found = self._counts.get((name, version))
+        if found is None:
+            times = self._times.setdefault(name, ApiTimes(name))
+            found = self._counts[name, version] = RequestCounts(name, version, times)
+        return found
+
+    def all_counts(self) -> Iterator[RequestCounts]:
+        return iter(self._counts.values())
+
+    def all_times(self) -> Iterator[ApiTimes]:
+        return iter(self._times.values())

@@ -1,0 +1,195 @@
+"""A listening socket: takes new connections while there is room for them, and rests while there is not.
+
+Three things make it rest: `max.connections` is reached (until a connection ends), the process has no
+descriptor left, or connections have used up their share of descriptors (for a second). Meanwhile the
+kernel's backlog holds who comes.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+import msgspec
+
+from broker.network.descriptors import highest_connection_descriptor
+from broker.network.limits import ConnectionLimits
+from broker.network.sockets import Traffic
+from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN
+from config.ports import Clock, Timer, Timers
+
+_log = logging.getLogger("barnabas.network")
+
+_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class ListenerSettings(msgspec.Struct, frozen=True):
+    """What is set for one listener. A buffer size below 1 leaves the choice to the kernel."""
+
+    name: str
+    host: str
+    port: int
+    backlog: int = 50
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    security_protocol: str = "PLAINTEXT"
+
+
+class Acceptor:
+    """One listening socket. `on_accept` gets each new socket, non-blocking, with its peer's address.
+
+    port: the real one, where 0 was asked for.
+    """
+
+    host: str
+    port: int
+
+    def __init__(
+        self,
+        settings: ListenerSettings,
+        *,
+        loop: AbstractEventLoop,
+        limits: ConnectionLimits,
+        clock: Clock,
+        timers: Timers,
+        on_accept: Callable[[socket.socket, str, int], None],
+        highest_descriptor: int | None = None,
+    ) -> None:
+        self.settings = settings
+        self.traffic = Traffic()
+        self._loop = loop
+        self._limits = limits
+        self._clock = clock
+        self._timers = timers
+        self._on_accept = on_accept
+        self._highest_descriptor = highest_descriptor or highest_connection_descriptor()
+        self._accepting = False
+        self._rest: Timer | None = None
+        self._socket = open_listening_socket(settings)
+        self.host, self.port = self._socket.getsockname()[:2]
+
+    def start(self) -> None:
+        if not self._accepting and self._socket.fileno() >= 0:
+            self._accepting = True
+            self._loop.add_reader(self._socket.fileno(), self._ready)
+
+    def close(self) -> None:
+        """No more connections: further ones are refused by the kernel."""
+        self._pause()
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+        self._socket.close()
+
+    def _pause(self) -> None:
+        if self._accepting:
+            self._accepting = False
+            self._loop.remove_reader(self._socket.fileno())
+
+    def _ready(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if not self._limits.has_room(self.settings.name):
+                self._pause()
+                self._limits.when_room(self.start)
+                return
+            try:
+                sock, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in _OUT_OF_RESOURCES:
+                    self._rest_a_while(f"no new connections for now: {error.strerror}")
+                    return
+                continue  # the peer gave up between its knock and our answer
+            if sock.fileno() > self._highest_descriptor:
+                sock.close()
+                self.traffic.refused += 1
+                self._rest_a_while("no new connections for now: the other descriptors are kept for files")
+                return
+            self._take(sock, address)
+
+    def _take(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        host = plain_host(address[0])
+        refusal = self._limits.refusal(host)
+        if refusal is not None:
+            self.traffic.refused += 1
+            _log.info("Refusing a connection on listener %s: %s", self.settings.name, refusal)
+            sock.close()
+            return
+        try:
+            sock.setblocking(False)
+            self._set_options(sock)
+        except OSError:
+            sock.close()  # it was reset already
+            return
+        self.traffic.accepted += 1
+        self._on_accept(sock, host, address[1])
+
+    def _set_options(self, sock: socket.socket) -> None:
+        settings = self.settings
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if settings.send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+
+    def _rest_a_while(self, reason: str) -> None:
+        _log.warning("Listener %s takes %s", self.settings.name, reason)
+        self._pause()
+        self._rest = self._timers.call_at(self._clock.monotonic_ms() + ACCEPT_PAUSE_MS, self.start)
+
+
+def open_listening_socket(settings: ListenerSettings) -> socket.socket:
+    """Binds and listens. An empty host means all interfaces, over IPv6 and IPv4 where the machine has
+    both."""
+    host: str | None = settings.host or None
+    flags = socket.AI_PASSIVE
+    candidates = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM, flags=flags)
+    if host is None:
+        candidates.sort(key=lambda candidate: candidate[0] != socket.AF_INET6)
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in candidates:
+        try:
+            return _listen(family, kind, protocol, address, settings, dual=host is None)
+        except OSError as error:
+            failure = failure or error
+    where = f"{settings.host or '*'}:{settings.port}"
+    raise OSError(
+        failure.errno if failure else 0,
+        f"listener {settings.name} cannot listen on {where}: {failure.strerror if failure else 'no address'}",
+    )
+
+
+def _listen(
+    family: int, kind: int, protocol: int, address: tuple[object, ...], settings: ListenerSettings, dual: bool
+) -> socket.socket:
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if dual else 1)
+        if settings.receive_buffer_bytes > 0:  # before listen: connections inherit it with their window scale
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        sock.setblocking(False)
+        sock.bind(address)
+        sock.listen(settings.backlog)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def plain_host(text: str) -> str:
+    """An address as Kafka shows it: IPv4 behind IPv6 as IPv4, IPv6 in eight groups without leading zeros."""
+    if ":" not in text:
+        return text
+    address = ip_address(text.partition("%")[0])
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

@@ -1,0 +1,448 @@
+"""A connection without a socket: bytes in, requests to a service in order, answers out in order.
+
+The wire below (a socket, a peer in the same process, a simulator) asks `space` where to put bytes and says
+`received`; complete frames are handed to the service as views; answers go to `Wire.send`, several at a time.
+
+**Order.** As in Kafka one request of a connection runs at a time: the next one begins when the answer to the
+last one is known. Only Produce requests may wait together, at most 16 and one after the other, because an
+append is done when its handler returns and merely its acknowledgement is outstanding. Answers leave in the
+order of the requests.
+
+**Holds.** Everything that keeps the next request from being begun is a bit in `holds`: an answer that is
+awaited, a throttle, an output queue that is too long, a turn that is over, a frame that waits for memory, a
+server that is going down. While any bit is set nothing is parsed and the wire does not read; when the last
+one is cleared, parsing goes on from the kept tail without a new read.
+
+**Turns.** A turn ends after 64 requests, 2 ms or 1 MiB of answers; the rest follows through the agenda.
+
+**Views.** A frame is a view into the scratch buffer, valid until the service returns. What is kept from one
+turn to the next is a copy: the tail, or the large frame. Both are writable, because the log patches offset
+and epoch of a batch in place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from typing import Any, Final, Protocol
+
+from broker.network.agenda import Agenda
+from broker.network.large_frame import LargeFrame
+from broker.network.memory import RequestMemory
+from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
+from config.limits import TURN_MS, TURN_REQUESTS, TURN_SENT_BYTES, WAITING_PRODUCE_PER_CONNECTION
+from config.ports import Clock, Timer, Timers
+from protocol.serving import CloseConnection, Session
+
+AWAITS_ANSWER: Final = 1
+MUTED: Final = 2
+OUTPUT_FULL: Final = 4
+TURN_OVER: Final = 8
+AWAITS_MEMORY: Final = 16
+DRAINING: Final = 32
+CLOSED: Final = 64
+
+_TURN_NS: Final = TURN_MS * 1_000_000
+_read_size: Final = Struct(">i").unpack_from
+
+
+class Wire(Protocol):
+    """What is below a connection."""
+
+    def send(self, pieces: list[Piece]) -> None:
+        """Takes the pieces over and sends them, in order, when the peer takes them."""
+        ...
+
+    def resume(self) -> None:
+        """Reading may go on, if it had stopped."""
+        ...
+
+    def close(self, reason: str) -> None: ...
+
+
+class Answer:
+    """An answer that comes later. The service subclasses it; `pieces` is None until it is there."""
+
+    __slots__ = ("connection", "is_produce", "pieces")
+
+    def __init__(self, connection: Connection, is_produce: bool, pieces: list[Piece] | None = None) -> None:
+        self.connection = connection
+        self.is_produce = is_produce
+        self.pieces = pieces
+
+    def complete(self, pieces: list[Piece]) -> None:
+        """An empty list: there is nothing to be sent, but the wait is over."""
+        if self.connection.holds & CLOSED:
+            release_pieces(pieces)
+            return
+        self.pieces = pieces
+        self.connection.answered(self)
+
+    def cancel(self) -> None:
+        """The peer has gone; nobody waits any longer."""
+
+
+class Service(Protocol):
+    """Who serves the requests of a connection (`broker.dispatch`)."""
+
+    def serve(
+        self, connection: Connection, frame: memoryview, arrived_ns: int
+    ) -> list[Piece] | Answer | None:
+        """Answers one request: at once, later, or not at all. Raises CloseConnection.
+
+        Leaves the time of its end in `connection.now_ns`.
+        """
+        ...
+
+    def sent(self, connection: Connection) -> None:
+        """The answers of a turn have been handed to the wire."""
+        ...
+
+    def malformed(self, connection: Connection, reason: str) -> None:
+        """What arrived is no request; counted, and logged once per connection."""
+        ...
+
+
+class Connection:
+    """See the module.
+
+    holds: why no request is begun, as bits; 0 when nothing stands against it.
+    now_ns: when the connection was last seen to do something (monotonic).
+    received_bytes: all that ever came.
+    turn_began_ns: when the bytes that are handled now were there.
+    last_served: the service's own; nobody else looks at it.
+    """
+
+    __slots__ = (
+        "_agenda",
+        "_begun_at",
+        "_clock",
+        "_large",
+        "_memory",
+        "_mute",
+        "_on_agenda",
+        "_out",
+        "_serve",
+        "_service",
+        "_tail",
+        "_tail_at",
+        "_timers",
+        "_waiting",
+        "_wire",
+        "holds",
+        "last_served",
+        "max_frame_bytes",
+        "now_ns",
+        "received_bytes",
+        "session",
+        "turn_began_ns",
+    )
+
+    def __init__(
+        self,
+        service: Service,
+        wire: Wire,
+        session: Session,
+        *,
+        memory: RequestMemory,
+        agenda: Agenda,
+        clock: Clock,
+        timers: Timers,
+        max_frame_bytes: int,
+    ) -> None:
+        self.session = session
+        self.last_served: Any = None
+        self.turn_began_ns = 0
+        self.max_frame_bytes = max_frame_bytes
+        self.holds = 0
+        self.now_ns = 0
+        self.received_bytes = 0
+        self._service = service
+        self._serve = service.serve
+        self._wire = wire
+        self._memory = memory
+        self._agenda = agenda
+        self._clock = clock
+        self._timers = timers
+        self._on_agenda = False
+        self._tail: bytearray | None = None
+        self._tail_at = 0
+        self._begun_at = 0
+        self._large: LargeFrame | None = None
+        self._waiting: deque[Answer] = deque()
+        self._out: list[Piece] = []
+        self._mute: Timer | None = None
+
+    # What the wire calls
+
+    def space(self) -> memoryview:
+        """Where to put what arrives. Valid until `received`, and only while `holds` is 0."""
+        large = self._large
+        if large is not None:
+            return large.space()
+        tail = self._tail
+        if tail is None:
+            self._begun_at = 0
+            return self._memory.space_after(0)
+        size = len(tail) - self._tail_at
+        self._memory.view[:size] = memoryview(tail)[self._tail_at :]
+        self._begun_at = size
+        return self._memory.space_after(size)
+
+    def received(self, count: int) -> None:
+        """`count` bytes were put into `space`; handles what is complete."""
+        self.received_bytes += count
+        large = self._large
+        if large is not None:
+            large.filled_bytes += count
+            if large.complete:
+                self._large = None
+                self._tail, self._tail_at = large.buffer, 0
+                self._parse_tail()
+                self._flush()
+            else:
+                self.now_ns = self._clock.monotonic_ns()
+                self._await_room(large)
+            return
+        memory = self._memory
+        end = self._begun_at + count
+        if self._tail is not None:
+            self._tail = None
+            memory.hold(self, 0)
+        at = self._parse(memory.view, 0, end)
+        if at != end and not self.holds & CLOSED:
+            self._keep(memory.view[at:end])
+        self._flush()
+        if memory.poison:
+            memory.overwrite()
+
+    def peer_gone(self, reason: str) -> None:
+        """The peer will take no answer: what waits for one is given up. Nothing new is begun."""
+        self.close(reason)
+
+    def touch(self) -> None:
+        """The peer has taken something: it is not idle."""
+        self.now_ns = self._clock.monotonic_ns()
+
+    @property
+    def waiting(self) -> int:
+        """Requests whose answer is not sent yet."""
+        return len(self._waiting)
+
+    @property
+    def has_output(self) -> bool:
+        """Answers are ready that the wire has not seen yet."""
+        return bool(self._out) or self._on_agenda
+
+    def output_full(self) -> None:
+        """The wire has more to send than is good: no more requests until `output_drained`."""
+        self.holds |= OUTPUT_FULL
+
+    def output_drained(self) -> None:
+        if self.holds & OUTPUT_FULL:
+            self.holds &= ~OUTPUT_FULL
+            self._schedule()
+
+    # What the service, the memory and the server call
+
+    def mute(self, throttle_ms: int) -> None:
+        """No further request is begun for so long; the answer at hand still goes out (KIP-219)."""
+        if self.holds & CLOSED or throttle_ms <= 0:
+            return
+        self.holds |= MUTED
+        deadline_ms = self._clock.monotonic_ms() + throttle_ms
+        if self._mute is not None:
+            self._mute.cancel()
+        self._mute = self._timers.call_at(deadline_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        self._mute = None
+        self.holds &= ~MUTED
+        self._schedule()
+
+    def memory_freed(self) -> None:
+        if self.holds & AWAITS_MEMORY:
+            self._schedule()
+
+    def answered(self, answer: Answer) -> None:
+        """An awaited answer is there; it leaves in the next turn, if it is its turn."""
+        if self._waiting and self._waiting[0] is answer:
+            self._schedule()
+
+    def drain(self) -> None:
+        """No further request is begun, for good; what waits is still answered."""
+        self.holds |= DRAINING
+
+    def turn(self) -> None:
+        """What the agenda calls: sends what has been answered, and goes on with the tail."""
+        self._on_agenda = False
+        if self.holds & CLOSED:
+            return
+        self.holds &= ~TURN_OVER
+        if self._waiting:
+            self._collect()
+        large = self._large
+        if large is not None:
+            self._await_room(large)
+        elif self._tail is not None and not self.holds:
+            self._parse_tail()
+        self._flush()
+        if not self.holds:
+            self._wire.resume()
+
+    def close(self, reason: str) -> None:
+        """Ends the connection from either side; answers that are ready are still tried to be sent."""
+        if self.holds & CLOSED:
+            return
+        self._flush()
+        self.holds |= CLOSED
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
+        self._tail = self._large = None
+        self._memory.hold(self, 0)
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        for answer in waiting:
+            if answer.pieces is None:
+                answer.cancel()
+            else:
+                release_pieces(answer.pieces)
+        self._wire.close(reason)
+
+    # Parsing
+
+    def _parse(self, view: memoryview, at: int, end: int) -> int:
+        """Serves the complete frames in `view[at:end]` until one is cut off or held; tells how far it
+        came."""
+        serve = self._serve
+        out = self._out
+        last = end - 4
+        left = TURN_REQUESTS
+        sent = 0
+        self.now_ns = self.turn_began_ns = now_ns = self._clock.monotonic_ns()
+        deadline_ns = now_ns + _TURN_NS
+        while at <= last and not self.holds:
+            size = _read_size(view, at)[0]
+            if size < 0 or size > self.max_frame_bytes:
+                self._refuse(size)
+                return end
+            stop = at + 4 + size
+            if stop > end:
+                break
+            if left == 0 or now_ns > deadline_ns or sent > TURN_SENT_BYTES:
+                self.holds |= TURN_OVER
+                self._schedule()
+                break
+            left -= 1
+            if self._waiting and (size < 2 or view[at + 4] or view[at + 5]):
+                self.holds |= AWAITS_ANSWER
+                break
+            try:
+                answer = serve(self, view[at + 4 : stop], now_ns)
+            except CloseConnection as verdict:
+                self.close(str(verdict) or "the request's handler closed the connection")
+                return end
+            at = stop
+            now_ns = self.now_ns
+            if self.holds & CLOSED:
+                self._drop(answer)
+            elif answer.__class__ is list:
+                if self._waiting:
+                    self._waiting.append(Answer(self, True, answer))
+                    self._check_window()
+                    continue
+                for piece in answer:
+                    out.append(piece)
+                    sent += len(piece) if isinstance(piece, BYTES_LIKE) else piece.size_bytes
+            elif answer is not None:
+                self._waiting.append(answer)  # type: ignore[arg-type]
+                self._check_window()
+        return at
+
+    @staticmethod
+    def _drop(answer: list[Piece] | Answer | None) -> None:
+        """The connection was closed while its request was served."""
+        if isinstance(answer, Answer):
+            answer.cancel()
+        elif answer is not None:
+            release_pieces(answer)
+
+    def _check_window(self) -> None:
+        waiting = self._waiting
+        if waiting and (not waiting[-1].is_produce or len(waiting) >= WAITING_PRODUCE_PER_CONNECTION):
+            self.holds |= AWAITS_ANSWER
+
+    def _parse_tail(self) -> None:
+        tail = self._tail
+        if tail is None:
+            return
+        at = self._tail_at
+        end = len(tail)
+        reached = self._parse(memoryview(tail), at, end)
+        if self.holds & CLOSED:
+            return
+        if reached == end:
+            self._tail = None
+            self._memory.hold(self, 0)
+        elif self.holds:
+            self._tail_at = reached
+        elif reached != at or self._needs_buffer(memoryview(tail)[reached:]):
+            self._keep(memoryview(tail)[reached:])
+
+    def _needs_buffer(self, rest: memoryview) -> int:
+        """The size of a cut-off frame that has to be assembled in a buffer of its own, else 0."""
+        if self.holds or len(rest) < 4:
+            return 0
+        size = 4 + int(_read_size(rest)[0])
+        return size if size > self._memory.largest_small_frame_bytes else 0
+
+    def _keep(self, rest: memoryview) -> None:
+        """Copies what was not handled, for a later turn."""
+        size = self._needs_buffer(rest)
+        if size:
+            self._tail = None
+            self._large = LargeFrame(self._memory, self, size, rest)
+            self._await_room(self._large)
+        else:
+            self._tail, self._tail_at = bytearray(rest), 0
+            self._memory.hold(self, len(rest))
+
+    def _await_room(self, large: LargeFrame) -> None:
+        if large.make_room():
+            self.holds &= ~AWAITS_MEMORY
+        else:
+            self.holds |= AWAITS_MEMORY
+
+    def _refuse(self, size: int) -> None:
+        reason = (
+            f"a frame of {size} bytes, allowed are 0 to {self.max_frame_bytes} (socket.request.max.bytes)"
+        )
+        self._service.malformed(self, reason)
+        self.close(reason)
+
+    # Answers
+
+    def _collect(self) -> None:
+        """Moves what has been answered, in the order of the requests, to what is to be sent."""
+        waiting = self._waiting
+        while waiting:
+            pieces = waiting[0].pieces
+            if pieces is None:
+                break
+            waiting.popleft()
+            self._out += pieces
+        self.holds &= ~AWAITS_ANSWER
+        self._check_window()
+
+    def _flush(self) -> None:
+        out = self._out
+        if out:
+            self._out = []
+            self._wire.send(out)
+            self._service.sent(self)
+
+    def _schedule(self) -> None:
+        if not self._on_agenda and not self.holds & CLOSED:
+            self._on_agenda = True
+            self._agenda.add(self)

@@ -1,0 +1,32 @@
+"""How many files and sockets the process may have open, and how many of them connections may take."""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+from config.limits import RESERVED_DESCRIPTORS
+
+_log = logging.getLogger("barnabas.network")
+
+
+def raise_descriptor_limit() -> int:
+    """Raises the soft limit of open files to the hard one, and tells what it is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError) as error:
+        _log.warning("The limit of open files stays at %d: %s", soft, error)
+        return soft
+    return hard
+
+
+def highest_connection_descriptor(limit: int | None = None) -> int:
+    """Descriptors are given out from below: a connection beyond this one eats into the files' reserve."""
+    if limit is None:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return 2**31 - 1
+    return limit - min(RESERVED_DESCRIPTORS, limit // 4)

@@ -1,0 +1,143 @@
+"""Memory for requests that are arriving: one receive buffer for the loop, one bounded pool for the rest.
+
+Almost every request is read into the scratch buffer, handled there as a view and forgotten. Two things
+outlive the turn: the cut-off tail of a frame, and a frame that is larger than the scratch buffer. Both are
+accounted here, against `queued.max.request.bytes`:
+
+* A tail is already in memory when its size is known, so it is entered without asking. What limits it is the
+  size of a read: when the pool is full, a read takes 16 KiB at most.
+* A large frame asks before it grows. When the pool is full it waits (its connection is not read) until others
+  have given back. The eldest holder never waits: of all frames that are half here, one at least can always be
+  completed, so the pool cannot be locked by frames that wait for each other. At worst the pool is exceeded by
+  one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+from config.limits import (
+    LARGE_FRAME_FIRST_BYTES,
+    LARGE_FRAME_POOL_FRACTION,
+    LARGE_FRAME_POOL_MINIMUM_BYTES,
+    SCRATCH_BUFFER_BYTES,
+)
+
+SCARCE_READ_BYTES: Final = 16 * 1024
+"""What one read takes while the pool is full."""
+
+_POISON: Final = 0xDD
+_UNLIMITED_CGROUP: Final = 1 << 60
+
+
+class Holder(Protocol):
+    """Somebody who holds a part of the pool, and may be waiting for more."""
+
+    def memory_freed(self) -> None:
+        """The pool has room again: ask once more."""
+        ...
+
+
+class RequestMemory:
+    """The scratch buffer and the pool of one loop.
+
+    space: where the next read goes. It shrinks while the pool is full.
+    poison: overwrite the scratch buffer after each turn, so that a view that was kept shows itself (tests).
+    """
+
+    def __init__(
+        self, bound_bytes: int, *, scratch_bytes: int = SCRATCH_BUFFER_BYTES, poison: bool = False
+    ) -> None:
+        self.scratch_bytes = scratch_bytes
+        self.view = memoryview(bytearray(scratch_bytes))
+        self.bound_bytes = bound_bytes
+        self.used_bytes = 0
+        self.poison = poison
+        self.full = False
+        self._held: dict[Holder, int] = {}
+        self._waiting: dict[Holder, None] = {}
+
+    @property
+    def largest_small_frame_bytes(self) -> int:
+        """A frame beyond this is assembled in a buffer of its own, with leave of the pool."""
+        return min(LARGE_FRAME_FIRST_BYTES, self.scratch_bytes) if self.full else self.scratch_bytes
+
+    @property
+    def waiting(self) -> int:
+        """Holders that wait for room."""
+        return len(self._waiting)
+
+    def space_after(self, tail_bytes: int) -> memoryview:
+        """Where the next read goes, behind a tail that was put to the beginning of the buffer."""
+        if self.full:
+            return self.view[tail_bytes : tail_bytes + SCARCE_READ_BYTES]
+        return self.view[tail_bytes:]
+
+    def hold(self, holder: Holder, size_bytes: int) -> None:
+        """Enters what a holder has in memory, whatever the bound says; 0 gives everything back."""
+        before = self._held.pop(holder, 0) if size_bytes == 0 else self._held.get(holder, 0)
+        if size_bytes:
+            self._held[holder] = size_bytes
+        self.used_bytes += size_bytes - before
+        self._waiting.pop(holder, None)
+        self.full = self.used_bytes >= self.bound_bytes
+        if self._waiting and size_bytes < before:
+            self._wake()
+
+    def may_grow(self, holder: Holder, size_bytes: int) -> bool:
+        """Whether the holder may have `size_bytes` in all. If not, it is told when to ask again."""
+        before = self._held.get(holder, 0)
+        fits = self.used_bytes - before + size_bytes <= self.bound_bytes
+        if not fits and self._held and next(iter(self._held)) is not holder:
+            self._waiting[holder] = None
+            return False
+        self.hold(holder, size_bytes)
+        return True
+
+    def overwrite(self) -> None:
+        """Fills the scratch buffer with 0xDD."""
+        self.view[:] = bytes((_POISON,)) * self.scratch_bytes
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for holder in waiting:
+            holder.memory_freed()
+
+
+def pool_bound_bytes(queued_max_request_bytes: int, available_bytes: int | None = None) -> int:
+    """The pool's bound for `queued.max.request.bytes`: as set, or for -1 a quarter of what there is.
+
+    available_bytes: memory of the machine or of its cgroup, whichever is less; read from the system if None.
+    """
+    if queued_max_request_bytes > 0:
+        return queued_max_request_bytes
+    if available_bytes is None:
+        available_bytes = available_memory_bytes()
+    return max(LARGE_FRAME_POOL_MINIMUM_BYTES, int(available_bytes * LARGE_FRAME_POOL_FRACTION))
+
+
+def available_memory_bytes(
+    meminfo: Path = Path("/proc/meminfo"),
+    cgroup_files: Iterable[Path] = (
+        Path("/sys/fs/cgroup/memory.max"),
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    ),
+) -> int:
+    """Memory of the machine, or of the cgroup where that is less; 0 where the system does not tell."""
+    amounts = [
+        int(line.split()[1]) * 1024 for line in _read(meminfo).splitlines() if line.startswith("MemTotal:")
+    ]
+    for path in cgroup_files:
+        text = _read(path).strip()
+        if text.isdigit() and int(text) < _UNLIMITED_CGROUP:
+            amounts.append(int(text))
+    return min(amounts, default=0)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,163 @@
+"""The queue of bytes and file slices in front of one socket.
+
+One queue holds both, because headers must leave in front of the records that they announce: bytes go by
+`send` with MSG_MORE when a slice follows, so that both share packets; slices go by `sendfile` and are never
+seen by Python. A transport that has to see every byte (TLS) is given the slices' bytes in parts instead.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from typing import Final
+
+from broker.network.pieces import BYTES_LIKE, FileSlice, Piece, release_pieces
+from broker.network.transport import Transport
+
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+_JOIN_BYTES: Final = 64 * 1024
+"""Pieces of bytes are joined up to this size, and larger ones sent by themselves: a copy of a small piece is
+cheaper than a system call, a copy of a large one is not."""
+
+_READ_BYTES: Final = 256 * 1024
+"""What is read of a slice at once for a transport that cannot send files."""
+
+SLICE_COST_BYTES: Final = 64 * 1024
+"""What an unsent slice counts for where the queue is measured: it takes no memory, but a descriptor."""
+
+
+class FileShrank(ConnectionError):
+    """A file has fewer bytes than were announced; the connection cannot be saved."""
+
+
+class _SliceInFlight:
+    __slots__ = ("descriptor", "left_bytes", "position", "slice")
+
+    def __init__(self, piece: FileSlice, descriptor: int) -> None:
+        self.slice = piece
+        self.descriptor = descriptor
+        self.position = piece.position
+        self.left_bytes = piece.size_bytes
+
+
+class OutputQueue:
+    """cost_bytes: unsent bytes in memory, and SLICE_COST_BYTES for each slice. sent_bytes: all that ever
+    left."""
+
+    __slots__ = ("_items", "_transport", "cost_bytes", "sent_bytes")
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._items: deque[memoryview | _SliceInFlight] = deque()
+        self.cost_bytes = 0
+        self.sent_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def append(self, pieces: list[Piece]) -> None:
+        """Takes the pieces over; small neighbours are joined."""
+        joined: list[bytes | bytearray | memoryview] = []
+        joined_bytes = 0
+        for piece in pieces:
+            if not isinstance(piece, BYTES_LIKE):
+                self._append_bytes(joined)
+                joined, joined_bytes = [], 0
+                self._append_slice(piece)
+                continue
+            if joined and joined_bytes + len(piece) > _JOIN_BYTES:
+                self._append_bytes(joined)
+                joined, joined_bytes = [], 0
+            joined.append(piece)
+            joined_bytes += len(piece)
+        self._append_bytes(joined)
+
+    def _append_bytes(self, parts: list[bytes | bytearray | memoryview]) -> None:
+        if parts:
+            data = parts[0] if len(parts) == 1 else b"".join(parts)
+            if len(data):
+                self._items.append(memoryview(data))
+                self.cost_bytes += len(data)
+
+    def _append_slice(self, piece: FileSlice) -> None:
+        descriptor = piece.fileno()
+        if descriptor is None:
+            data = piece.read()
+            short = len(data) != piece.size_bytes
+            piece.release()
+            if short:
+                raise FileShrank(f"a slice of {piece.size_bytes} bytes has only {len(data)}")
+            self._append_bytes([data])
+        elif piece.size_bytes == 0:
+            piece.release()
+        else:
+            self._items.append(_SliceInFlight(piece, descriptor))
+            self.cost_bytes += SLICE_COST_BYTES
+
+    def write(self, budget_bytes: int) -> bool:
+        """Sends until all has left (True), the peer takes no more, or the budget is spent.
+
+        Raises OSError when the connection is broken, FileShrank when it cannot be kept.
+        """
+        items = self._items
+        try:
+            while items and budget_bytes > 0:
+                item = items[0]
+                if isinstance(item, memoryview):
+                    sent = self._send(item, len(items) > 1)
+                elif self._transport.sends_files:
+                    sent = self._send_file(item, budget_bytes)
+                else:
+                    self._load(item)
+                    continue
+                budget_bytes -= sent
+                self.sent_bytes += sent
+        except (BlockingIOError, InterruptedError):
+            return False
+        return not items
+
+    def _send(self, data: memoryview, more: bool) -> int:
+        sent = self._transport.send(data, _MSG_MORE if more else 0)
+        self.cost_bytes -= sent
+        if sent == len(data):
+            self._items.popleft()
+        else:
+            self._items[0] = data[sent:]
+        return sent
+
+    def _send_file(self, item: _SliceInFlight, budget_bytes: int) -> int:
+        sent = os.sendfile(
+            self._transport.descriptor, item.descriptor, item.position, min(item.left_bytes, budget_bytes)
+        )
+        if sent == 0:
+            raise FileShrank(f"a file ended {item.left_bytes} bytes before the slice that was to be sent")
+        item.position += sent
+        item.left_bytes -= sent
+        if item.left_bytes == 0:
+            self._finish_slice(item)
+        return sent
+
+    def _load(self, item: _SliceInFlight) -> None:
+        """Puts the next part of a slice in front of it, as bytes."""
+        data = os.pread(item.descriptor, min(item.left_bytes, _READ_BYTES), item.position)
+        if not data:
+            raise FileShrank(f"a file ended {item.left_bytes} bytes before the slice that was to be sent")
+        item.position += len(data)
+        item.left_bytes -= len(data)
+        if item.left_bytes == 0:
+            self._finish_slice(item)
+        self._items.appendleft(memoryview(data))
+        self.cost_bytes += len(data)
+
+    def _finish_slice(self, item: _SliceInFlight) -> None:
+        self._items.popleft()
+        self.cost_bytes -= SLICE_COST_BYTES
+        item.slice.release()
+
+    def clear(self) -> None:
+        """Throws away what was not sent, and gives the files back."""
+        items = list(self._items)
+        self._items.clear()
+        self.cost_bytes = 0
+        release_pieces(item.slice for item in items if isinstance(item, _SliceInFlight))

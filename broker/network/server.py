@@ -1,0 +1,181 @@
+"""All listeners and connections of one loop, and how they end.
+
+start        bind and accept
+stop         no new connections
+drain        no new requests; what waits is answered; output leaves; then, or at a deadline, all is closed
+abort        everything is closed now
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from broker.network.acceptor import Acceptor, ListenerSettings
+from broker.network.agenda import Agenda
+from broker.network.connection import Connection, Service
+from broker.network.hangups import Hangups
+from broker.network.idle import IdleSweep
+from broker.network.limits import ConnectionLimits
+from broker.network.memory import RequestMemory
+from broker.network.sockets import SocketChannel
+from broker.network.transport import Transport, plain
+from config.ports import Clock, Timers
+from protocol.serving import Session
+
+_log = logging.getLogger("barnabas.network")
+
+_DRAIN_CHECK_MS = 5
+
+
+class ServerSettings(msgspec.Struct, frozen=True):
+    """`socket.request.max.bytes` and `connections.max.idle.ms`, by their own names."""
+
+    socket_request_max_bytes: int = 104_857_600
+    connections_max_idle_ms: int = 600_000
+
+
+class Server:
+    """The network of one loop. memory and agenda are shared by all its connections."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        *,
+        clock: Clock,
+        timers: Timers,
+        memory: RequestMemory,
+        limits: ConnectionLimits | None = None,
+        settings: ServerSettings | None = None,
+        make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
+    ) -> None:
+        self.memory = memory
+        self.limits = limits or ConnectionLimits()
+        self.agenda = Agenda(loop.call_soon)
+        self.acceptors: dict[str, Acceptor] = {}
+        self._loop = loop
+        self._clock = clock
+        self._timers = timers
+        self._settings = settings or ServerSettings()
+        self._make_transport = make_transport or (lambda sock, _: plain(sock))
+        self._hangups = Hangups(loop)
+        self._idle = IdleSweep(self._settings.connections_max_idle_ms, clock, timers)
+        self._channels: dict[SocketChannel, str] = {}
+        self._number = 0
+
+    def listen(self, settings: ListenerSettings, service: Service) -> Acceptor:
+        """Opens a listener. It takes connections at `start`; its port is known now. Raises OSError."""
+
+        def on_accept(sock: socket.socket, host: str, port: int) -> None:
+            self._open(acceptor, service, sock, host, port)
+
+        acceptor = Acceptor(
+            settings,
+            loop=self._loop,
+            limits=self.limits,
+            clock=self._clock,
+            timers=self._timers,
+            on_accept=on_accept,
+        )
+        self.acceptors[settings.name] = acceptor
+        return acceptor
+
+    def start(self) -> None:
+        for acceptor in self.acceptors.values():
+            acceptor.start()
+
+    @property
+    def connections(self) -> Iterator[Connection]:
+        return (channel.connection for channel in self._channels)
+
+    def connection_count(self, listener: str) -> int:
+        return sum(1 for name in self._channels.values() if name == listener)
+
+    def _open(self, acceptor: Acceptor, service: Service, sock: socket.socket, host: str, port: int) -> None:
+        settings = acceptor.settings
+        self._number += 1
+        channel = SocketChannel(
+            sock,
+            host,
+            self._make_transport(sock, settings),
+            loop=self._loop,
+            hangups=self._hangups,
+            traffic=acceptor.traffic,
+            on_closed=self._closed,
+        )
+        session = Session(
+            connection_id=f"{acceptor.host}:{acceptor.port}-{host}:{port}-{self._number}",
+            listener=settings.name,
+            host=host,
+            security_protocol=settings.security_protocol,
+        )
+        connection = Connection(
+            service,
+            channel,
+            session,
+            memory=self.memory,
+            agenda=self.agenda,
+            clock=self._clock,
+            timers=self._timers,
+            max_frame_bytes=self._settings.socket_request_max_bytes,
+        )
+        connection.touch()
+        self._channels[channel] = settings.name
+        self.limits.opened(settings.name, host)
+        channel.begin(connection)
+        self._idle.add(channel)
+
+    def _closed(self, channel: SocketChannel) -> None:
+        listener = self._channels.pop(channel)
+        self.acceptors[listener].traffic.closed += 1
+        self._idle.removed()
+        self.limits.closed(listener, channel.host)
+
+    # The end
+
+    def stop(self) -> None:
+        """No new connections; those that are open go on."""
+        for acceptor in self.acceptors.values():
+            acceptor.close()
+
+    def drain(self, deadline_ms: int, done: Callable[[int], None]) -> None:
+        """Lets what has begun come to its end, then closes; `done` hears how many were cut off at the
+        deadline.
+
+        Whoever owns waits (long polls) answers them now; a request that has not begun is not begun.
+        deadline_ms: on the monotonic clock.
+        """
+        self.stop()
+        for connection in self.connections:
+            connection.drain()
+        self._drain_further(deadline_ms, done)
+
+    def _drain_further(self, deadline_ms: int, done: Callable[[int], None]) -> None:
+        busy = 0
+        for channel in list(self._channels):
+            if channel.connection.waiting or channel.connection.has_output or channel.unsent_bytes:
+                busy += 1
+            else:
+                channel.connection.close("the broker is shutting down")
+        now_ms = self._clock.monotonic_ms()
+        if busy and now_ms < deadline_ms:
+            self._timers.call_at(
+                min(deadline_ms, now_ms + _DRAIN_CHECK_MS), lambda: self._drain_further(deadline_ms, done)
+            )
+            return
+        if busy:
+            _log.info("%d connections did not take their answers in time and are cut off", busy)
+        self.abort("the broker is shutting down")
+        done(busy)
+
+    def abort(self, reason: str) -> None:
+        """Closes everything now."""
+        self.stop()
+        for channel in list(self._channels):
+            channel.abort(reason)
+        self._idle.close()
+        self._hangups.close()

@@ -1,0 +1,265 @@
+"""A connection on a real non-blocking socket of the loop.
+
+Reading: one `recv_into` per readiness, into the loop's scratch buffer, and what it brought is handled at
+once. Writing: answers of a turn are sent at once, as far as the peer takes them; only what is left over
+waits for the socket to become writable. So a request that is answered in its turn costs two system calls
+beside the loop's.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from typing import Final
+
+from broker.network.connection import CLOSED, TURN_OVER, Connection
+from broker.network.hangups import Hangups
+from broker.network.output import OutputQueue
+from broker.network.pieces import Piece, release_pieces
+from broker.network.transport import Transport
+from config.limits import OUTPUT_QUEUE_PAUSE_BYTES, OUTPUT_QUEUE_RESUME_BYTES, TURN_SENT_BYTES
+
+_log = logging.getLogger("barnabas.network")
+
+_PEER_ERRORS: Final = frozenset(
+    {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ENETUNREACH}
+)
+
+
+class Traffic:
+    """Bytes and connections of one listener, as plain integers."""
+
+    __slots__ = ("accepted", "closed", "expired", "received_bytes", "refused", "sent_bytes")
+
+    def __init__(self) -> None:
+        self.accepted = 0
+        self.closed = 0
+        self.expired = 0
+        self.refused = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+
+
+class SocketChannel:
+    """The wire of one connection. `begin` it with its connection; `on_closed` is called once, at the end."""
+
+    __slots__ = (
+        "_hangups",
+        "_linger",
+        "_loop",
+        "_on_closed",
+        "_output",
+        "_reading",
+        "_receive",
+        "_send",
+        "_socket",
+        "_traffic",
+        "_writing",
+        "connection",
+        "descriptor",
+        "host",
+        "open",
+    )
+
+    connection: Connection
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        host: str,
+        transport: Transport,
+        *,
+        loop: AbstractEventLoop,
+        hangups: Hangups,
+        traffic: Traffic,
+        on_closed: Callable[[SocketChannel], None],
+    ) -> None:
+        self.host = host
+        self.descriptor = transport.descriptor
+        self.open = True
+        self._socket = sock
+        self._receive = transport.receive
+        self._send = transport.send
+        self._output = OutputQueue(transport)
+        self._loop = loop
+        self._hangups = hangups
+        self._traffic = traffic
+        self._on_closed = on_closed
+        self._reading = False
+        self._writing = False
+        self._linger = False
+
+    def begin(self, connection: Connection) -> None:
+        self.connection = connection
+        self.resume()
+
+    def last_active_ms(self) -> int:
+        return self.connection.now_ns // 1_000_000
+
+    def awaits_us(self) -> bool:
+        return self.connection.waiting > 0
+
+    def expire(self) -> None:
+        self._traffic.expired += 1
+        self.abort("idle for longer than connections.max.idle.ms")
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._output.cost_bytes
+
+    # Reading
+
+    def _readable(self) -> None:
+        connection = self.connection
+        if connection.holds:
+            self._readable_while_held()
+            return
+        try:
+            count = self._receive(connection.space())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._broken(error)
+            return
+        if count == 0:
+            connection.peer_gone("the peer has closed the connection")
+            return
+        self._traffic.received_bytes += count
+        connection.received(count)
+
+    def _readable_while_held(self) -> None:
+        """Either the peer says more than is heard now, or it has gone."""
+        if self.connection.holds == TURN_OVER:
+            return
+        try:
+            gone = not self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._broken(error)
+            return
+        self._pause()
+        if gone:
+            self._hung_up(broken=False)
+        else:
+            self._hangups.watch(self.descriptor, self._hung_up)
+
+    def _hung_up(self, broken: bool) -> None:
+        """A peer that merely sent its last byte may have sent requests before it: they are still heard."""
+        if broken or self.connection.waiting:
+            self.connection.peer_gone("the peer has gone while its request was waiting")
+
+    def _pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self.descriptor)
+
+    def resume(self) -> None:
+        if not self._reading and self.open and not self._linger:
+            self._reading = True
+            self._hangups.forget(self.descriptor)
+            self._loop.add_reader(self.descriptor, self._readable)
+
+    # Writing
+
+    def send(self, pieces: list[Piece]) -> None:
+        if not self.open or self._linger:
+            release_pieces(pieces)
+            return
+        output = self._output
+        if not output and len(pieces) == 1 and isinstance(data := pieces[0], bytes | bytearray):
+            try:
+                sent = self._send(data, 0)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                self._broken(error)
+                return
+            self._traffic.sent_bytes += sent
+            if sent == len(data):
+                return
+            pieces = [memoryview(data)[sent:]]
+        try:
+            output.append(pieces)
+        except OSError as error:
+            self._broken(error)
+            return
+        if not self._writing:
+            self._write()
+
+    def _write(self) -> None:
+        output = self._output
+        before = output.sent_bytes
+        try:
+            done = output.write(TURN_SENT_BYTES)
+        except OSError as error:
+            self._broken(error)
+            return
+        finally:
+            self._traffic.sent_bytes += output.sent_bytes - before
+        if done:
+            if self._writing:
+                self._writing = False
+                self._loop.remove_writer(self.descriptor)
+            if self._linger:
+                self._end()
+                return
+        elif not self._writing:
+            self._writing = True
+            self._loop.add_writer(self.descriptor, self._writable)
+        cost = output.cost_bytes
+        if cost > OUTPUT_QUEUE_PAUSE_BYTES:
+            self.connection.output_full()
+        elif cost <= OUTPUT_QUEUE_RESUME_BYTES:
+            self.connection.output_drained()
+
+    def _writable(self) -> None:
+        self.connection.touch()
+        self._write()
+
+    # The end
+
+    def close(self, reason: str) -> None:
+        """Called by the connection. What was answered before is still sent, as long as the peer takes it."""
+        if not self.open:
+            return
+        _log.debug("%s: closed: %s", self.connection.session.connection_id, reason)
+        self._pause()
+        if self._output:
+            self._linger = True
+        else:
+            self._end()
+
+    def abort(self, reason: str) -> None:
+        """Ends at once, whatever was not sent."""
+        if self.open:
+            self._output.clear()
+            self.connection.close(reason)
+            self._end()
+
+    def _broken(self, error: OSError) -> None:
+        if error.errno not in _PEER_ERRORS:
+            _log.warning("%s: %s", self.connection.session.connection_id, error)
+        self._output.clear()
+        if self.connection.holds & CLOSED:
+            self._end()
+        else:
+            self._linger = True  # nothing more is sent
+            self.connection.peer_gone(str(error))
+            self._end()
+
+    def _end(self) -> None:
+        if not self.open:
+            return
+        self.open = False
+        self._pause()
+        self._hangups.forget(self.descriptor)
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self.descriptor)
+        self._output.clear()
+        self._socket.close()
+        self._on_closed(self)

@@ -1,0 +1,5 @@
+"""The real sides of the ports in `config/ports.py`: the operating system behind each promise.
+
+In reading order: `clock`, `chance`, `timers` (one heap over the loop), `offload` (helper threads), `files`.
+Only `broker/node.py` makes them; everybody else is given the protocol.
+"""

@@ -1,0 +1,56 @@
+"""Helper threads for single system calls that let other threads run for their whole length."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from config.limits import HELPER_THREADS
+
+T = TypeVar("T")
+
+_log = logging.getLogger("barnabas.offload")
+
+
+class ThreadOffload:
+    """`config.ports.Offload` over a small pool. Threads are started when they are first needed.
+
+    Results come back through the loop, never in the helper's thread. After `close` calls that have begun are
+    awaited, and results that would come later are dropped: there is no loop to bring them to.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, threads: int = HELPER_THREADS) -> None:
+        self._loop = loop
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="offload")
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """Calls whose result the loop has not seen yet."""
+        return self._waiting
+
+    def submit(self, call: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        self._waiting += 1
+        self._pool.submit(self._run, call, done)
+
+    def _run(self, call: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        result: T | BaseException
+        try:
+            result = call()
+        except BaseException as error:
+            result = error
+        try:
+            self._loop.call_soon_threadsafe(self._finish, done, result)
+        except RuntimeError:
+            _log.warning("The loop ended before %s did; its result is dropped", call)
+
+    def _finish(self, done: Callable[[T | BaseException], None], result: T | BaseException) -> None:
+        self._waiting -= 1
+        done(result)
+
+    def close(self) -> None:
+        """Waits for what is running; what has not begun is not begun."""
+        self._pool.shutdown(wait=True, cancel_futures=True)

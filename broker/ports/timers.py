@@ -1,0 +1,125 @@
+"""All that comes later, in one heap over one timer of the loop.
+
+Sessions, long polls, throttles and housekeeping make many promises and break most of them. A promise here is
+a small object in a heap; a broken one stays there until it comes up, or until the broken ones are the
+majority and the heap is built anew. The loop itself holds at most one timer: for the earliest deadline.
+
+The loop's timer may come a little early (libuv rounds to whole milliseconds of a clock that it reads once per
+turn). What is not due yet is then armed again, so a callback never runs before its deadline.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from config.ports import Clock
+
+_REBUILD_FROM: Final = 64
+"""A smaller heap is never built anew; its broken promises cost nothing worth saving."""
+
+
+class LoopTimer:
+    """One promised call. `callback` is None once it ran or was cancelled."""
+
+    __slots__ = ("_timers", "callback", "deadline_ms", "sequence")
+
+    def __init__(
+        self, timers: LoopTimers, deadline_ms: int, sequence: int, callback: Callable[[], None]
+    ) -> None:
+        self._timers = timers
+        self.deadline_ms = deadline_ms
+        self.sequence = sequence
+        self.callback: Callable[[], None] | None = callback
+
+    def __lt__(self, other: LoopTimer) -> bool:
+        if self.deadline_ms != other.deadline_ms:
+            return self.deadline_ms < other.deadline_ms
+        return self.sequence < other.sequence
+
+    def cancel(self) -> None:
+        if self.callback is not None:
+            self.callback = None
+            self._timers.cancelled()
+
+
+class LoopTimers:
+    """`config.ports.Timers` over an event loop. Callbacks of one deadline run in the order of the calls."""
+
+    def __init__(self, loop: AbstractEventLoop, clock: Clock) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._heap: list[LoopTimer] = []
+        self._sequence = 0
+        self._broken = 0
+        self._armed: TimerHandle | None = None
+        self._armed_for_ms = 0
+        self._running = False
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> LoopTimer:
+        self._sequence += 1
+        timer = LoopTimer(self, deadline_ms, self._sequence, callback)
+        heappush(self._heap, timer)
+        if not self._running and self._heap[0] is timer:
+            self._arm()
+        return timer
+
+    def cancelled(self) -> None:
+        """A timer tells that it is not wanted any longer."""
+        self._broken += 1
+        if self._broken * 2 > len(self._heap) > _REBUILD_FROM and not self._running:
+            self._heap = [timer for timer in self._heap if timer.callback is not None]
+            heapify(self._heap)
+            self._broken = 0
+
+    def __len__(self) -> int:
+        """Promises that still hold."""
+        return len(self._heap) - self._broken
+
+    def close(self) -> None:
+        """Forgets everything; nothing is called any more."""
+        self._heap.clear()
+        self._broken = 0
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
+
+    def _arm(self) -> None:
+        deadline_ms = self._heap[0].deadline_ms
+        if self._armed is not None:
+            if self._armed_for_ms <= deadline_ms:
+                return
+            self._armed.cancel()
+        self._armed_for_ms = deadline_ms
+        delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+        self._armed = self._loop.call_later(delay_ms / 1000, self._run)
+
+    def _run(self) -> None:
+        self._armed = None
+        self._running = True
+        now_ms = self._clock.monotonic_ms()
+        heap = self._heap
+        last = self._sequence
+        later: list[LoopTimer] = []
+        try:
+            while heap and heap[0].deadline_ms <= now_ms:
+                timer = heappop(heap)
+                callback, timer.callback = timer.callback, None
+                if callback is None:
+                    self._broken -= 1
+                elif timer.sequence > last:
+                    timer.callback = callback
+                    later.append(timer)
+                else:
+                    callback()
+        finally:
+            self._running = False
+            for timer in later:
+                heappush(heap, timer)
+            if heap:
+                self._arm()
