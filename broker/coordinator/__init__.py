@@ -1,0 +1,13 @@
+"""Coordinators: state that lives in an internal topic and is changed only by replaying its records.
+
+Reading order:
+
+* `ports`: what a coordinator asks of the rest of the broker (write, read, look up topics);
+* `runtime`: operations that return records and a response; append, replay, answer when committed;
+* `loader`: reading a partition of the topic back, in slices;
+* `deadlines`: many timers in one heap;
+* `partitioning`: which partition, and so which broker, coordinates a name;
+* `group/`: consumer groups of the classic protocol and committed offsets.
+
+The broker's handlers and its composition root may import it.
+"""

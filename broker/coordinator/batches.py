@@ -1,0 +1,152 @@
+"""Between a coordinator's records and the batches in its log.
+
+Writing: one operation's records are one batch, uncompressed, all with the operation's time.
+
+Reading: of a million records at start only keys and values matter, so they are picked out of the batch in one
+loop, without an object for each. Numbers of one and two bytes are read in place, the rest by
+`protocol.varint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from broker.coordinator.outcome import Record
+from protocol.errors import ErrorCode
+from protocol.records.builder import BatchBuilder
+from protocol.records.control import read_marker
+from protocol.records.errors import InvalidRecord, RecordsError
+from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
+from protocol.records.reader import plain_records
+from protocol.varint import MalformedVarint, read_int, read_long
+
+RECORD_OVERHEAD_BYTES: Final = 32
+"""More than lengths, deltas and attributes of a record take."""
+
+KeyValues = list[tuple[bytes, bytes | None]]
+
+
+def coordinator_batch(records: Sequence[Record], *, timestamp_ms: int) -> bytes:
+    """One batch with base offset 0; the log gives it its place."""
+    builder = BatchBuilder()
+    for key, value in records:
+        builder.append(key, value, timestamp_ms)
+    return bytes(builder.build())
+
+
+def split_records(records: Sequence[Record], max_bytes: int) -> list[Sequence[Record]]:
+    """The records in order, in runs that each fit a batch of `max_bytes`; a larger single record stands
+    alone."""
+    runs: list[Sequence[Record]] = []
+    start, size = 0, HEADER_BYTES
+    for index, (key, value) in enumerate(records):
+        needed = RECORD_OVERHEAD_BYTES + len(key) + (0 if value is None else len(value))
+        if index > start and size + needed > max_bytes:
+            runs.append(records[start:index])
+            start, size = index, HEADER_BYTES
+        size += needed
+    if start < len(records):
+        runs.append(records[start:])
+    return runs
+
+
+class LoadedBatch(msgspec.Struct, gc=False):
+    """A batch as loading sees it.
+
+    next_offset: the offset after it; None if even that cannot be told, then nothing behind it can be read.
+    marker: of a control batch that ends a transaction, whether it committed. problem: why the records are
+    missing; empty if all is well.
+    """
+
+    next_offset: int | None
+    producer_id: int = -1
+    is_transactional: bool = False
+    marker: bool | None = None
+    records: KeyValues = []
+    problem: str = ""
+
+
+def loaded_batches(data: bytes, from_offset: int) -> Iterator[LoadedBatch]:
+    """The whole batches of `data` that end at or after `from_offset`. Never raises for what the bytes say."""
+    position = 0
+    while len(data) - position >= HEADER_BYTES:
+        try:
+            header = read_header(data, position)
+        except RecordsError as error:
+            yield LoadedBatch(None, problem=error.message)
+            return
+        if position + header.size_bytes > len(data):
+            return
+        if header.next_offset > from_offset:
+            yield _loaded(data, position, header)
+        position += header.size_bytes
+
+
+def _loaded(data: bytes, position: int, header: BatchHeader) -> LoadedBatch:
+    batch = LoadedBatch(header.next_offset, header.producer_id, header.is_transactional)
+    if not is_intact(data, position, header):
+        batch.problem = f"the checksum of the batch at offset {header.base_offset} is wrong"
+        return batch
+    try:
+        section = bytes(plain_records(data, position, header))
+        pairs = key_values(section, header.record_count)
+        if header.is_control:
+            marker = read_marker(*pairs[0]) if pairs else None
+            if marker is not None:
+                batch.marker = marker.committed
+        else:
+            batch.records = pairs
+    except (RecordsError, ArithmeticError, LookupError) as error:
+        name = error.code.name if isinstance(error, RecordsError) else ErrorCode.CORRUPT_MESSAGE.name
+        batch.problem = f"{name} in the batch at offset {header.base_offset}: {error}"
+    return batch
+
+
+def key_values(section: bytes, count: int) -> KeyValues:
+    """Key and value of each record in a batch's decompressed records.
+
+    Records without a key are left out: a coordinator writes none. Raises InvalidRecord if the bytes are not
+    `count` records.
+    """
+    pairs: KeyValues = []
+    add = pairs.append
+    position, size = 0, len(section)
+    try:
+        for _ in range(count):
+            first = section[position]
+            if first < 0x80:
+                length, start = (first >> 1) ^ -(first & 1), position + 1
+            else:
+                length, start = read_int(section, position)
+            end = start + length
+            if length < 1 or end > size:
+                raise InvalidRecord(f"a record of {length} bytes at byte {position} of {size}")
+            # attributes, then the deltas, of which all but the first offset deltas are small
+            position = start + 2 if section[start + 1] < 0x80 else read_long(section, start + 1)[1]
+            position = position + 1 if section[position] < 0x80 else read_int(section, position)[1]
+            first = section[position]
+            if first < 0x80:
+                key_length, start = (first >> 1) ^ -(first & 1), position + 1
+            else:
+                key_length, start = read_int(section, position)
+            position = start + key_length if key_length > 0 else start
+            key = section[start:position]
+            first = section[position]
+            if first < 0x80:
+                value_length, value_start = (first >> 1) ^ -(first & 1), position + 1
+            else:
+                value_length, value_start = read_int(section, position)
+            if value_start + value_length > end:
+                raise InvalidRecord(f"a value of {value_length} bytes goes beyond its record")
+            if key_length >= 0:
+                value = None if value_length < 0 else section[value_start : value_start + value_length]
+                add((key, value))
+            position = end
+    except (IndexError, MalformedVarint) as error:
+        raise InvalidRecord(f"the records end too early: {error}") from None
+    if position != size:
+        raise InvalidRecord(f"{size - position} bytes are left behind the last of {count} records")
+    return pairs

@@ -1,0 +1,82 @@
+"""Deadlines by key, in one lazy heap.
+
+A member's session deadline moves with each heartbeat, and in nearly all cases it moves away. So moving a
+deadline away writes only into a dictionary; the heap keeps the older, earlier entry, and when that comes up
+it is put back with the deadline that holds by then. A heartbeat costs a dictionary write, whatever the number
+of members.
+
+    deadlines:  key -> when it is due          (the truth)
+    heap:       (when to look, number, key)    at least one entry per key, none later than the truth
+
+Pure: the time is an argument, in whatever clock the caller keeps his deadlines.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, heapreplace
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class DeadlineQueue(Generic[K]):
+    """Keys with a deadline each. Equal deadlines come up in the order in which they were first set."""
+
+    __slots__ = ("_deadlines", "_heap", "_looks", "_number")
+
+    def __init__(self) -> None:
+        self._deadlines: dict[K, int] = {}
+        self._looks: dict[K, int] = {}
+        """Per key the earliest entry in the heap; later entries of the key are leftovers."""
+        self._heap: list[tuple[int, int, K]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._deadlines
+
+    def get(self, key: K) -> int | None:
+        return self._deadlines.get(key)
+
+    def set(self, key: K, deadline_ms: int) -> None:
+        """Give the key this deadline in place of any that it had."""
+        self._deadlines[key] = deadline_ms
+        look = self._looks.get(key)
+        if look is None or deadline_ms < look:
+            self._push(key, deadline_ms)
+
+    def cancel(self, key: K) -> None:
+        """Forget the key. Its entry stays in the heap until it comes up."""
+        self._deadlines.pop(key, None)
+
+    def next_look_ms(self) -> int | None:
+        """When `pop_due` should be called next: not later than the first deadline, perhaps earlier."""
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now_ms: int) -> K | None:
+        """One key whose deadline has come, removed; None if there is none. Call until None."""
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            look, number, key = heap[0]
+            deadline = self._deadlines.get(key)
+            if look != self._looks.get(key):
+                heappop(heap)
+            elif deadline is None:
+                heappop(heap)
+                del self._looks[key]
+            elif deadline > now_ms:
+                heapreplace(heap, (deadline, number, key))
+                self._looks[key] = deadline
+            else:
+                heappop(heap)
+                del self._looks[key]
+                del self._deadlines[key]
+                return key
+        return None
+
+    def _push(self, key: K, deadline_ms: int) -> None:
+        self._number += 1
+        self._looks[key] = deadline_ms
+        heappush(self._heap, (deadline_ms, self._number, key))

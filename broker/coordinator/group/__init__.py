@@ -1,0 +1,15 @@
+"""Consumer groups: who is in, who has which partitions, and how far each has come.
+
+Reading order:
+
+* `states`: the five states of a classic group and every transition with its cause;
+* `classic_group`: members, protocols, votes, static members: the group as data;
+* `turn`: one event's view of the world;
+* `rebalance`, then `join`, `sync`, `leave`: what each event does to a group;
+* `offset_store`, `offset_commit`, `offset_fetch`: committed offsets;
+* `group_records`: how both lie in `__consumer_offsets`;
+* `shard`: all groups of one partition, replayed from its records;
+* `settings`, `coordinator`: the facade that handlers call.
+
+All but `coordinator` are pure. The broker's handlers and its composition root may import it.
+"""

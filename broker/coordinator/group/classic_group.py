@@ -1,0 +1,280 @@
+"""A classic group as data: members, their protocols, the leader, the generation.
+
+Everything in here is a plain change of one group with the invariants kept; what leads to which change is in
+`rebalance`, `join`, `sync` and `leave`. Order of members is the order in which they joined: a new leader is
+the oldest member that is there, so that a run can be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from broker.coordinator.group.states import TRANSITIONS, Cause, GroupState
+from broker.coordinator.group.subscription import subscribed_topics
+from protocol.errors import ErrorCode, invariant
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.sync_group import SyncGroupResponse
+from protocol.serving import Pending
+
+CONSUMER_PROTOCOL: Final = "consumer"
+NO_TIMESTAMP: Final = -1
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""Names with the member's metadata for each, in the member's order of preference."""
+
+
+class ParkedJoin(msgspec.Struct, gc=False, eq=False):
+    """A JoinGroup that waits for the others; the version decides on the form of its answer."""
+
+    waiting: Pending[JoinGroupResponse]
+    version: int
+
+
+class Member(msgspec.Struct, eq=False):
+    """One member. Its id never changes; a static member that returns is another member with the same instance
+    id."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    """As Java prints an address: with a slash in front."""
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    is_new: bool = False
+    """Has not been told its first generation yet; its session deadline is that of a parked join."""
+    parked_join: ParkedJoin | None = None
+    parked_sync: Pending[SyncGroupResponse] | None = None
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What the member said for a protocol; empty for one that it does not support."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        return b""
+
+    def vote(self, candidates: dict[str, None]) -> str:
+        """The candidate that the member likes best."""
+        for name, _ in self.protocols:
+            if name in candidates:
+                return name
+        invariant(False, "a member supports a candidate", member=self.member_id, candidates=list(candidates))
+        return ""
+
+
+class ClassicGroup:
+    """One group. `generation` grows with each completed join phase and is -1 nowhere: a new group has 0."""
+
+    def __init__(self, group_id: str, *, state_timestamp_ms: int = NO_TIMESTAMP) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.EMPTY
+        self.state_timestamp_ms = state_timestamp_ms
+        """Wall time of the last transition; -1 if the log did not tell."""
+        self.generation = 0
+        self.protocol_type: str | None = None
+        """None for a group that has only ever held offsets of simple consumers."""
+        self.protocol_name: str | None = None
+        """The protocol of the current generation."""
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.pending_members: dict[str, None] = {}
+        """Ids that were given out and have not joined with them yet."""
+        self.pending_sync: dict[str, None] = {}
+        """Members of this generation that have not sent SyncGroup."""
+        self.awaiting_join = 0
+        """Members with a parked join."""
+        self.initial_delay: tuple[int, int] | None = None
+        """While the first join phase of an empty group runs: this delay, and how much more there may be."""
+        self.new_member_added = False
+        """Somebody joined since that delay began."""
+        self.topics: frozenset[str] | None = None
+        """Topics that the members subscribe; None if unknown or if the protocol has none."""
+        self._supporters: dict[str, int] = {}
+        """Protocol name -> members that support it."""
+
+    # State
+
+    def move(self, cause: Cause, now_wall_ms: int) -> None:
+        """Go where the table of transitions says."""
+        target = TRANSITIONS.get((self.state, cause))
+        if target is None:
+            invariant(
+                False, "the transition is in the table", group=self.group_id, state=self.state, cause=cause
+            )
+            return
+        self.previous_state, self.state = self.state, target
+        self.state_timestamp_ms = now_wall_ms
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY)
+
+    @property
+    def all_joined(self) -> bool:
+        return len(self.members) == self.awaiting_join and not self.pending_members
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """As long as the most patient member allows."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # Members
+
+    def add(self, member: Member, protocol_type: str, parked: ParkedJoin | None) -> None:
+        if member.group_instance_id is not None:
+            invariant(
+                member.group_instance_id not in self.static_members,
+                "a static member joins once",
+                group=self.group_id,
+                instance=member.group_instance_id,
+            )
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count_protocols(member, 1)
+        self.pending_members.pop(member.member_id, None)
+        self.park_join(member, parked)
+
+    def remove(self, member_id: str) -> None:
+        """Take a member or a pending id out; the oldest member left becomes leader if that was the leader."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_protocols(member, -1)
+            if member.parked_join is not None:
+                self.awaiting_join -= 1
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+        if member_id == self.leader_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_members.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
+
+    def update(
+        self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        self._count_protocols(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def park_join(self, member: Member, parked: ParkedJoin | None) -> None:
+        """Have the member wait for the others, or (None) no longer."""
+        self.awaiting_join += (parked is not None) - (member.parked_join is not None)
+        member.parked_join = parked
+
+    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> Member:
+        """Give the static member another id, in place; nothing else changes. What it had parked must be
+        answered before."""
+        old = self.members[old_id]
+        new = Member(
+            member_id=new_id,
+            group_instance_id=instance_id,
+            client_id=old.client_id,
+            client_host=old.client_host,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            session_timeout_ms=old.session_timeout_ms,
+            protocols=old.protocols,
+            assignment=old.assignment,
+        )
+        del self.members[old_id]
+        self.members[new_id] = new
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        self.static_members[instance_id] = new_id
+        return new
+
+    def error_for(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether such a member may speak: NONE, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has its
+        place."""
+        if instance_id is not None:
+            holder = self.static_members.get(instance_id)
+            if holder is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def elect_joined_leader(self) -> bool:
+        """Keep a leader that has joined again, else take the oldest member that has; False if there is
+        none."""
+        leader = self.members.get(self.leader_id) if self.leader_id is not None else None
+        if leader is not None and leader.parked_join is not None:
+            return True
+        for member in self.members.values():
+            if member.parked_join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    # Protocols
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these could take part: same type, and one protocol that all members have."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        if self.protocol_type != protocol_type:
+            return False
+        return any(self._supporters.get(name, 0) == len(self.members) for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        """The protocol with most votes among those that all members support; the first voted for wins a
+        draw."""
+        everyone = len(self.members)
+        candidates = {name: None for name, count in self._supporters.items() if count == everyone}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        invariant(bool(votes), "a group with members has a protocol", group=self.group_id)
+        return max(votes, key=lambda name: votes[name])
+
+    def next_generation(self, now_wall_ms: int) -> None:
+        """The join phase is over: a new generation of those who are in, or an empty group."""
+        self.generation += 1
+        self.pending_sync.clear()
+        self.initial_delay = None
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.move(Cause.ALL_JOINED, now_wall_ms)
+        else:
+            self.protocol_name = None
+            self.move(Cause.NOBODY_LEFT, now_wall_ms)
+        self.refresh_topics()
+
+    def refresh_topics(self) -> None:
+        """Work out what the members subscribe; only the consumer protocol says it."""
+        self.topics = None
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            return
+        if not self.members:
+            self.topics = frozenset()
+        elif self.protocol_name is not None:
+            self.topics = subscribed_topics(
+                member.metadata(self.protocol_name) for member in self.members.values()
+            )
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether the group is known to read the topic. A consumer group whose subscription cannot be read
+        might."""
+        if self.topics is None:
+            return self.protocol_type == CONSUMER_PROTOCOL
+        return topic in self.topics
+
+    def _count_protocols(self, member: Member, step: int) -> None:
+        for name, _ in member.protocols:
+            count = self._supporters.get(name, 0) + step
+            if count:
+                self._supporters[name] = count
+            else:
+                del self._supporters[name]

@@ -1,0 +1,271 @@
+"""The group coordinator as handlers and the composition root see it.
+
+Requests come in decoded and authorized; each goes to the shard that its group hashes to. What comes back is a
+response, or a `Pending` that is completed when others have come or records are committed. Leadership of
+`__consumer_offsets` and the deletion of topics are told by the metadata publisher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from broker.coordinator.group.classic_group import ParkedJoin
+from broker.coordinator.group.describe import describe, listed
+from broker.coordinator.group.join import Joining
+from broker.coordinator.group.offset_commit import refused_commit
+from broker.coordinator.group.offset_fetch import FetchedGroup, failed_fetch, fetch
+from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.group.turn import fitted, join_error
+from broker.coordinator.outcome import Outcome
+from broker.coordinator.partitioning import partition_for
+from broker.coordinator.ports import (
+    ClusterView,
+    Endpoint,
+    InternalTopics,
+    Moment,
+    PartitionReader,
+    PartitionWriter,
+)
+from broker.coordinator.runtime import CoordinatorRuntime, RuntimeSettings
+from config.ports import Chance, Clock, Timers
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribeGroupsResponse
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from protocol.messages.list_groups import ListGroupsResponse
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.serving import Pending, RequestContext
+
+GROUP_TOPIC: Final = "__consumer_offsets"
+LOAD_SLICE_RECORDS: Final = 2_000
+"""Records loaded in one turn of the loop: some ten milliseconds."""
+
+
+class GroupServices(Protocol):
+    """What the group handlers need of the broker's services."""
+
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+
+class GroupCoordinator:
+    """Groups of the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        *,
+        writer: PartitionWriter,
+        reader: PartitionReader,
+        cluster: ClusterView,
+        topics: InternalTopics,
+        clock: Clock,
+        timers: Timers,
+        chance: Chance,
+    ) -> None:
+        self.settings = settings
+        self.cluster = cluster
+        self._topics = topics
+        self._chance = chance
+        self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            GROUP_TOPIC,
+            lambda partition: GroupShard(partition, settings, self._make_uuid),
+            writer=writer,
+            reader=reader,
+            clock=clock,
+            timers=timers,
+            settings=RuntimeSettings(
+                write_timeout_ms=settings.offsets_commit_timeout_ms,
+                load_buffer_bytes=settings.offsets_load_buffer_bytes,
+                slice_records=LOAD_SLICE_RECORDS,
+            ),
+        )
+
+    # Cluster
+
+    def elected(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads a partition of `__consumer_offsets` now."""
+        self._runtime.elected(partition, leader_epoch)
+
+    def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
+        """It does so no longer, or (None) the partition is gone."""
+        self._runtime.resigned(partition, leader_epoch)
+
+    def topics_deleted(self, names: Iterable[str]) -> None:
+        """Offsets of these topics are forgotten."""
+        gone = frozenset(names)
+        self._runtime.run_everywhere(lambda shard, now: shard.topics_deleted(gone, now))
+
+    def close(self) -> None:
+        """The broker stops: everybody who waits is told to look for another coordinator."""
+        self._runtime.close()
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that the group belongs to; by the topic's count once it
+        exists."""
+        count = self.cluster.partition_count(GROUP_TOPIC) or self.settings.offsets_topic_partition_count
+        return partition_for(group_id, count)
+
+    def locate(self, group_id: str, listener: str) -> Endpoint | ErrorCode:
+        """The group's coordinator as clients of `listener` reach it. Has the topic made on first use."""
+        if not self._topics.ensure(GROUP_TOPIC):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        endpoint = self.cluster.leader_endpoint(GROUP_TOPIC, self.partition_for(group_id), listener)
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if endpoint is None else endpoint
+
+    # Members
+
+    def join(
+        self, request: JoinGroupRequest, context: RequestContext
+    ) -> JoinGroupResponse | Pending[JoinGroupResponse]:
+        version = context.version
+        error = ErrorCode.NONE
+        if not request.group_id:
+            error = ErrorCode.INVALID_GROUP_ID
+        elif not self._is_session_timeout_allowed(request.session_timeout_ms):
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        if error is not ErrorCode.NONE:
+            return fitted(join_error(request.member_id, error), version)
+        waiting: Pending[JoinGroupResponse] = Pending()
+        protocols = {protocol.name: bytes(protocol.metadata) for protocol in reversed(request.protocols)}
+        joining = Joining(
+            parked=ParkedJoin(waiting, version),
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=context.client_id,
+            client_host=f"/{context.session.host}",
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=tuple(reversed(protocols.items())),
+            reason=request.reason or "no reason given",
+        )
+        return self._runtime.run(
+            self.partition_for(request.group_id),
+            lambda shard, now: shard.join(request.group_id, joining, now),
+            lambda error: fitted(join_error("", error), version),
+            waiting=waiting,
+        )
+
+    def _is_session_timeout_allowed(self, session_timeout_ms: int) -> bool:
+        settings = self.settings
+        return (
+            settings.group_min_session_timeout_ms
+            <= session_timeout_ms
+            <= settings.group_max_session_timeout_ms
+        )
+
+    def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | Pending[SyncGroupResponse]:
+        if not request.group_id:
+            return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        waiting: Pending[SyncGroupResponse] = Pending()
+        return self._runtime.run(
+            self.partition_for(request.group_id),
+            lambda shard, now: shard.sync(request, waiting, now),
+            lambda error: SyncGroupResponse(error_code=error),
+            waiting=waiting,
+        )
+
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        if not request.group_id:
+            return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        error = self._runtime.read(
+            self.partition_for(request.group_id),
+            lambda shard, now: shard.heartbeat(request, now),
+            _same,
+        )
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # Nothing is known of the member yet, so nothing is wrong with it.
+            error = ErrorCode.NONE
+        return HeartbeatResponse(error_code=error)
+
+    def leave(
+        self, group_id: str, members: list[LeaveGroupRequest.MemberIdentity]
+    ) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:
+        if not group_id:
+            return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self._runtime.run(
+            self.partition_for(group_id),
+            lambda shard, now: shard.leave(group_id, members, now),
+            lambda error: LeaveGroupResponse(error_code=error),
+        )
+
+    # Offsets
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, version: int
+    ) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
+        """Every topic in the request has a name, exists and may be committed to."""
+        return self._runtime.run(
+            self.partition_for(request.group_id),
+            lambda shard, now: shard.commit_offsets(request, version, now),
+            lambda error: refused_commit(request, error),
+        )
+
+    def fetch_offsets(
+        self, group_id: str, wanted: Sequence[tuple[str, list[int]]] | None, *, require_stable: bool
+    ) -> FetchedGroup | Pending[FetchedGroup]:
+        """Offsets by topic name and partition; all of them if `wanted` is None. Only committed ones are
+        seen."""
+        return self._runtime.run(
+            self.partition_for(group_id),
+            lambda shard, now: Outcome(fetch(shard, group_id, wanted, require_stable)),
+            failed_fetch,
+        )
+
+    # Administration
+
+    def describe(self, group_id: str, version: int) -> DescribeGroupsResponse.DescribedGroup:
+        return self._runtime.read(
+            self.partition_for(group_id),
+            lambda shard, now: describe(group_id, shard.groups.get(group_id), version),
+            lambda error: DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error),
+        )
+
+    def list_groups(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
+        """Groups of all partitions that are led here; an error while one of them is loading."""
+        response = ListGroupsResponse()
+        for _, shard in self._runtime.machines():
+            if shard is None:
+                return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            response.groups.extend(listed(shard.groups.values(), states, types))
+        return response
+
+    def delete_group(self, group_id: str) -> ErrorCode | Pending[ErrorCode]:
+        """Forget an empty group and its offsets."""
+        return self._runtime.run(
+            self.partition_for(group_id), lambda shard, now: shard.delete_group(group_id, now), _same
+        )
+
+    def delete_offsets(self, group_id: str, topics: dict[str, list[int]]) -> ErrorCode | Pending[ErrorCode]:
+        """Forget offsets of a group; those of topics that it subscribes stay (see `subscribes`)."""
+        return self._runtime.run(
+            self.partition_for(group_id),
+            lambda shard, now: shard.delete_offsets(group_id, topics, now),
+            _same,
+        )
+
+    def subscribes(self, group_id: str, topic: str) -> bool:
+        """Whether the group reads the topic at present, as far as is known."""
+
+        def ask(shard: GroupShard, now: Moment) -> bool:
+            group = shard.groups.get(group_id)
+            return group is not None and group.subscribes(topic)
+
+        return self._runtime.read(self.partition_for(group_id), ask, lambda error: False)
+
+    def _make_uuid(self) -> str:
+        """A random UUID (version 4) as Java prints it."""
+        raw = bytearray(self._chance.random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        text = raw.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _same(error: ErrorCode) -> ErrorCode:
+    return error

@@ -1,0 +1,64 @@
+"""Groups as administrators see them: DescribeGroups and ListGroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from broker.coordinator.group.classic_group import ClassicGroup
+from broker.coordinator.group.states import GroupState
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribeGroupsResponse
+from protocol.messages.list_groups import ListGroupsResponse
+
+CLASSIC_TYPE: Final = "classic"
+NOT_FOUND_SINCE: Final = 6
+"""Earlier versions describe an unknown group as dead, without an error (KIP-1043)."""
+
+
+def describe(
+    group_id: str, group: ClassicGroup | None, version: int
+) -> DescribeGroupsResponse.DescribedGroup:
+    """What members said and got. Only a stable group has a protocol, and only then its metadata are shown."""
+    described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
+    if group is None:
+        described.group_state = GroupState.DEAD.value
+        if version >= NOT_FOUND_SINCE:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = f"Group {group_id} not found."
+        return described
+    is_stable = group.state is GroupState.STABLE
+    protocol = group.protocol_name if is_stable else None
+    described.group_state = group.state.value
+    described.protocol_type = group.protocol_type or ""
+    described.protocol_data = protocol or ""
+    described.members = [
+        DescribeGroupsResponse.DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata(protocol) if is_stable else b"",
+            member_assignment=member.assignment,
+        )
+        for member in group.members.values()
+    ]
+    return described
+
+
+def listed(
+    groups: Iterable[ClassicGroup], states: Iterable[str], types: Iterable[str]
+) -> Iterator[ListGroupsResponse.ListedGroup]:
+    """The groups in one of the states and of one of the types; no filter means all. Case does not matter."""
+    wanted_states = {state.lower() for state in states}
+    wanted_types = {kind.lower() for kind in types}
+    if wanted_types and CLASSIC_TYPE not in wanted_types:
+        return
+    for group in groups:
+        if not wanted_states or group.state.value.lower() in wanted_states:
+            yield ListGroupsResponse.ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC_TYPE,
+            )

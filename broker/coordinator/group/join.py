@@ -1,0 +1,236 @@
+"""JoinGroup: a client wants to be a member, or says again that it is one.
+
+A client without an id gets one. A dynamic client that knows the two-step dance (version 4 and newer, KIP-394)
+is first only told the id and must come again with it, so that a client that gave up leaves no ghost in the
+group. A static member (it names an instance id, KIP-345) that comes without an id takes the place of its
+former self, which is fenced from then on; if the group is stable and would choose the same protocol, nobody
+else notices.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from broker.coordinator.group.classic_group import ClassicGroup, Member, ParkedJoin, Protocols
+from broker.coordinator.group.group_records import group_record
+from broker.coordinator.group.rebalance import complete_if_all_joined, joined, prepare, rebalance_or_complete
+from broker.coordinator.group.states import GroupState
+from broker.coordinator.group.turn import DeadlineKind, Turn, join_error
+from broker.coordinator.outcome import Outcome, response_error
+from broker.coordinator.ports import Moment
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.sync_group import SyncGroupResponse
+
+SKIPS_ASSIGNMENT_SINCE: Final = 9
+ASKS_FOR_MEMBER_ID_SINCE: Final = 4
+
+
+class Joining(msgspec.Struct, gc=False, eq=False):
+    """A JoinGroup request with what its connection says about the client."""
+
+    parked: ParkedJoin
+    """Where the answer goes."""
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    reason: str
+
+    @property
+    def version(self) -> int:
+        return self.parked.version
+
+
+def join(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
+    """Any JoinGroup. It is answered, or parked in a member."""
+    if not _has_room(group, joining.member_id, turn):
+        group.remove(joining.member_id)
+        turn.answer_parked(joining.parked, join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
+    elif group.state is GroupState.DEAD:
+        _refuse(joining, turn, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    elif not group.supports(joining.protocol_type, joining.protocols):
+        _refuse(joining, turn, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif joining.member_id == "":
+        _join_without_id(group, joining, turn)
+    elif joining.member_id in group.pending_members:
+        _join_pending(group, joining, turn)
+    else:
+        error = group.error_for(joining.member_id, joining.group_instance_id)
+        if error is ErrorCode.NONE:
+            _join_again(group, joining, group.members[joining.member_id], turn)
+        else:
+            _refuse(joining, turn, error)
+
+
+def _refuse(joining: Joining, turn: Turn, error: ErrorCode) -> None:
+    turn.answer_parked(joining.parked, join_error(joining.member_id, error))
+
+
+def _has_room(group: ClassicGroup, member_id: str, turn: Turn) -> bool:
+    """`group.max.size` counts those who wait during a join phase, else the members; members always have
+    room."""
+    limit = turn.settings.group_max_size
+    if group.state in (GroupState.EMPTY, GroupState.DEAD):
+        return True
+    member = group.members.get(member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return (member is not None and member.parked_join is not None) or group.awaiting_join < limit
+    return member is not None or len(group.members) < limit
+
+
+def _join_without_id(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
+    instance_id = joining.group_instance_id
+    prefix = joining.client_id if instance_id is None else instance_id
+    member_id = f"{prefix}-{turn.make_uuid()}"
+    if instance_id is not None:
+        holder = group.static_members.get(instance_id)
+        if holder is not None:
+            _replace_static(group, joining, holder, member_id, turn)
+        else:
+            _add(group, joining, member_id, turn)
+    elif joining.version >= ASKS_FOR_MEMBER_ID_SINCE:
+        group.pending_members[member_id] = None
+        turn.schedule(DeadlineKind.SESSION, group, joining.session_timeout_ms, member_id)
+        turn.answer_parked(joining.parked, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+    else:
+        _add(group, joining, member_id, turn)
+
+
+def _join_pending(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
+    if joining.group_instance_id is not None:
+        # Ids are pending for dynamic members only; Kafka stumbles over this and answers the same.
+        _refuse(joining, turn, ErrorCode.UNKNOWN_SERVER_ERROR)
+    else:
+        _add(group, joining, joining.member_id, turn)
+
+
+def _add(group: ClassicGroup, joining: Joining, member_id: str, turn: Turn) -> None:
+    """A new member: it cannot send heartbeats yet, so its parked join has a long deadline of its own."""
+    member = Member(
+        member_id=member_id,
+        group_instance_id=joining.group_instance_id,
+        client_id=joining.client_id,
+        client_host=joining.client_host,
+        rebalance_timeout_ms=joining.rebalance_timeout_ms,
+        session_timeout_ms=joining.session_timeout_ms,
+        protocols=joining.protocols,
+        is_new=True,
+    )
+    if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+        group.new_member_added = True
+    group.add(member, joining.protocol_type, joining.parked)
+    turn.schedule(DeadlineKind.SESSION, group, turn.settings.new_member_join_timeout_ms, member_id)
+    rebalance_or_complete(group, turn, f"{member_id} joins ({joining.reason})")
+
+
+def _join_again(group: ClassicGroup, joining: Joining, member: Member, turn: Turn) -> None:
+    is_unchanged = member.protocols == joining.protocols
+    is_leader = member.member_id == group.leader_id
+    if group.state is GroupState.PREPARING_REBALANCE:
+        _update(group, joining, member, turn, "joins again")
+    elif group.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
+        # It may have missed our answer.
+        turn.answer_parked(joining.parked, joined(group, member.member_id))
+    elif group.state is GroupState.STABLE and is_unchanged and not is_leader:
+        turn.answer_parked(joining.parked, joined(group, member.member_id))
+    elif group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        # A leader joins again when what it distributes has changed, although its metadata has not.
+        _update(
+            group, joining, member, turn, "leads and joins again" if is_unchanged else "changes its metadata"
+        )
+    else:
+        _refuse(joining, turn, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def _update(group: ClassicGroup, joining: Joining, member: Member, turn: Turn, what: str) -> None:
+    _park(group, joining, member, turn)
+    rebalance_or_complete(group, turn, f"{member.member_id} {what} ({joining.reason})")
+
+
+def _park(group: ClassicGroup, joining: Joining, member: Member, turn: Turn) -> None:
+    if member.parked_join is not None:
+        # A second join of the same member: who waits on the first one must not wait for ever.
+        turn.answer_join(group, member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+    group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
+    group.park_join(member, joining.parked)
+
+
+def _replace_static(group: ClassicGroup, joining: Joining, old_id: str, new_id: str, turn: Turn) -> None:
+    """A static member is back under another id. Its former self is fenced at once."""
+    old_leader = group.leader_id
+    old = group.members[old_id]
+    turn.cancel(DeadlineKind.SESSION, group, old_id)
+    turn.answer_join(group, old, join_error(old_id, ErrorCode.FENCED_INSTANCE_ID))
+    turn.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+    member = group.replace_static(joining.group_instance_id or "", old_id, new_id)
+    _park(group, joining, member, turn)
+    turn.refresh_session(group, member)
+    if group.state is GroupState.STABLE:
+        if group.select_protocol() == group.protocol_name:
+            _store_replacement(group, joining, old, member, old_leader, turn)
+        else:
+            rebalance_or_complete(
+                group, turn, f"static member {new_id} changes the protocol ({joining.reason})"
+            )
+    elif group.state is GroupState.COMPLETING_REBALANCE:
+        # The leader may be distributing to the old id just now, so its assignment would miss the new one.
+        prepare(group, turn, f"static member {new_id} is back ({joining.reason})")
+    else:
+        complete_if_all_joined(group, turn)
+
+
+def _store_replacement(
+    group: ClassicGroup, joining: Joining, old: Member, member: Member, old_leader: str | None, turn: Turn
+) -> None:
+    """Write the group down with the new id and answer with the current generation; nobody else is
+    disturbed."""
+    generation = group.generation
+    turn.outcome.records.append(
+        group_record(group, {m.member_id: m.assignment for m in group.members.values()})
+    )
+
+    def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
+        after = turn.later(now)
+        if group.members.get(member.member_id) is not member:
+            return after.outcome
+        if error is not ErrorCode.NONE:
+            _take_back(group, old, member, after, response_error(error), old_leader)
+        elif group.generation == generation and group.state is GroupState.STABLE:
+            after.answer_join(group, member, _replaced(group, member, joining.version, old_leader))
+        return after.outcome
+
+    turn.outcome.on_stored = stored
+
+
+def _replaced(group: ClassicGroup, member: Member, version: int, old_leader: str | None) -> JoinGroupResponse:
+    """A returning leader must not distribute anew: version 9 can say so, older ones name the old id as
+    leader."""
+    if version >= SKIPS_ASSIGNMENT_SINCE:
+        response = joined(group, member.member_id)
+        response.skip_assignment = member.member_id == group.leader_id
+        return response
+    response = joined(group, member.member_id, with_members=False)
+    response.leader = old_leader or ""
+    return response
+
+
+def _take_back(
+    group: ClassicGroup, old: Member, member: Member, turn: Turn, error: ErrorCode, old_leader: str | None
+) -> None:
+    """The log did not take the new id: the former self has its place again."""
+    refused = join_error("", error)
+    refused.generation_id = group.generation
+    refused.protocol_type, refused.protocol_name = group.protocol_type, group.protocol_name
+    refused.leader = old_leader or ""
+    turn.answer_join(group, member, refused)
+    turn.cancel(DeadlineKind.SESSION, group, member.member_id)
+    group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
+    restored = group.replace_static(old.group_instance_id or "", member.member_id, old.member_id)
+    turn.refresh_session(group, restored)

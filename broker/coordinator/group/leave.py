@@ -1,0 +1,60 @@
+"""LeaveGroup: members go, one by itself or several at an administrator's wish.
+
+A static member can be named by its instance id alone; that is how administrators remove it. Each member has
+its own error, and the group rebalances once, after all have gone (KIP-345).
+"""
+
+from __future__ import annotations
+
+from broker.coordinator.group.classic_group import ClassicGroup
+from broker.coordinator.group.rebalance import complete_if_all_joined, rebalance_or_complete, take_out
+from broker.coordinator.group.states import GroupState
+from broker.coordinator.group.turn import DeadlineKind, Turn
+from protocol.errors import ErrorCode
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+
+def leave(
+    group: ClassicGroup, members: list[LeaveGroupRequest.MemberIdentity], turn: Turn
+) -> LeaveGroupResponse:
+    """Take the named members out."""
+    if group.state is GroupState.DEAD:
+        return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    response = LeaveGroupResponse()
+    gone: list[str] = []
+    for identity in members:
+        error = _leave_one(group, identity, turn)
+        if error is ErrorCode.NONE:
+            gone.append(identity.member_id or identity.group_instance_id or "")
+        response.members.append(
+            LeaveGroupResponse.MemberResponse(
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+                error_code=error,
+            )
+        )
+    if gone:
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            rebalance_or_complete(group, turn, f"{', '.join(gone)} left")
+        else:
+            complete_if_all_joined(group, turn)
+    return response
+
+
+def _leave_one(group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity, turn: Turn) -> ErrorCode:
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    if member_id == "":
+        holder = group.static_members.get(instance_id) if instance_id is not None else None
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = holder
+    elif member_id in group.pending_members:
+        group.remove(member_id)
+        turn.cancel(DeadlineKind.SESSION, group, member_id)
+        return ErrorCode.NONE
+    else:
+        error = group.error_for(member_id, instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+    take_out(group, group.members[member_id], turn)
+    return ErrorCode.NONE

@@ -1,0 +1,109 @@
+"""OffsetCommit: who may commit, and what is written.
+
+A member commits in its generation. Whoever has none (an administrator, or a consumer that assigns partitions
+by
+itself: a "simple" consumer) may commit as long as the group has no members; that makes the group if need be.
+Topics are checked before: here each partition has a name and exists.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.coordinator.group.classic_group import ClassicGroup
+from broker.coordinator.group.group_records import NO_EXPIRY, CommittedOffset, offset_record
+from broker.coordinator.group.states import GroupState
+from broker.coordinator.group.turn import Turn
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+UNKNOWN_GROUP_SINCE: Final = 9
+
+
+def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: int, turn: Turn) -> None:
+    """Fill the turn with the records and the response."""
+    error = commit_error(group, request, version)
+    if error is not ErrorCode.NONE:
+        turn.outcome.response = refused_commit(request, error)
+        return
+    if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        turn.refresh_session(group, group.members[request.member_id])
+    now_ms = turn.now.wall_ms
+    expires_ms = NO_EXPIRY if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        answer = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(answer)
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            error = ErrorCode.NONE
+            if java_length(metadata) > turn.settings.offset_metadata_max_characters:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                committed = CommittedOffset(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=metadata,
+                    commit_timestamp_ms=now_ms,
+                    expire_timestamp_ms=expires_ms,
+                    topic_id=topic.topic_id,
+                )
+                turn.outcome.records.append(
+                    offset_record(request.group_id, topic.name, partition.partition_index, committed)
+                )
+            answer.partitions.append(
+                OffsetCommitResponse.OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=error
+                )
+            )
+    turn.outcome.response = response
+
+
+def commit_error(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
+    """Whether the request's member may commit now."""
+    generation, member_id = request.generation_id_or_member_epoch, request.member_id
+    if group is None:
+        if generation < 0:
+            return ErrorCode.NONE
+        return (
+            ErrorCode.GROUP_ID_NOT_FOUND if version >= UNKNOWN_GROUP_SINCE else ErrorCode.ILLEGAL_GENERATION
+        )
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if generation >= 0 or member_id or request.group_instance_id is not None:
+        error = group.error_for(member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif group.state is not GroupState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """One error for every partition that was asked for: the response has no place for an error of its own."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponse.OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def java_length(text: str) -> int:
+    """Characters as Java counts them: one more for each beyond U+FFFF."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,101 @@
+"""Committed offsets by group, topic and partition; and what open transactions would commit.
+
+A transaction's offsets lie in the log when the producer sends them and count when its commit marker comes.
+Until then they are pending: a reader who wants stable offsets is told to wait, and their offsets do not
+expire. A plain commit to the same partition meanwhile is newer, so the pending value is dropped, but the
+partition stays unstable until the marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.coordinator.group.group_records import CommittedOffset
+from broker.coordinator.outcome import UndoLog
+
+PartitionOffsets = dict[int, CommittedOffset]
+
+
+class OffsetStore:
+    """Offsets of all groups of one shard. Changes take an undo log, except while loading."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, PartitionOffsets]] = {}
+
+    def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._groups.get(group, {}).get(topic, {}).get(partition)
+
+    def topics(self, group: str) -> dict[str, PartitionOffsets]:
+        """All offsets of a group, by topic and partition; to be looked at only."""
+        return self._groups.get(group, {})
+
+    def groups(self) -> list[str]:
+        return list(self._groups)
+
+    def set(
+        self, group: str, topic: str, partition: int, offset: CommittedOffset | None, undo: UndoLog | None
+    ) -> None:
+        """Put an offset in the place of what was there; None removes it."""
+        if undo is not None:
+            before = self.get(group, topic, partition)
+            undo.add(lambda: self.set(group, topic, partition, before, None))
+        if offset is not None:
+            self._groups.setdefault(group, {}).setdefault(topic, {})[partition] = offset
+            return
+        topics = self._groups.get(group)
+        partitions = topics.get(topic) if topics is not None else None
+        if topics is None or partitions is None:
+            return
+        partitions.pop(partition, None)
+        if not partitions:
+            del topics[topic]
+            if not topics:
+                del self._groups[group]
+
+
+class OpenTransactions:
+    """Records of transactions whose marker has not come, by producer, as keys and values of the log."""
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[bytes, bytes | None]] = {}
+        self._pending: dict[bytes, int] = {}
+        """Key -> number of open transactions that have written it."""
+        self._superseded: set[tuple[int, bytes]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_producer)
+
+    def hold(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        written = self._by_producer.setdefault(producer_id, {})
+        if key not in written:
+            self._pending[key] = self._pending.get(key, 0) + 1
+        written[key] = value
+        self._superseded.discard((producer_id, key))
+
+    def supersede(self, key: bytes) -> None:
+        """The key was written outside of any transaction: what is pending for it is older."""
+        if key in self._pending:
+            for producer_id, written in self._by_producer.items():
+                if key in written:
+                    self._superseded.add((producer_id, key))
+
+    def end(self, producer_id: int) -> Iterator[tuple[bytes, bytes | None]]:
+        """Close the producer's transaction; yields what a commit writes, in the order in which it was
+        sent."""
+        written = self._by_producer.pop(producer_id, {})
+        effective: list[tuple[bytes, bytes | None]] = []
+        for key, value in written.items():
+            self._pending[key] -= 1
+            if not self._pending[key]:
+                del self._pending[key]
+            if (producer_id, key) in self._superseded:
+                self._superseded.discard((producer_id, key))
+            else:
+                effective.append((key, value))
+        return iter(effective)
+
+    def is_pending(self, key: bytes) -> bool:
+        return key in self._pending
+
+    def pending_keys(self) -> list[bytes]:
+        return list(self._pending)

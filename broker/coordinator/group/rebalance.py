@@ -1,0 +1,198 @@
+"""The join phase: how a group comes from one generation to the next.
+
+A rebalance begins when the membership changes (`prepare`): whoever waits for an assignment is sent back to
+join, and joins are parked. It ends (`complete`) when every member has joined and no id that was given out is
+missing, or when the rebalance timeout has passed; then dynamic members that did not come are dropped (static
+ones keep their place until their session ends), the generation grows, and all are told at once. If nobody
+came, it waits on.
+
+The first rebalance of an empty group is different: its members are not known yet. It waits
+`group.initial.rebalance.delay.ms`, and again as long as new members keep coming, up to the rebalance timeout
+(KIP-134).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from broker.coordinator.group.classic_group import ClassicGroup, Member
+from broker.coordinator.group.group_records import group_record
+from broker.coordinator.group.states import Cause, GroupState
+from broker.coordinator.group.turn import DeadlineKind, Turn, join_error
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.sync_group import SyncGroupResponse
+
+LOG: Final = logging.getLogger(__name__)
+
+
+def rebalance_or_complete(group: ClassicGroup, turn: Turn, reason: str) -> None:
+    """Something about the membership has changed: begin a rebalance, or see whether the running one is
+    over."""
+    if group.can_rebalance:
+        prepare(group, turn, reason)
+    else:
+        complete_if_all_joined(group, turn)
+
+
+def prepare(group: ClassicGroup, turn: Turn, reason: str) -> None:
+    """Begin a rebalance."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        refuse_syncs(group, turn, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_sync.clear()
+    turn.cancel(DeadlineKind.SYNC_PHASE, group)
+    is_first = group.state is GroupState.EMPTY
+    group.move(Cause.FIRST_MEMBER_JOINED if is_first else Cause.MEMBERSHIP_CHANGED, turn.now.wall_ms)
+    LOG.info("group %s rebalances, generation %d: %s", group.group_id, group.generation, reason)
+    if is_first:
+        delay = turn.settings.group_initial_rebalance_delay_ms
+        group.initial_delay = (delay, max(group.rebalance_timeout_ms - delay, 0))
+        group.new_member_added = False
+        turn.schedule(DeadlineKind.JOIN_PHASE, group, delay)
+    elif group.all_joined:
+        complete(group, turn)
+    else:
+        turn.schedule(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
+
+
+def complete_if_all_joined(group: ClassicGroup, turn: Turn) -> None:
+    """End the running join phase if nobody is missing. The first one of an empty group ends by its delay
+    only."""
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and group.previous_state is not GroupState.EMPTY
+        and group.all_joined
+    ):
+        complete(group, turn)
+
+
+def complete(group: ClassicGroup, turn: Turn) -> None:
+    """End the join phase: next generation, or wait on if nobody has joined again."""
+    turn.cancel(DeadlineKind.JOIN_PHASE, group)
+    for member in [
+        m for m in group.members.values() if m.parked_join is None and m.group_instance_id is None
+    ]:
+        LOG.info("group %s: %s did not join again and is out", group.group_id, member.member_id)
+        group.remove(member.member_id)
+        turn.cancel(DeadlineKind.SESSION, group, member.member_id)
+    if not group.elect_joined_leader() and group.members:
+        LOG.warning("group %s: no member has joined again, waiting on", group.group_id)
+        group.initial_delay = None
+        turn.schedule(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
+        return
+    group.next_generation(turn.now.wall_ms)
+    if group.state is GroupState.EMPTY:
+        LOG.info("group %s is empty, generation %d", group.group_id, group.generation)
+        turn.outcome.records.append(group_record(group, {}))
+        return
+    LOG.info("group %s: generation %d of %d members", group.group_id, group.generation, len(group.members))
+    for member in list(group.members.values()):
+        turn.answer_join(group, member, joined(group, member.member_id))
+        turn.refresh_session(group, member)
+        member.is_new = False
+        group.pending_sync[member.member_id] = None
+    turn.schedule(DeadlineKind.SYNC_PHASE, group, group.rebalance_timeout_ms)
+
+
+def joined(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinGroupResponse:
+    """What a member of the current generation is told. Only the leader sees who else is in."""
+    is_leader = member_id == group.leader_id
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        member_id=member_id,
+        members=[
+            JoinGroupResponse.JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(group.protocol_name),
+            )
+            for member in group.members.values()
+        ]
+        if is_leader and with_members
+        else [],
+    )
+
+
+def refuse_syncs(group: ClassicGroup, turn: Turn, error: ErrorCode) -> None:
+    """The generation's assignment will not come: members forget the old one and hear why."""
+    for member in group.members.values():
+        member.assignment = b""
+        if turn.answer_sync(member, SyncGroupResponse(error_code=error)):
+            turn.refresh_session(group, member)
+
+
+def take_out(group: ClassicGroup, member: Member, turn: Turn) -> None:
+    """Remove a member. One that still waits in a join is told to begin anew: it may well be alive."""
+    turn.cancel(DeadlineKind.SESSION, group, member.member_id)
+    turn.answer_join(group, member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
+    turn.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    group.remove(member.member_id)
+
+
+# Deadlines
+
+
+def join_phase_due(group: ClassicGroup, turn: Turn) -> None:
+    """The time for joining is over, or may be extended while an empty group fills."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    if group.initial_delay is not None:
+        delay, remaining = group.initial_delay
+        if group.new_member_added and remaining:
+            group.new_member_added = False
+            next_delay = min(turn.settings.group_initial_rebalance_delay_ms, remaining)
+            group.initial_delay = (next_delay, max(remaining - delay, 0))
+            turn.schedule(DeadlineKind.JOIN_PHASE, group, next_delay)
+            return
+    complete(group, turn)
+
+
+def sync_phase_due(group: ClassicGroup, turn: Turn) -> None:
+    """Members that were told the generation and never asked for their assignment are out."""
+    if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
+        return
+    silent = list(group.pending_sync)
+    for member_id in silent:
+        group.remove(member_id)
+        turn.cancel(DeadlineKind.SESSION, group, member_id)
+    prepare(group, turn, f"no SyncGroup from {', '.join(silent)}")
+
+
+def session_due(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+    """Nothing was heard of a member, or of an id that was given out, for a session timeout.
+
+    A member that waits for an answer of ours is not to blame; its session begins anew with the answer.
+    """
+    if member_id in group.pending_members:
+        group.remove(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
+            complete(group, turn)
+        return
+    member = group.members.get(member_id)
+    if member is None:
+        return
+    is_waiting = member.parked_join is not None or member.parked_sync is not None
+    if is_waiting and not member.is_new:
+        return
+    LOG.info("group %s: the session of %s is over", group.group_id, member_id)
+    take_out(group, member, turn)
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        rebalance_or_complete(group, turn, f"the session of {member_id} is over")
+    elif group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
+        complete(group, turn)
+
+
+def free_everybody(group: ClassicGroup, turn: Turn, error: ErrorCode) -> None:
+    """The group ends here (deleted, moved, or never stored): answer all that wait and stop its clocks."""
+    group.move(Cause.REMOVED, turn.now.wall_ms)
+    for member in group.members.values():
+        turn.answer_join(group, member, join_error(member.member_id, error))
+        turn.answer_sync(member, SyncGroupResponse(error_code=error))
+    for member_id in (*group.members, *group.pending_members):
+        turn.cancel(DeadlineKind.SESSION, group, member_id)
+    turn.cancel(DeadlineKind.JOIN_PHASE, group)
+    turn.cancel(DeadlineKind.SYNC_PHASE, group)

@@ -1,0 +1,340 @@
+"""All groups of one partition of `__consumer_offsets`.
+
+The shard is the state machine that the runtime drives. It finds the group of a request, gives the event a
+turn, and hands back its outcome. Recorded state (offsets, which groups exist) changes in `replay` alone.
+Membership is
+different: a live group is ahead of its record, which is a memory for the next coordinator, so replaying the
+own record of a group that is in memory changes nothing; loading builds groups from it.
+
+Loading gathers the last value of each key first and builds the state from what is left: a partition of a
+million records often holds a few thousand keys.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from broker.coordinator.deadlines import DeadlineQueue
+from broker.coordinator.group import join as joins
+from broker.coordinator.group import leave as leaves
+from broker.coordinator.group import rebalance
+from broker.coordinator.group import sync as syncs
+from broker.coordinator.group.classic_group import ClassicGroup
+from broker.coordinator.group.expiry import expired_offsets
+from broker.coordinator.group.group_records import (
+    GROUP,
+    group_tombstone,
+    new_group_record,
+    offset_key,
+    offset_tombstone,
+    read_group,
+    read_key,
+    read_offset,
+)
+from broker.coordinator.group.offset_commit import commit
+from broker.coordinator.group.offset_store import OffsetStore, OpenTransactions
+from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group.states import GroupState
+from broker.coordinator.group.turn import DeadlineKey, DeadlineKind, Turn, join_error
+from broker.coordinator.outcome import Outcome, UndoLog, response_error
+from broker.coordinator.ports import Moment
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.serving import Pending
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class GroupShard:
+    """Groups and offsets of one partition."""
+
+    def __init__(self, partition: int, settings: GroupSettings, make_uuid: Callable[[], str]) -> None:
+        self.partition = partition
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetStore()
+        self.transactions = OpenTransactions()
+        self.deadlines: DeadlineQueue[DeadlineKey] = DeadlineQueue()
+        self._settings = settings
+        self._make_uuid = make_uuid
+        self._gathered: dict[bytes, bytes] = {}
+        """While loading: the last value of each key."""
+        self._left_to_build: Iterator[tuple[bytes, bytes]] | None = None
+
+    # Members
+
+    def join(self, group_id: str, joining: joins.Joining, now: Moment) -> Outcome[Any]:
+        """The answer goes to where `joining` is parked."""
+        turn = self._turn(now)
+        group = self.groups.get(group_id)
+        if group is not None:
+            joins.join(group, joining, turn)
+            return turn.outcome
+        if joining.member_id:
+            turn.answer_parked(joining.parked, join_error(joining.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            return turn.outcome
+        group = ClassicGroup(group_id, state_timestamp_ms=now.wall_ms)
+        self.groups[group_id] = group
+        joins.join(group, joining, turn)
+        self._store_new(group, turn)
+        return turn.outcome
+
+    def _store_new(self, group: ClassicGroup, turn: Turn) -> None:
+        """A group exists when the log says so; if the log will not, whoever has joined must begin anew."""
+        turn.outcome.records.append(new_group_record(group))
+
+        def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
+            after = turn.later(now)
+            if error is not ErrorCode.NONE and self.groups.get(group.group_id) is group:
+                del self.groups[group.group_id]
+                rebalance.free_everybody(group, after, response_error(error))
+            return after.outcome
+
+        turn.outcome.on_stored = stored
+
+    def sync(
+        self, request: SyncGroupRequest, waiting: Pending[SyncGroupResponse], now: Moment
+    ) -> Outcome[Any]:
+        turn = self._turn(now)
+        group = self.groups.get(request.group_id)
+        if group is None:
+            turn.outcome.answer(waiting, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            syncs.sync(group, request, waiting, turn)
+        return turn.outcome
+
+    def heartbeat(self, request: HeartbeatRequest, now: Moment) -> ErrorCode:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return syncs.heartbeat(group, request, self._turn(now))
+
+    def leave(
+        self, group_id: str, members: list[LeaveGroupRequest.MemberIdentity], now: Moment
+    ) -> Outcome[LeaveGroupResponse]:
+        turn = self._turn(now)
+        group = self.groups.get(group_id)
+        if group is not None:
+            turn.outcome.response = leaves.leave(group, members, turn)
+            return turn.outcome
+        turn.outcome.response = LeaveGroupResponse(
+            members=[
+                LeaveGroupResponse.MemberResponse(
+                    member_id=identity.member_id,
+                    group_instance_id=identity.group_instance_id,
+                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                )
+                for identity in members
+            ]
+        )
+        return turn.outcome
+
+    # Offsets
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, version: int, now: Moment
+    ) -> Outcome[OffsetCommitResponse]:
+        turn = self._turn(now)
+        commit(self.groups.get(request.group_id), request, version, turn)
+        return turn.outcome
+
+    def has_pending_offset(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction would change the offset."""
+        return bool(self.transactions) and self.transactions.is_pending(
+            offset_key(group_id, topic, partition)
+        )
+
+    def delete_offsets(self, group_id: str, topics: dict[str, list[int]], now: Moment) -> Outcome[ErrorCode]:
+        """Tombstones for the given partitions where there is an offset; topics that are subscribed are the
+        caller's to refuse. The response is GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (only consumer groups can do
+        it while they have members) or NONE."""
+        turn = self._turn(now)
+        group = self.groups.get(group_id)
+        turn.outcome.response = ErrorCode.NONE
+        if group is None or group.state is GroupState.DEAD:
+            turn.outcome.response = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.state is not GroupState.EMPTY and group.protocol_type != "consumer":
+            turn.outcome.response = ErrorCode.NON_EMPTY_GROUP
+        else:
+            for topic, partitions in topics.items():
+                for partition in partitions:
+                    if (
+                        not group.subscribes(topic)
+                        and self.offsets.get(group_id, topic, partition) is not None
+                    ):
+                        turn.outcome.records.append(offset_tombstone(group_id, topic, partition))
+        return turn.outcome
+
+    def delete_group(self, group_id: str, now: Moment) -> Outcome[ErrorCode]:
+        """Tombstones for an empty group and all its offsets."""
+        turn = self._turn(now)
+        group = self.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            turn.outcome.response = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.state is not GroupState.EMPTY:
+            turn.outcome.response = ErrorCode.NON_EMPTY_GROUP
+        else:
+            turn.outcome.response = ErrorCode.NONE
+            for topic, partitions in self.offsets.topics(group_id).items():
+                turn.outcome.records.extend(offset_tombstone(group_id, topic, index) for index in partitions)
+            turn.outcome.records.append(group_tombstone(group_id))
+        return turn.outcome
+
+    def topics_deleted(self, names: frozenset[str], now: Moment) -> Outcome[None]:
+        """Nobody needs offsets of a topic that is gone."""
+        turn = self._turn(now)
+        turn.outcome.atomic = False
+        for group_id in self.offsets.groups():
+            for topic, partitions in self.offsets.topics(group_id).items():
+                if topic in names:
+                    turn.outcome.records.extend(
+                        offset_tombstone(group_id, topic, index) for index in partitions
+                    )
+        return turn.outcome
+
+    def _expire_offsets(self, turn: Turn) -> None:
+        turn.outcome.atomic = False
+        records = turn.outcome.records
+        unstable = {key.group for key in map(read_key, self.transactions.pending_keys()) if key is not None}
+        for group_id, group in list(self.groups.items()):
+
+            def is_pending(topic: str, partition: int, group_id: str = group_id) -> bool:
+                return self.has_pending_offset(group_id, topic, partition)
+
+            topics = self.offsets.topics(group_id)
+            all_gone = not topics
+            if topics:
+                gone, all_gone = expired_offsets(
+                    group, topics, is_pending, turn.now.wall_ms, self._settings.offsets_retention_ms
+                )
+                records.extend(gone)
+            if all_gone and group.state is GroupState.EMPTY and group_id not in unstable:
+                records.append(group_tombstone(group_id))
+        if records:
+            LOG.info(
+                "partition %d: %d tombstones for expired offsets and groups", self.partition, len(records)
+            )
+        self._schedule_expiry(turn.now)
+
+    def _schedule_expiry(self, now: Moment) -> None:
+        due_ms = now.monotonic_ms + self._settings.offsets_retention_check_interval_ms
+        self.deadlines.set((DeadlineKind.EXPIRE_OFFSETS, "", ""), due_ms)
+
+    # Deadlines
+
+    def next_look_ms(self) -> int | None:
+        return self.deadlines.next_look_ms()
+
+    def expire(self, now: Moment) -> Outcome[None] | None:
+        key = self.deadlines.pop_due(now.monotonic_ms)
+        if key is None:
+            return None
+        kind, group_id, member_id = key
+        turn = self._turn(now)
+        if kind is DeadlineKind.EXPIRE_OFFSETS:
+            self._expire_offsets(turn)
+            return turn.outcome
+        group = self.groups.get(group_id)
+        if group is None:
+            return turn.outcome
+        if kind is DeadlineKind.SESSION:
+            rebalance.session_due(group, member_id, turn)
+        elif kind is DeadlineKind.JOIN_PHASE:
+            rebalance.join_phase_due(group, turn)
+        else:
+            rebalance.sync_phase_due(group, turn)
+        return turn.outcome
+
+    # Records
+
+    def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
+        """Apply one record of the log. A ProtocolError is raised for bytes that are none of ours."""
+        read = read_key(key)
+        if read is None:
+            return
+        if read.kind == GROUP:
+            self._replay_group(read.group, value, undo)
+            return
+        self.transactions.supersede(key)
+        offset = None if value is None else read_offset(read.kind, value)
+        if offset is not None and read.group not in self.groups:
+            self.groups[read.group] = ClassicGroup(read.group)
+            if undo is not None:
+                undo.add(lambda: self._forget_simple(read.group))
+        self.offsets.set(read.group, read.topic, read.partition, offset, undo)
+
+    def _forget_simple(self, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        if group is not None and group.protocol_type is None and not group.pending_members:
+            del self.groups[group_id]
+
+    def _replay_group(self, group_id: str, value: bytes | None, undo: UndoLog | None) -> None:
+        if value is None:
+            group = self.groups.pop(group_id, None)
+            if group is not None and undo is not None:
+                undo.add(lambda: self._bring_back(group))
+        elif undo is None:
+            self.groups[group_id] = read_group(group_id, value)
+
+    def _bring_back(self, group: ClassicGroup) -> None:
+        """A group's deletion was refused; a new group of its name may have come meanwhile, and stays."""
+        self.groups.setdefault(group.group_id, group)
+
+    # Loading
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        if self.transactions:
+            self.transactions.supersede(key)
+        if value is None:
+            self._gathered.pop(key, None)
+        else:
+            self._gathered[key] = value
+
+    def load_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        self.transactions.hold(producer_id, key, value)
+
+    def load_marker(self, producer_id: int, committed: bool) -> None:
+        for key, value in self.transactions.end(producer_id):
+            if committed:
+                self.load(key, value)
+
+    def build(self, max_records: int) -> bool:
+        """After the log's end: make groups and offsets of what was gathered. True when all is made."""
+        if self._left_to_build is None:
+            # Groups first, so that an offset finds its group and makes none.
+            groups_first = sorted(self._gathered.items(), key=lambda item: item[0][:2] != b"\x00\x02")
+            self._gathered = {}
+            self._left_to_build = iter(groups_first)
+        for _ in range(max_records):
+            item = next(self._left_to_build, None)
+            if item is None:
+                return True
+            try:
+                self.replay(item[0], item[1], None)
+            except ProtocolError as problem:
+                LOG.error("partition %d: a record is left out: %s", self.partition, problem)
+        return False
+
+    def loaded(self, now: Moment) -> Outcome[None]:
+        """Sessions begin with the new coordinator; a group beyond a lowered limit rebalances."""
+        turn = self._turn(now)
+        for group in self.groups.values():
+            for member in group.members.values():
+                turn.refresh_session(group, member)
+            if len(group.members) > self._settings.group_max_size:
+                rebalance.prepare(group, turn, f"{len(group.members)} members are more than group.max.size")
+        self._schedule_expiry(now)
+        return turn.outcome
+
+    def unloaded(self, now: Moment) -> Outcome[None]:
+        turn = self._turn(now)
+        for group in self.groups.values():
+            rebalance.free_everybody(group, turn, ErrorCode.NOT_COORDINATOR)
+        return turn.outcome
+
+    def _turn(self, now: Moment) -> Turn:
+        return Turn(now, self._settings, self.deadlines, self._make_uuid)

@@ -1,0 +1,131 @@
+"""SyncGroup and Heartbeat: the leader distributes, the others ask for their share, and all show that they
+live.
+
+The leader's assignment counts when it is in the log: until then everybody waits, the leader too. If
+membership changes meanwhile, what was stored is void; the next generation overwrites it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from broker.coordinator.group.classic_group import ClassicGroup
+from broker.coordinator.group.group_records import group_record
+from broker.coordinator.group.rebalance import rebalance_or_complete, refuse_syncs
+from broker.coordinator.group.states import Cause, GroupState
+from broker.coordinator.group.turn import DeadlineKind, Turn
+from broker.coordinator.outcome import Outcome, response_error
+from broker.coordinator.ports import Moment
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.serving import Pending
+
+LOG: Final = logging.getLogger(__name__)
+
+
+def sync(
+    group: ClassicGroup, request: SyncGroupRequest, waiting: Pending[SyncGroupResponse], turn: Turn
+) -> None:
+    """Any SyncGroup: answered, or parked in its member."""
+    error = _sync_error(group, request)
+    if error is not ErrorCode.NONE:
+        turn.outcome.answer(waiting, SyncGroupResponse(error_code=error))
+        return
+    member = group.members[request.member_id]
+    _has_synced(group, request.member_id, turn)
+    if group.state is GroupState.STABLE:
+        turn.outcome.answer(waiting, assigned(group, member.assignment))
+        return
+    if member.parked_sync is not None:
+        turn.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    member.parked_sync = waiting
+    if request.member_id == group.leader_id:
+        _store_assignment(group, request, turn)
+
+
+def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if group.state is GroupState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.error_for(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type) or _differs(
+        request.protocol_name, group.protocol_name
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _differs(named: str | None, actual: str | None) -> bool:
+    """Versions before 5 name nothing."""
+    return named is not None and actual is not None and named != actual
+
+
+def _has_synced(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+    group.pending_sync.pop(member_id, None)
+    if not group.pending_sync:
+        turn.cancel(DeadlineKind.SYNC_PHASE, group)
+
+
+def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=assignment
+    )
+
+
+def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, turn: Turn) -> None:
+    """The leader has spoken: write its assignment down, then tell everybody. Who is not in it gets
+    nothing."""
+    given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
+    assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
+    without = [member_id for member_id in group.members if member_id not in given]
+    if without:
+        LOG.warning("group %s: the leader assigned nothing to %s", group.group_id, ", ".join(without))
+    turn.outcome.records.append(group_record(group, assignment))
+    generation = group.generation
+
+    def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
+        after = turn.later(now)
+        if group.state is GroupState.COMPLETING_REBALANCE and group.generation == generation:
+            if error is ErrorCode.NONE:
+                _distribute(group, assignment, after)
+            else:
+                refuse_syncs(group, after, response_error(error))
+                rebalance_or_complete(group, after, f"its assignment was not stored: {error.name}")
+        return after.outcome
+
+    turn.outcome.on_stored = stored
+
+
+def _distribute(group: ClassicGroup, assignment: dict[str, bytes], turn: Turn) -> None:
+    group.move(Cause.ASSIGNMENT_STORED, turn.now.wall_ms)
+    for member in group.members.values():
+        member.assignment = assignment.get(member.member_id, b"")
+        if turn.answer_sync(member, assigned(group, member.assignment)):
+            # While the answer was out, the session's end was ignored; now it begins anew.
+            turn.refresh_session(group, member)
+
+
+def heartbeat(group: ClassicGroup, request: HeartbeatRequest, turn: Turn) -> ErrorCode:
+    """A sign of life, and how a member learns that it has to join again."""
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = group.error_for(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    turn.refresh_session(group, group.members[request.member_id])
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE

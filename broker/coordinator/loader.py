@@ -1,0 +1,116 @@
+"""Reading a partition of a coordinator's topic back into its state machine, a slice at a time.
+
+Batches come in log order. Of each key only the last value matters, so the machine may gather first and build
+later; the order is kept all the same, because transactions need it: records of an open transaction are held
+back until their marker says commit (then they count as written there) or abort.
+
+A batch that cannot be read is reported and passed over: one bad batch must not take all groups of a partition
+away. The log ends where a read returns nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from broker.coordinator.batches import LoadedBatch, loaded_batches
+from broker.coordinator.outcome import Outcome
+from broker.coordinator.ports import Moment, PartitionReader
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class LoadTarget(Protocol):
+    """The part of a state machine that loading sees."""
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """A record outside of any transaction."""
+        ...
+
+    def load_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """A record of a transaction whose end may or may not follow."""
+        ...
+
+    def load_marker(self, producer_id: int, committed: bool) -> None:
+        """The end of the producer's transaction."""
+        ...
+
+    def build(self, max_records: int) -> bool:
+        """After the log's end: turn up to so many gathered records into state. True when none is left."""
+        ...
+
+    def loaded(self, now: Moment) -> Outcome[None]:
+        """All is built: start the clocks."""
+        ...
+
+
+class PartitionLoad:
+    """One partition on its way into memory."""
+
+    def __init__(
+        self, topic: str, partition: int, reader: PartitionReader, target: LoadTarget, buffer_bytes: int
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._reader = reader
+        self._target = target
+        self._buffer_bytes = buffer_bytes
+        self._next_offset = 0
+        self._batches: Iterator[LoadedBatch] = iter(())
+        self._at_end = False
+        self.records = 0
+        self.bad_batches = 0
+
+    def step(self, max_records: int) -> bool:
+        """Load until `max_records` are passed, at least one batch, or build as many. True when all is built.
+
+        Raises OSError if the disk fails.
+        """
+        if not self._at_end:
+            self._at_end = self._read(max_records)
+            return False
+        return self._target.build(max_records)
+
+    def _read(self, max_records: int) -> bool:
+        """Whether the log has ended."""
+        limit = self.records + max_records
+        while self.records < limit:
+            batch = next(self._batches, None)
+            if batch is None:
+                data = self._reader.read_batches(
+                    self._topic, self._partition, self._next_offset, self._buffer_bytes
+                )
+                if not data:
+                    return True
+                self._batches = loaded_batches(data, self._next_offset)
+                batch = next(self._batches, None)
+                if batch is None:
+                    self._report(f"{len(data)} bytes at offset {self._next_offset} hold no whole batch")
+                    return True
+            self._take(batch)
+        return False
+
+    def _take(self, batch: LoadedBatch) -> None:
+        if batch.next_offset is None:
+            self._report(batch.problem)
+            return
+        self._next_offset = batch.next_offset
+        if batch.problem:
+            self._report(batch.problem)
+            return
+        target = self._target
+        if batch.marker is not None:
+            target.load_marker(batch.producer_id, batch.marker)
+        elif batch.is_transactional:
+            for key, value in batch.records:
+                target.load_transactional(batch.producer_id, key, value)
+        else:
+            load = target.load
+            for key, value in batch.records:
+                load(key, value)
+        self.records += len(batch.records)
+
+    def _report(self, problem: str) -> None:
+        self.bad_batches += 1
+        LOG.error("%s-%d: passed over a batch: %s", self._topic, self._partition, problem)

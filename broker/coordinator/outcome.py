@@ -1,0 +1,84 @@
+"""What one operation of a coordinator leaves behind: records to write, and who is to be answered with what.
+
+An operation runs on a state machine in memory and touches nothing else. It fills an :class:`Outcome`; the
+runtime then appends the records, replays them, and answers. So an operation can be tested by looking at what
+it returned, and nobody is answered in the middle of one (an answer may let the same client's next request
+in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from broker.coordinator.ports import Moment
+from protocol.errors import ErrorCode
+from protocol.serving import Pending
+
+R = TypeVar("R")
+
+
+class Record(NamedTuple):
+    """A record of an internal topic as it lies in the log. A value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+class Outcome(Generic[R]):
+    """The sum of one operation.
+
+    response: for the one who asked; it is sent when the records are committed, or, if there are none, when
+    all that was written before is: what he learns cannot be taken back. None while he waits for something
+    else.
+
+    answers: for those whom the operation sets free; sent right after it.
+
+    on_stored: called when the records are committed (NONE), refused or timed out (the log's error), and
+    returns what follows from that. Without records it is never called.
+
+    atomic: all records in one batch. Deletions of many keys need not be; they are cut to fit.
+    """
+
+    __slots__ = ("answers", "atomic", "on_stored", "records", "response")
+
+    def __init__(self, response: R | None = None, *, atomic: bool = True) -> None:
+        self.response = response
+        self.records: list[Record] = []
+        self.answers: list[tuple[Pending[Any], Any]] = []
+        self.on_stored: Callable[[ErrorCode, Moment], Outcome[None]] | None = None
+        self.atomic = atomic
+
+    def answer(self, waiting: Pending[R] | Pending[Any], response: Any) -> None:
+        self.answers.append((waiting, response))
+
+
+class UndoLog:
+    """How to take back what a replay has changed, newest first."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self) -> None:
+        self._steps: list[Callable[[], None]] = []
+
+    def add(self, step: Callable[[], None]) -> None:
+        self._steps.append(step)
+
+    def run(self) -> None:
+        while self._steps:
+            self._steps.pop()()
+
+
+def response_error(error: ErrorCode) -> ErrorCode:
+    """What a client is told when the log refused: the coordinator may be elsewhere, or back soon."""
+    if error in (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
+        return ErrorCode.NOT_COORDINATOR
+    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return error

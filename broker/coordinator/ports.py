@@ -1,0 +1,81 @@
+"""What a coordinator asks of the rest of the broker, as small protocols.
+
+The replica manager is the writer and the reader, the metadata cache the view of the cluster, and whoever may
+create topics makes the internal ones. Tests and the simulator give their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from protocol.errors import ErrorCode
+from protocol.primitives import Uuid
+
+
+class Endpoint(NamedTuple):
+    """Where clients of one listener reach a broker."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Moment(NamedTuple):
+    """One turn's time on both clocks: wall time goes into records, monotonic time into deadlines."""
+
+    wall_ms: int
+    monotonic_ms: int
+
+
+class PartitionWriter(Protocol):
+    """Appends to partitions that this broker leads."""
+
+    def append_internal(
+        self, topic: str, index: int, batch: bytes, on_result: Callable[[ErrorCode, int], None]
+    ) -> None:
+        """Append one batch with acks=all; base offset and leader epoch are filled in by the log.
+
+        `on_result(error, base_offset)` is called once, at once or later, in the order of the appends: with
+        NONE when the high watermark has passed the batch; with an error when the batch was refused (then
+        nothing of it is in the log) or when the partition is led by this broker no longer.
+        """
+        ...
+
+
+class PartitionReader(Protocol):
+    """Reads partitions back from this broker's disk."""
+
+    def read_batches(self, topic: str, index: int, from_offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one that holds `from_offset` (or the next one) on; `b""` at the log's end.
+
+        At least one batch, however large, otherwise up to `max_bytes`. An offset before the log's start means
+        the start. Raises OSError if the disk fails, LookupError if the partition is not here.
+        """
+        ...
+
+
+class InternalTopics(Protocol):
+    """Creation of the coordinators' topics on first use."""
+
+    def ensure(self, topic: str) -> bool:
+        """Whether the topic is there. If not its creation is on the way when this returns; asking is
+        cheap."""
+        ...
+
+
+class ClusterView(Protocol):
+    """What the metadata cache knows of topics and brokers."""
+
+    def topic_id(self, name: str) -> Uuid | None: ...
+
+    def topic_name(self, topic_id: Uuid) -> str | None: ...
+
+    def partition_count(self, name: str) -> int | None:
+        """None for a topic that does not exist."""
+        ...
+
+    def leader_endpoint(self, topic: str, index: int, listener: str) -> Endpoint | None:
+        """The partition's leader as clients of `listener` reach it; None without leader or such an
+        endpoint."""
+        ...
