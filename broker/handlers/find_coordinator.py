@@ -1,0 +1,81 @@
+"""FindCoordinator (10), versions 0 to 6: which broker coordinates a group.
+
+    0    a group
+    1    groups and transactional ids (KIP-98); throttle time and a message
+    3    flexible
+    4    several keys at once (KIP-699)
+    5    errors of the newer transactions (KIP-890); nothing changes here
+    6    keys of share groups (KIP-932)
+
+Needs DESCRIBE on the group (or the transactional id). `__consumer_offsets` is made when the first group is
+asked for, and the client tries again meanwhile.
+
+There is no transaction coordinator and no share coordinator yet. A transactional producer would look for one
+until its patience ends; the one answer at which every client gives up at once is
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, so it gets that, with a message that says how things are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.ports import Endpoint
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, ResourceType, serves
+
+SEVERAL_KEYS_SINCE: Final = 4
+GROUP: Final = 0
+TRANSACTION: Final = 1
+NOWHERE: Final = Endpoint(-1, "", -1)
+NO_TRANSACTIONS: Final = (
+    "This broker does not serve transactions yet; use a producer without transactional.id."
+)
+
+
+@serves(ApiKey.FIND_COORDINATOR)
+def handle(
+    services: GroupServices, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    if context.version >= SEVERAL_KEYS_SINCE:
+        return FindCoordinatorResponse(
+            coordinators=[_find(services, context, request.key_type, key) for key in request.coordinator_keys]
+        )
+    found = _find(services, context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        # The single answer has always carried the error's sentence, "NONE" included.
+        error_message=found.error_message or ErrorCode(found.error_code).message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(
+    services: GroupServices, context: RequestContext, key_type: int, key: str
+) -> FindCoordinatorResponse.Coordinator:
+    message = ""
+    found: Endpoint | ErrorCode
+    if key_type == GROUP:
+        if context.allows(Operation.DESCRIBE, ResourceType.GROUP, key):
+            found = services.groups.locate(key, context.session.listener)
+        else:
+            found = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    elif key_type == TRANSACTION:
+        found = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+            message = NO_TRANSACTIONS
+    else:
+        found = ErrorCode.INVALID_REQUEST
+    where, error = (NOWHERE, found) if isinstance(found, ErrorCode) else (found, ErrorCode.NONE)
+    return FindCoordinatorResponse.Coordinator(
+        key=key,
+        node_id=where.node_id,
+        host=where.host,
+        port=where.port,
+        error_code=error,
+        error_message=message,
+    )

@@ -1,0 +1,33 @@
+"""JoinGroup (11), versions 0 to 9: become a member of a classic group, or stay one.
+
+    0    the rebalance timeout is the session timeout
+    1    rebalance timeout of its own (KIP-62)
+    2-3  throttle time
+    4    a client without id is told one and comes again (KIP-394)
+    5    static members (KIP-345)
+    6    flexible
+    7    protocol type and name in the answer (KIP-559)
+    8    the client says why (KIP-800)
+    9    a returning static leader may skip the assignment (KIP-814)
+
+Needs READ on the group. The answer comes when the join phase is over. Groups of the newer consumer protocol
+do not exist here yet, so there is nothing to upgrade or downgrade.
+"""
+
+from __future__ import annotations
+
+from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group.turn import fitted, join_error
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+
+
+@serves(ApiKey.JOIN_GROUP)
+def handle(
+    services: GroupServices, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Pending[JoinGroupResponse]:
+    if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return fitted(join_error("", ErrorCode.GROUP_AUTHORIZATION_FAILED), context.version)
+    return services.groups.join(request, context)

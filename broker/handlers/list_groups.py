@@ -1,0 +1,30 @@
+"""ListGroups (16), versions 0 to 5: the groups that this broker coordinates.
+
+    1    throttle time
+    3    flexible
+    4    states, and a filter on them (KIP-518)
+    5    types, and a filter on them (KIP-848); every group here is "classic"
+
+Needs DESCRIBE on the cluster for all, otherwise shows the groups that one may DESCRIBE.
+"""
+
+from __future__ import annotations
+
+from broker.coordinator.group.coordinator import GroupServices
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, ResourceType, serves
+
+
+@serves(ApiKey.LIST_GROUPS)
+def handle(
+    services: GroupServices, context: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse:
+    response = services.groups.list_groups(request.states_filter, request.types_filter)
+    if response.groups and not context.allows_cluster(Operation.DESCRIBE):
+        response.groups = [
+            group
+            for group in response.groups
+            if context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        ]
+    return response
