@@ -1,8 +1,8 @@
 """Apache Kafka's own classes read our bytes: the same fields, and the same bytes back, at every version.
 
 Every message is asked about in several shapes: with its defaults, and with seeded random values that reach
-the borders of the encodings. The answer is checked twice: byte by byte, and field by field through Kafka's JSON
-(equal bytes would hide two neighbouring fields of one type that changed places).
+the borders of the encodings. The answer is checked twice: byte by byte, and field by field through Kafka's
+JSON (equal bytes would hide two neighbouring fields of one type that changed places).
 """
 
 from __future__ import annotations
