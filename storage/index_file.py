@@ -101,15 +101,6 @@ class IndexFile:
         if self._files.exists(self.path):
             self._opened(write=True).truncate(0)
 
-    def sync(self) -> None:
-        """For a helper thread: what was written survives a power cut."""
-        if self._files.exists(self.path):
-            file = self._files.open(self.path)
-            try:
-                file.fdatasync()
-            finally:
-                file.close()
-
     def close(self) -> None:
         """Gives the descriptor back; the next use opens it again."""
         file, self._file = self._file, None

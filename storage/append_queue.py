@@ -1,0 +1,253 @@
+"""The batches of one partition that are prepared and not yet committed.
+
+Most wake-ups bring one batch, and `PartitionLog.append` takes it without coming here. What comes here:
+several batches that share a write, batches that are stored in another form than they came in, the broker's
+own, and what a follower copies from its leader.
+
+A write that needs more than one segment begins the next ones as files only; they join the log when their
+first batch is committed, and a rollback removes them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode, invariant
+from protocol.records.errors import RecordsError
+from protocol.records.header import BatchHeader, ReadBuffer, headers, is_intact
+from protocol.records.validation import ValidatedBatch, ValidationRules, place
+from storage.append import (
+    NO_LOG_APPEND_TIME,
+    AppendResult,
+    PreparedAppend,
+    placed_header,
+    rebuilt_batch,
+    refusal,
+)
+from storage.errors import AppendRefused
+from storage.producer_state import ProducerBatch, ProducerEntry, successor
+from storage.segment import MAX_RELATIVE_OFFSET, Segment
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+
+class AppendQueue:
+    """Invariant: offsets in the queue follow each other, the first one the log's end."""
+
+    __slots__ = ("_begun", "_log", "_producers", "prepared")
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self.prepared: list[PreparedAppend] = []
+        self._producers: dict[int, ProducerEntry] = {}
+        """Entries as they will be, of producers with a batch in the queue."""
+        self._begun: list[Segment] = []
+        """Segments that `write` made and no commit has joined to the log yet."""
+
+    @property
+    def end_offset(self) -> int:
+        """Log end as it will be when all of this has been committed."""
+        for each in reversed(self.prepared):
+            if not each.is_duplicate:
+                return each.last_offset + 1
+        return self._log.log_end_offset
+
+    def prepare(
+        self,
+        records: ReadBuffer,
+        batch: ValidatedBatch,
+        rules: ValidationRules,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> PreparedAppend:
+        """Numbers a judged batch and puts it at the end. Raises AppendRefused."""
+        header = batch.header
+        log = self._log
+        base_offset = self.end_offset
+        producer = None
+        if header.producer_id >= 0:
+            known = self._known_producer(header.producer_id)
+            if not header.is_control:
+                duplicate = log.check_producer(known, header)
+                if duplicate is not None:
+                    return self._add_duplicate(duplicate, batch, leader_epoch)
+            producer = successor(known, placed_header(batch, base_offset))
+        stored: memoryview | bytearray
+        if batch.must_rebuild:
+            stored = rebuilt_batch(batch, rules, base_offset, leader_epoch, log.log_start_offset)
+        else:
+            stored = _writable(records, header.size_bytes)
+            place(stored, 0, batch, base_offset, leader_epoch)
+        if len(stored) > log.config.segment_bytes:
+            raise log.too_large_for_segment(len(stored))
+        append_time_ms = now_ms if batch.log_append_time else NO_LOG_APPEND_TIME
+        last_offset = base_offset + header.last_offset_delta
+        return self._add(
+            PreparedAppend(
+                stored,
+                len(stored),
+                base_offset,
+                last_offset,
+                batch.max_timestamp,
+                leader_epoch,
+                append_time_ms,
+                producer,
+            )
+        )
+
+    def prepare_copies(self, batches: ReadBuffer) -> AppendRefused | None:
+        """Puts the leader's batches at the end as they are, up to the first that is cut off or bad.
+
+        Returns what is to be said about the bad one, if there is one.
+        """
+        view = memoryview(batches)
+        log = self._log
+        try:
+            for position, header in headers(view):
+                expected = self.end_offset
+                if header.base_offset < expected or not is_intact(view, position, header):
+                    return AppendRefused(
+                        ErrorCode.CORRUPT_MESSAGE,
+                        f"The leader's batch with offset {header.base_offset} is damaged or out of order in "
+                        f"{log.name}: offset {expected} or above was expected",
+                        (),
+                        log.log_start_offset,
+                    )
+                self._add(self._copy_of(view[position : position + header.size_bytes], header))
+        except RecordsError as error:
+            return refusal(error, log.log_start_offset)
+        return None
+
+    def write(self, prepared: Sequence[PreparedAppend], now_ms: int) -> None:
+        """Brings the first batches of the queue into the file, in one system call per segment.
+
+        Raises LogStorageError; the file is then as it was, and what remains to be done is `rollback`.
+        """
+        log = self._log
+        segment = log.active
+        position, roll_timestamp = segment.size_bytes, log.roll_timestamp
+        group: list[PreparedAppend] = []
+        try:
+            for each in prepared:
+                if each.is_duplicate:
+                    continue
+                if position and (
+                    position + each.size_bytes > log.config.segment_bytes
+                    or each.max_timestamp > roll_timestamp
+                    or each.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+                    or segment.is_full
+                ):
+                    log.write_group(segment, group)
+                    segment = log.begin_segment(each.base_offset, now_ms)
+                    self._begun.append(segment)
+                    group, position = [], 0
+                    roll_timestamp = log.roll_timestamp_after(each.max_timestamp)
+                each.segment, each.position = segment, position
+                position += each.size_bytes
+                group.append(each)
+            log.write_group(segment, group)
+        except OSError as error:
+            self._remove_begun()
+            raise log.write_failed(error) from error
+
+    def commit(self, prepared: Sequence[PreparedAppend]) -> list[AppendResult]:
+        """What was written is in the log now; one result for each, in order."""
+        log, queue = self._log, self.prepared
+        in_order = len(prepared) <= len(queue) and all(a is b for a, b in zip(prepared, queue, strict=False))
+        if not in_order:
+            invariant(False, "Batches are committed in the order of their queue", log=log.name)
+        for each in prepared:
+            if not each.is_duplicate:
+                self._commit_one(each)
+        start = log.log_start_offset
+        results = [
+            AppendResult(
+                each.base_offset, each.last_offset, each.log_append_time_ms, start, each.is_duplicate
+            )
+            for each in prepared
+        ]
+        del queue[: len(prepared)]
+        if not queue:
+            self._producers.clear()
+        return results
+
+    def rollback(self) -> int:
+        """Forgets the whole queue and cuts off what of it was written; says how many batches that were."""
+        count = len(self.prepared)
+        written = any(each.segment is not None for each in self.prepared)
+        self.prepared.clear()
+        self._producers.clear()
+        self._remove_begun()
+        if written:
+            self._log.cut_off_unfinished()
+        return count
+
+    def _commit_one(self, each: PreparedAppend) -> None:
+        log, segment = self._log, each.segment
+        if segment is None or each.base_offset < log.log_end_offset:
+            invariant(
+                False,
+                "A batch is committed after its write, at the log's end",
+                log=log.name,
+                base_offset=each.base_offset,
+                log_end_offset=log.log_end_offset,
+            )
+            return
+        if segment is not log.active:
+            self._begun.remove(segment)
+            log.join_segment(segment)
+        if each.leader_epoch != log.leader_epochs.latest_epoch:
+            log.leader_epochs.assign(each.leader_epoch, each.base_offset)
+        if each.producer is not None:
+            log.producer_state.put(each.producer)
+        log.settle(
+            segment, each.position, each.size_bytes, each.base_offset, each.last_offset, each.max_timestamp
+        )
+
+    def _add(self, prepared: PreparedAppend) -> PreparedAppend:
+        self.prepared.append(prepared)
+        if prepared.producer is not None:
+            self._producers[prepared.producer.producer_id] = prepared.producer
+        return prepared
+
+    def _add_duplicate(
+        self, first: ProducerBatch, batch: ValidatedBatch, leader_epoch: int
+    ) -> PreparedAppend:
+        append_time_ms = first.timestamp if batch.log_append_time else NO_LOG_APPEND_TIME
+        return self._add(
+            PreparedAppend(
+                bytearray(),
+                0,
+                first.first_offset,
+                first.last_offset,
+                first.timestamp,
+                leader_epoch,
+                append_time_ms,
+                is_duplicate=True,
+            )
+        )
+
+    def _copy_of(self, batch: memoryview, header: BatchHeader) -> PreparedAppend:
+        producer = None
+        if header.producer_id >= 0:
+            producer = successor(self._known_producer(header.producer_id), header)
+        return PreparedAppend(
+            batch, header.size_bytes, header.base_offset, header.last_offset,
+            header.max_timestamp, header.partition_leader_epoch, producer=producer,
+        )  # fmt: skip
+
+    def _known_producer(self, producer_id: int) -> ProducerEntry | None:
+        return self._producers.get(producer_id) or self._log.producer_state.get(producer_id)
+
+    def _remove_begun(self) -> None:
+        begun, self._begun = self._begun, []
+        for segment in begun:
+            self._log.discard_segment(segment)
+
+
+def _writable(records: ReadBuffer, size_bytes: int) -> memoryview | bytearray:
+    """The batch's bytes where they may be patched: in place if the buffer allows it."""
+    view = memoryview(records)[:size_bytes]
+    return bytearray(view) if view.readonly else view

@@ -1,0 +1,27 @@
+"""What a look into a partition's directory has found: all that a `PartitionLog` begins with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from storage.leader_epochs import LeaderEpochs
+from storage.producer_state import ProducerState
+from storage.segment import Segment
+
+
+class FoundLog(msgspec.Struct):
+    segments: list[Segment]
+    """By base offset, at least one; sizes and tails are loaded."""
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    producer_state: ProducerState
+    leader_epochs: LeaderEpochs
+    snapshot_offsets: list[int]
+    """The producer snapshots that are there, ascending."""
+    scanned_segments: int = 0
+    """Read from end to end, because nobody said that they are whole."""
+    cut_bytes: int = 0
+    """Of a torn tail."""
+    problems: tuple[str, ...] = ()
+    """What was not as it should be, and has been put right; for the log."""

@@ -1,0 +1,64 @@
+"""Making a partition's directory, and opening the log in it."""
+
+from __future__ import annotations
+
+from config.ports import Files
+from storage.chores import Chores
+from storage.file_names import PARTITION_METADATA
+from storage.found_log import FoundLog
+from storage.log_config import LogConfig
+from storage.partition_log import PartitionLog
+from storage.partition_metadata import encode_partition_metadata
+from storage.recovery import find_log
+
+
+def create_log(
+    files: Files,
+    directory: str,
+    topic: str,
+    partition: int,
+    topic_id: bytes,
+    config: LogConfig,
+    chores: Chores,
+    *,
+    now_ms: int,
+) -> PartitionLog:
+    """A new log in a new directory. Its files reach the disk with the first sync. Raises OSError."""
+    files.makedirs(directory)
+    path = f"{directory}/{PARTITION_METADATA}"
+    metadata = files.open(path, create=True)
+    try:
+        metadata.write([encode_partition_metadata(topic_id)], 0)
+    finally:
+        metadata.close()
+    chores.add(f"sync {path}", lambda: files.write_atomically(path, encode_partition_metadata(topic_id)))
+    return open_log(
+        files, directory, topic, partition, topic_id, config, chores, is_clean=True, now_ms=now_ms
+    )[0]
+
+
+def open_log(
+    files: Files,
+    directory: str,
+    topic: str,
+    partition: int,
+    topic_id: bytes,
+    config: LogConfig,
+    chores: Chores,
+    *,
+    is_clean: bool,
+    now_ms: int,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> tuple[PartitionLog, FoundLog]:
+    """The log in a directory, made usable, and what was found there. Raises OSError, LogStorageError."""
+    found = find_log(
+        files,
+        directory,
+        is_clean=is_clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        index_interval_bytes=config.index_interval_bytes,
+        now_ms=now_ms,
+    )
+    return PartitionLog(files, directory, topic, partition, topic_id, config, chores, found), found

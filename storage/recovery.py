@@ -1,0 +1,263 @@
+"""What a look into a partition's directory finds, and what it puts right.
+
+After a clean end every file is believed: the tail of the last segment is read, a few headers. After a
+crash the segments that may not be on the disk in full (above the recovery point, and always the last one)
+are read from end to end, every checksum is verified and the indexes are made again:
+
+    │ batch │ batch │ batch │ bat…           the first thing that is no whole, intact, well-placed batch
+                            ▲                is the torn end of an append: the log is cut here
+
+A producer's state comes from the newest snapshot and the headers behind it. Left-overs are tidied:
+`.deleted` and `.tmp` files go, `.swap` files (a compaction that had decided) take their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from config.ports import Files
+from protocol.records.errors import CorruptRecord
+from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
+from storage.checkpoints import MalformedCheckpoint, read_leader_epochs
+from storage.errors import CorruptSegment
+from storage.file_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    offset_of,
+    segment_file,
+)
+from storage.found_log import FoundLog
+from storage.leader_epochs import LeaderEpochs
+from storage.producer_snapshot import MalformedSnapshot, decode_snapshot
+from storage.producer_state import ProducerState
+from storage.segment import Segment
+
+_SCAN_BYTES: Final = 1 << 20
+
+
+def find_log(
+    files: Files,
+    directory: str,
+    *,
+    is_clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    index_interval_bytes: int,
+    now_ms: int,
+) -> FoundLog:
+    """Everything that a `PartitionLog` begins with; an empty directory becomes an empty log.
+
+    Raises OSError, and CorruptSegment where a log that ended well is not as it should be in the middle.
+    """
+    problems: list[str] = []
+    names = _tidy(files, directory)
+    segments = _segments(files, directory, names, now_ms)
+    if not segments:
+        first = Segment(files, directory, log_start_offset, fresh=True, created_ms=now_ms)
+        first.create()
+        segments.append(first)
+    epochs = _leader_epochs(files, directory, segments, problems)
+    scan = _Scan(files, index_interval_bytes, epochs, problems)
+    log_end_offset = scan.run(segments, is_clean, recovery_point)
+    log_start_offset = min(max(log_start_offset, segments[0].base_offset), log_end_offset)
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    snapshots = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None)
+    while snapshots and snapshots[-1] > log_end_offset:
+        files.unlink(f"{directory}/{segment_file(snapshots.pop(), SNAPSHOT_SUFFIX)}")
+    return FoundLog(
+        segments,
+        log_start_offset,
+        log_end_offset,
+        log_end_offset if is_clean else min(recovery_point, log_end_offset),
+        find_producers(files, directory, segments, snapshots, log_end_offset),
+        epochs,
+        snapshots,
+        scan.scanned_segments,
+        scan.cut_bytes,
+        tuple(problems),
+    )
+
+
+def find_producers(
+    files: Files, directory: str, segments: list[Segment], snapshot_offsets: list[int], end_offset: int
+) -> ProducerState:
+    """The producers as of `end_offset`: the newest snapshot that can be read, and the headers behind it.
+
+    Raises OSError and CorruptSegment.
+    """
+    state = ProducerState()
+    begin = segments[0].base_offset
+    for offset in reversed(snapshot_offsets):
+        if offset > end_offset:
+            continue
+        try:
+            data = files.read_bytes(f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}")
+            state.replace_all(decode_snapshot(data))
+        except (MalformedSnapshot, FileNotFoundError):
+            continue
+        begin = offset
+        break
+    if begin >= end_offset:
+        return state
+    for number, segment in enumerate(segments):
+        if number + 1 < len(segments) and segments[number + 1].base_offset <= begin:
+            continue
+        found = segment.locate(begin)
+        if found is not None:
+            for _, header in segment.headers(found.position):
+                state.update(header)
+    return state
+
+
+class _Scan:
+    """One pass over the segments that need it."""
+
+    def __init__(
+        self, files: Files, index_interval_bytes: int, epochs: LeaderEpochs, problems: list[str]
+    ) -> None:
+        self._files = files
+        self._interval = index_interval_bytes
+        self._epochs = epochs
+        self._problems = problems
+        self.scanned_segments = 0
+        self.cut_bytes = 0
+
+    def run(self, segments: list[Segment], is_clean: bool, recovery_point: int) -> int:
+        """Makes every segment usable, cuts the row at the first torn place; the log end offset."""
+        end_offset = segments[0].base_offset
+        for number, segment in enumerate(segments):
+            is_last = number == len(segments) - 1
+            is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
+            if not (is_clean or is_durable):
+                end_offset, cut = self._verify(segment, end_offset)
+                if not is_last:
+                    segment.seal()
+                if cut and not is_last:
+                    self._drop_behind(segments, number)
+                    break
+            else:
+                end_offset = self._trust(segment, is_last)
+        return end_offset
+
+    def _trust(self, segment: Segment, is_last: bool) -> int:
+        """Believes the file; its indexes are made again if they cannot be right."""
+        if not segment.has_sane_indexes():
+            return self._verify(segment, segment.base_offset)[0]
+        if not is_last:
+            return segment.base_offset
+        try:
+            return segment.load_tail()
+        except CorruptSegment as error:
+            self._problems.append(f"{error}; the segment is read from its beginning")
+            return self._verify(segment, segment.base_offset)[0]
+
+    def _verify(self, segment: Segment, expected_offset: int) -> tuple[int, int]:
+        """(end offset, bytes cut off) after a look at every batch; the indexes are new."""
+        self.scanned_segments += 1
+        file_bytes = segment.log.file().size()
+        segment.begin_rebuild()
+        end_offset = max(expected_offset, segment.base_offset)
+        position = 0
+        for position, header, is_whole in _batches(segment, file_bytes):
+            if not is_whole or header.base_offset < end_offset or header.last_offset_delta < 0:
+                break
+            segment.appended(
+                position, header.last_offset, header.max_timestamp, header.size_bytes, self._interval
+            )
+            self._epochs.assign(
+                max(header.partition_leader_epoch, self._epochs.latest_epoch), header.base_offset
+            )
+            end_offset = header.next_offset
+        valid_bytes = segment.size_bytes
+        cut = file_bytes - valid_bytes
+        if cut:
+            self._problems.append(
+                f"{segment.log.path} ends with {cut} bytes that are no whole batch: cut at byte "
+                f"{valid_bytes}, offset {end_offset}"
+            )
+            segment.log.file().truncate(valid_bytes)
+            self.cut_bytes += cut
+        return end_offset, cut
+
+    def _drop_behind(self, segments: list[Segment], number: int) -> None:
+        """What lies behind a torn place does not follow from anything: it goes."""
+        for segment in segments[number + 1 :]:
+            self._problems.append(f"{segment.log.path} lies behind a torn segment and is removed")
+            self.cut_bytes += segment.size_bytes
+            for path in segment.mark_deleted():
+                self._files.unlink(path)
+        del segments[number + 1 :]
+
+
+def _batches(segment: Segment, file_bytes: int) -> Iterator[tuple[int, BatchHeader, bool]]:
+    """Position, header, and whether the batch is all there with its checksum; ends where no header is."""
+    file = segment.log.file()
+    position = start = 0
+    data = memoryview(b"")
+    while position + HEADER_BYTES <= file_bytes:
+        relative = position - start
+        if relative + HEADER_BYTES > len(data):
+            data, start, relative = memoryview(file.pread(_SCAN_BYTES, position)), position, 0
+        try:
+            header = read_header(data, relative)
+        except CorruptRecord:
+            return
+        size_bytes = header.size_bytes
+        if position + size_bytes > file_bytes:
+            return
+        if relative + size_bytes > len(data):
+            want = max(size_bytes, _SCAN_BYTES)
+            data, start, relative = memoryview(file.pread(want, position)), position, 0
+        yield position, header, is_intact(data, relative, header)
+        position += size_bytes
+
+
+def _tidy(files: Files, directory: str) -> list[str]:
+    """Removes left-overs, completes swaps; the names that then are there."""
+    for name in files.listdir(directory):
+        path = f"{directory}/{name}"
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+            files.unlink(path)
+        elif name.endswith(SWAP_SUFFIX):
+            files.rename(path, path[: -len(SWAP_SUFFIX)])
+    return files.listdir(directory)
+
+
+def _segments(files: Files, directory: str, names: list[str], now_ms: int) -> list[Segment]:
+    offsets = sorted(offset for name in names if (offset := offset_of(name, LOG_SUFFIX)) is not None)
+    for name in names:
+        for suffix in SEGMENT_SUFFIXES[1:]:
+            offset = offset_of(name, suffix)
+            if offset is not None and offset not in offsets:
+                files.unlink(f"{directory}/{name}")
+    segments = []
+    for offset in offsets:
+        segment = Segment(files, directory, offset, fresh=False, created_ms=now_ms)
+        segment.size_bytes = files.status(segment.path(LOG_SUFFIX)).size_bytes
+        segments.append(segment)
+    return segments
+
+
+def _leader_epochs(
+    files: Files, directory: str, segments: list[Segment], problems: list[str]
+) -> LeaderEpochs:
+    try:
+        return LeaderEpochs(read_leader_epochs(files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}"))
+    except MalformedCheckpoint as error:
+        problems.append(f"{error}; leader epochs are read from the batches")
+    epochs = LeaderEpochs()
+    try:
+        for segment in segments:
+            for _, header in segment.headers():
+                epochs.assign(max(header.partition_leader_epoch, epochs.latest_epoch), header.base_offset)
+    except CorruptSegment:
+        return epochs  # the torn end; the scan deals with it
+    return epochs

@@ -1,0 +1,286 @@
+"""One segment: a `.log` of record batches in a row, with an index by offset and one by time.
+
+    <base offset>.log          batch │ batch │ batch │ …              at most segment.bytes
+    <base offset>.index        every 4 KiB or so: last offset of a batch → its position
+    <base offset>.timeindex    the largest timestamp so far → last offset of its batch
+
+Only the last segment of a log is written to (the active one). When it is full in any of several ways a new
+one is begun and this one sealed: index entries that waited are written, and the largest timestamp gets its
+entry.
+
+Batches are found by reading headers from an index entry on, 4 KiB of the file at a time. Whoever reads
+here may meet a file that the disk has damaged: `CorruptSegment` says where, the caller decides what it
+means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from config.ports import Files
+from protocol.records.errors import CorruptRecord
+from protocol.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
+from storage.errors import CorruptSegment
+from storage.file_names import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    segment_file,
+)
+from storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from storage.offset_index import OffsetIndex
+from storage.slices import SharedFile
+from storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from storage.time_index import NO_TIMESTAMP, TimeIndex
+
+MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
+"""Index entries hold offsets less the base offset in 31 bits."""
+
+_PLACE: Final = Struct(">qi11xi")
+"""Base offset, batch length, last offset delta: all that a look-up wants of a header."""
+_READ_BYTES: Final = 4096
+_SMALLEST_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
+
+
+class Located(NamedTuple):
+    """A batch in a segment."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+
+
+class Segment:
+    """`size_bytes` counts what belongs to the log; bytes behind it are left from an append that failed."""
+
+    __slots__ = (
+        "_directory",
+        "_files",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "first_timestamp",
+        "is_full",
+        "log",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offset_index",
+        "size_bytes",
+        "time_index",
+    )
+
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, *, fresh: bool, created_ms: int
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self.base_offset = base_offset
+        self.log = SharedFile(files, self.path(LOG_SUFFIX), write=True)
+        self.offset_index = OffsetIndex(files, self.path(OFFSET_INDEX_SUFFIX), base_offset, fresh=fresh)
+        self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), base_offset, fresh=fresh)
+        self.size_bytes = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        """Last offset of the batch with the largest timestamp."""
+        self.bytes_since_index_entry = 0
+        self.first_timestamp: int | None = None
+        """Largest timestamp of the first batch: the segment's age counts from it. None: not looked up."""
+        self.created_ms = created_ms
+        """When it was begun, as far as this process knows."""
+        self.is_full = False
+        """An index has no room for another entry."""
+
+    def path(self, suffix: str) -> str:
+        return f"{self._directory}/{segment_file(self.base_offset, suffix)}"
+
+    # Writing
+
+    def create(self) -> None:
+        """Makes the `.log` file, empty whatever was there. Raises OSError."""
+        file = self.log.create()
+        if file.size():
+            file.truncate(0)
+
+    def appended(
+        self, position: int, last_offset: int, max_timestamp: int, size_bytes: int, interval: int
+    ) -> bool:
+        """Takes note of a batch that now lies at `position`; an index entry every `interval` bytes.
+
+        Says whether there was one.
+        """
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        self.size_bytes = position + size_bytes
+        if self.bytes_since_index_entry > interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.bytes_since_index_entry = size_bytes
+            return True
+        self.bytes_since_index_entry += size_bytes
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        return False
+
+    def has_full_index(self, segment_index_bytes: int) -> bool:
+        """Whether an index could not take another entry (and the last timestamp's at the seal)."""
+        return (
+            self.offset_index.count >= segment_index_bytes // OFFSET_ENTRY_BYTES
+            or self.time_index.count >= segment_index_bytes // TIME_ENTRY_BYTES - 1
+        )
+
+    def seal(self) -> None:
+        """Writes the indexes to their end: after this the segment only changes by truncation."""
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.offset_index.file.seal()
+        self.time_index.file.seal()
+
+    def truncate_to(self, offset: int) -> int:
+        """Cuts at the first batch that contains `offset` or lies above; the end offset that this leaves.
+
+        Raises OSError and CorruptSegment.
+        """
+        found = self.locate(offset)
+        if found is None:
+            return offset
+        self.cut(found.position, found.base_offset)
+        return min(found.base_offset, offset)
+
+    def cut(self, position: int, end_offset: int) -> None:
+        """Makes the file `position` bytes long, and the indexes fit it."""
+        self.log.file().truncate(position)
+        self.size_bytes = position
+        self.offset_index.truncate_to(end_offset)
+        self.time_index.truncate_to(end_offset)
+        self.is_full = False
+        self.load_tail()
+
+    # Reading
+
+    def locate(self, offset: int) -> Located | None:
+        """The first batch whose last offset is `offset` or above; None if all lie below.
+
+        Raises OSError and CorruptSegment.
+        """
+        position = start = self.offset_index.lookup(offset)
+        end = self.size_bytes
+        file = self.log.file()
+        data = b""
+        while position < end:
+            relative = position - start
+            if relative + _PLACE.size > len(data):
+                data = file.pread(_READ_BYTES, position)
+                start, relative = position, 0
+            if len(data) < relative + _PLACE.size:
+                raise CorruptSegment(self.log.path, position, "the file ends within its header")
+            base_offset, length, delta = _PLACE.unpack_from(data, relative)
+            size = length + LOG_OVERHEAD_BYTES
+            if length < _SMALLEST_LENGTH or position + size > end or base_offset < self.base_offset:
+                raise CorruptSegment(self.log.path, position, f"length {length}, base offset {base_offset}")
+            if base_offset + delta >= offset:
+                return Located(position, size, base_offset, base_offset + delta)
+            position += size
+        return None
+
+    def headers(self, position: int = 0, read_bytes: int = _READ_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from `position` on, up to the segment's end.
+
+        Raises OSError and CorruptSegment; checksums are not looked at.
+        """
+        end = self.size_bytes
+        file = self.log.file()
+        data, start = b"", position
+        while position < end:
+            relative = position - start
+            if relative + HEADER_BYTES > len(data):
+                data = file.pread(read_bytes, position)
+                start, relative = position, 0
+            try:
+                header = read_header(data, relative)
+            except CorruptRecord as error:
+                raise CorruptSegment(self.log.path, position, error.message) from error
+            if position + header.size_bytes > end or header.base_offset < self.base_offset:
+                raise CorruptSegment(
+                    self.log.path, position, f"size {header.size_bytes}, base offset {header.base_offset}"
+                )
+            yield position, header
+            position += header.size_bytes
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        return self.log.file().pread(size_bytes, position)
+
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of all records, or -1 if no batch has one."""
+        return max(self.max_timestamp, self.time_index.last()[0])
+
+    def first_batch_timestamp(self) -> int:
+        """Largest timestamp of the first batch, -1 if there is none."""
+        if self.first_timestamp is None:
+            first = next(self.headers(), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self.first_timestamp = first[1].max_timestamp
+        return self.first_timestamp
+
+    # Starting
+
+    def load_tail(self) -> int:
+        """Reads the headers behind the last index entry; the end offset of what is there.
+
+        `size_bytes` must be set, and the indexes right. Raises OSError and CorruptSegment.
+        """
+        indexed_offset, position = self.offset_index.last()
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        self.bytes_since_index_entry = 0
+        if position == 0:
+            self.first_timestamp = None
+        end_offset = self.base_offset
+        for place, header in self.headers(position):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+            if place == 0:
+                self.first_timestamp = header.max_timestamp
+            self.bytes_since_index_entry += header.size_bytes
+            end_offset = header.next_offset
+        if end_offset <= indexed_offset and self.offset_index.count:
+            raise CorruptSegment(self.log.path, position, f"the index says offset {indexed_offset} is there")
+        return end_offset
+
+    def has_sane_indexes(self) -> bool:
+        return self.offset_index.is_sane(self.size_bytes) and self.time_index.is_sane()
+
+    def begin_rebuild(self) -> None:
+        """Forgets indexes and sizes; `appended` is then called for each batch that proves valid."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self.bytes_since_index_entry = 0
+        self.first_timestamp = None
+        self.is_full = False
+
+    # Leaving
+
+    def close(self) -> None:
+        """Gives all descriptors back, the log's when the last slice is gone."""
+        self.offset_index.file.close()
+        self.time_index.file.close()
+        self.log.close_when_unused()
+
+    def mark_deleted(self) -> list[str]:
+        """Renames the files to `.deleted` and closes them; returns what is to be removed some time later.
+
+        Slices that are held go on reading from the open file. Raises OSError.
+        """
+        self.close()
+        leaving: list[str] = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self._files.exists(path):
+                self._files.rename(path, path + DELETED_SUFFIX)
+                leaving.append(path + DELETED_SUFFIX)
+        return leaving

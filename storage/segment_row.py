@@ -1,0 +1,249 @@
+"""The segments of one log in a row, and how bytes get into the last one.
+
+Only the last segment, the active one, is written to. Bytes are placed by position, so the end of the log
+is what `size_bytes` of the active segment says, not the end of its file: bytes that a failed write left
+behind are cut off before the next write, and until that succeeds they are nobody's.
+
+The places of the last batches are kept in two small arrays (base offsets and positions in the active
+segment): who reads near the end of the log needs no index.
+"""
+
+from __future__ import annotations
+
+import errno
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final
+
+from config.ports import Buffer, Files
+from protocol.records.validation import NO_BOUND_MS
+from storage.append import PreparedAppend
+from storage.chores import Chores
+from storage.errors import LogStorageError
+from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from storage.log_config import LogConfig
+from storage.segment import Segment
+
+_REMEMBERED_BATCHES: Final = 128
+"""At least so many of the last batches' places are known without a look at the file."""
+
+_BASE_OFFSET: Final = attrgetter("base_offset")
+
+
+class SegmentRow:
+    """What `PartitionLog` stands on; not used by itself."""
+
+    __slots__ = (
+        "_active_write",
+        "_interval_bytes",
+        "_recent_offsets",
+        "_recent_positions",
+        "_segment_bytes",
+        "_stale_bytes",
+        "active",
+        "chores",
+        "config",
+        "directory",
+        "files",
+        "log_end_offset",
+        "partition",
+        "recovery_point",
+        "roll_timestamp",
+        "segments",
+        "topic",
+        "truncations",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        chores: Chores,
+        segments: list[Segment],
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.chores = chores
+        self.segments = segments
+        """By base offset, at least one; the last is `active`."""
+        self.log_end_offset = log_end_offset
+        """The offset that the next record gets."""
+        self.recovery_point = recovery_point
+        """Below it everything is on the disk."""
+        self.truncations = 0
+        """How often something was cut off: a sync that began before proves nothing about what came after."""
+        self.roll_timestamp = NO_BOUND_MS
+        """A batch with a later timestamp belongs to the next segment."""
+        self._stale_bytes = False
+        self._recent_offsets = array("q")
+        self._recent_positions = array("q")
+        self._active_write: Callable[[Sequence[Buffer], int], int]
+        self.active: Segment
+        self.set_config(config)
+        self.activate(segments[-1])
+
+    def set_config(self, config: LogConfig) -> None:
+        self.config = config
+        self._segment_bytes = config.segment_bytes
+        self._interval_bytes = config.index_interval_bytes
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    def segment_index_of(self, offset: int) -> int:
+        """The number of the segment in whose range `offset` lies."""
+        return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
+
+    def roll_timestamp_after(self, first_timestamp: int) -> int:
+        """Up to which timestamp batches may follow one with `first_timestamp` in the same segment."""
+        if first_timestamp < 0:
+            return NO_BOUND_MS
+        jitter_ms = self.config.segment_jitter_ms
+        if jitter_ms:
+            jitter_ms = (self.active.base_offset * 2654435761 + self.partition * 40503) % jitter_ms
+        return first_timestamp + self.config.segment_ms - jitter_ms
+
+    # Writing
+
+    def settle(
+        self,
+        segment: Segment,
+        position: int,
+        size_bytes: int,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+    ) -> None:
+        """A batch that was written to the active segment belongs to the log from now on."""
+        if position == 0:
+            self.roll_timestamp = self.roll_timestamp_after(max_timestamp)
+        if segment.appended(position, last_offset, max_timestamp, size_bytes, self._interval_bytes):
+            segment.is_full = segment.has_full_index(self.config.segment_index_bytes)
+        recent = self._recent_offsets
+        recent.append(base_offset)
+        self._recent_positions.append(position)
+        if len(recent) >= 2 * _REMEMBERED_BATCHES:
+            del recent[:_REMEMBERED_BATCHES]
+            del self._recent_positions[:_REMEMBERED_BATCHES]
+        self.log_end_offset = last_offset + 1
+
+    def write_group(self, segment: Segment, group: Sequence[PreparedAppend]) -> None:
+        """Writes batches one after the other to where the first one belongs. Raises OSError."""
+        if not group:
+            return
+        if self._stale_bytes:
+            self.cut_stale_bytes()
+        buffers = [each.records for each in group]
+        position = group[0].position
+        size_bytes = sum(each.size_bytes for each in group)
+        written = segment.log.file().write(buffers, position)
+        if written != size_bytes:
+            self.write_rest(segment, buffers, written, position)
+
+    def write_rest(self, segment: Segment, buffers: Sequence[Buffer], written: int, position: int) -> None:
+        """Goes on after a write that took only a part; a full disk then says so. Raises OSError."""
+        data = b"".join(buffers)
+        file = segment.log.file()
+        while written < len(data):
+            count = file.write([memoryview(data)[written:]], position + written)
+            if count <= 0:
+                raise OSError(errno.EIO, "The disk takes no more", segment.log.path)
+            written += count
+
+    def write_failed(self, error: OSError) -> LogStorageError:
+        """Cuts off what a failed write left; the error to raise."""
+        self._stale_bytes = True
+        self.cut_off_unfinished()
+        return LogStorageError(
+            f"{self.active.log.path} cannot be written: {error}. Nothing of it was kept; free space or "
+            "replace the disk, then clients go on by themselves"
+        )
+
+    def cut_off_unfinished(self) -> None:
+        """Makes the active file end where the log does, now or before the next write."""
+        self._stale_bytes = True
+        try:
+            self.cut_stale_bytes()
+        except OSError:
+            return  # tried again before the next write, which fails if this does
+
+    def cut_stale_bytes(self) -> None:
+        self.active.log.file().truncate(self.active.size_bytes)
+        self._stale_bytes = False
+
+    # Segments
+
+    def activate(self, segment: Segment) -> None:
+        """The last segment, as it is now, takes the appends. Raises OSError."""
+        self.active = segment
+        self._active_write = segment.log.file().write
+        del self._recent_offsets[:]
+        del self._recent_positions[:]
+        self.roll_timestamp = NO_BOUND_MS
+        if segment.size_bytes:
+            self.roll_timestamp = self.roll_timestamp_after(segment.first_batch_timestamp())
+
+    def begin_segment(self, base_offset: int, now_ms: int) -> Segment:
+        """Makes the file of a segment that is not in the row yet. Raises OSError."""
+        segment = Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
+        segment.create()
+        return segment
+
+    def join_segment(self, segment: Segment) -> None:
+        """Seals the active segment and puts a begun one behind it. Raises OSError."""
+        self.active.seal()
+        self.note_sync(self.log_end_offset)
+        self.segments.append(segment)
+        self.activate(segment)
+
+    def discard_segment(self, segment: Segment) -> None:
+        """Removes a begun segment's file; one that cannot be removed is empty or cut at the next start."""
+        segment.close()
+        try:
+            self.files.unlink(segment.path(LOG_SUFFIX))
+        except OSError:
+            return
+
+    def note_sync(self, up_to_offset: int) -> None:
+        """Notes the chore after which everything below `up_to_offset` is on the disk."""
+        first = self.segment_index_of(self.recovery_point)
+        unsynced = [each for each in self.segments[first:] if each.base_offset <= up_to_offset]
+        suffixes = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+        paths = [segment.path(suffix) for segment in unsynced for suffix in suffixes]
+        truncations = self.truncations
+
+        def synced() -> None:
+            if self.truncations == truncations:
+                self.recovery_point = max(self.recovery_point, up_to_offset)
+
+        directory, files = self.directory, self.files
+        self.chores.add(f"sync {self.directory}", lambda: sync_files(files, directory, paths), synced)
+
+
+def sync_files(files: Files, directory: str, paths: Sequence[str]) -> None:
+    """For a helper thread: content and names are on the disk. Files that have gone meanwhile are skipped."""
+    for path in paths:
+        try:
+            file = files.open(path)
+        except FileNotFoundError:
+            continue
+        try:
+            file.fdatasync()
+        finally:
+            file.close()
+    if files.exists(directory):
+        files.fsync_directory(directory)
