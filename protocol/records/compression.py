@@ -230,7 +230,7 @@ def _snappy(data: Buffer, _level: int) -> bytes:
 def _unsnappy(data: Buffer, limit_bytes: int) -> bytes:
     view = memoryview(data)
     if len(view) < len(_XERIAL_HEADER) or view[:8] != _XERIAL_MAGIC:
-        return _unsnappy_block(view, limit_bytes)
+        return _unsnappy_block(view, 0, limit_bytes)
     pieces: list[bytes] = []
     taken, position = 0, 0
     while position < len(view):
@@ -243,21 +243,21 @@ def _unsnappy(data: Buffer, limit_bytes: int) -> bytes:
         position += 4
         if length > len(view) - position:
             raise _damaged("snappy", f"a block of {length} bytes, {len(view) - position} are there")
-        block = _unsnappy_block(view[position : position + length], limit_bytes - taken)
+        block = _unsnappy_block(view[position : position + length], taken, limit_bytes)
         taken += len(block)
         pieces.append(block)
         position += length
     return b"".join(pieces)
 
 
-def _unsnappy_block(block: memoryview, limit_bytes: int) -> bytes:
+def _unsnappy_block(block: memoryview, taken: int, limit_bytes: int) -> bytes:
     import snappy  # imported at the first snappy batch
 
     try:
         announced, body = read_unsigned(block, 0)
     except MalformedVarint as error:
         raise _damaged("snappy", error) from None
-    if announced > limit_bytes:
+    if announced > limit_bytes - taken:
         raise _too_large(limit_bytes)
     if announced > 64 * (len(block) - body):  # the format copies at most 64 bytes for each two
         raise _damaged("snappy", f"a block of {len(block)} bytes announces {announced}")

@@ -1,8 +1,8 @@
 """Batches that Apache Kafka's own classes built, and its broker's verdicts on good and bad ones.
 
 The files lie in tests/unit/protocol/records/corpus: `java_batches.jsonl` comes out of RecordsOracle.java (and
-a test makes it again where there is Java), `verdicts.jsonl` was recorded from an Apache Kafka 4.3.1 broker that
-got each batch in a Produce request.
+a test makes it again where there is Java), `verdicts.jsonl` was recorded from an Apache Kafka 4.3.1 broker
+that got each batch in a Produce request.
 """
 
 import json

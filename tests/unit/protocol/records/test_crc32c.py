@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ VECTORS = [  # RFC 3720, appendix B.4, and the check value of the polynomial
 
 
 @pytest.mark.parametrize("load", IMPLEMENTATIONS)
-def test_published_vectors(load) -> None:
+def test_published_vectors(load: Any) -> None:
     checksum = load()
     if checksum is None:
         pytest.skip("not installed")
@@ -38,7 +39,7 @@ def test_published_vectors(load) -> None:
 
 
 @pytest.mark.parametrize("load", IMPLEMENTATIONS)
-def test_a_checksum_continues_where_another_ended(load) -> None:
+def test_a_checksum_continues_where_another_ended(load: Any) -> None:
     checksum = load()
     if checksum is None:
         pytest.skip("not installed")

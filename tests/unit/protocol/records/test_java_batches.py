@@ -91,8 +91,8 @@ def our_uncompressed_batches() -> dict[str, bytearray]:
     gaps.append(b"a", b"1", T, offset_delta=0)
     gaps.append(b"b", b"2", T + 1, offset_delta=3)
     gaps.append(b"c", b"3", T + 2, offset_delta=8900)
-    producer = {"producer_id": 4711, "producer_epoch": 3}
-    quorum = {"timestamp_ms": T, "leader_epoch": 2}
+    producer: Any = {"producer_id": 4711, "producer_epoch": 3}
+    quorum: Any = {"timestamp_ms": T, "leader_epoch": 2}
     return {
         "mixed records, none": build_batch(mixed_records()),
         "one record, none": build_batch([SimpleRecord(None, b"x", T)]),
@@ -105,6 +105,9 @@ def our_uncompressed_batches() -> dict[str, bytearray]:
             leader_epoch=9,
             transactional=True,
             **producer,
+        ),
+        "append time": build_batch(
+            mixed_records(), base_offset=42, timestamp_type=LOG_APPEND_TIME, append_time_ms=T + 9
         ),
         "no timestamp": build_batch([SimpleRecord(b"k", b"v")]),
         "offsets with gaps": gaps.build(),

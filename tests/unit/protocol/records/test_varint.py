@@ -1,5 +1,7 @@
 """Varints: known bytes, the edges of both widths, refusal of what is too long or cut off."""
 
+from typing import Any
+
 import pytest
 
 from protocol.varint import (
@@ -72,6 +74,6 @@ def test_unsigned_numbers_come_back(value: int) -> None:
         (read_unsigned, b"\xff\xff\xff\xff\x10", 0, "does not fit into 32"),
     ],
 )
-def test_malformed_numbers_are_refused(read, data: bytes, position: int, problem: str) -> None:
+def test_malformed_numbers_are_refused(read: Any, data: bytes, position: int, problem: str) -> None:
     with pytest.raises(MalformedVarint, match=problem):
         read(data, position)
