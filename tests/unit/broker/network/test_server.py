@@ -1,0 +1,272 @@
+"""Listeners, limits of connections, idleness, descriptors, and the ways to stop."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+
+from broker.network import acceptor as acceptor_module
+from broker.network.acceptor import ListenerSettings, plain_host
+from broker.network.descriptors import highest_connection_descriptor
+from broker.network.limits import ConnectionLimits
+from broker.network.server import ServerSettings
+from tests.support.network_rig import NetworkRig
+from tests.support.sans_io import KIB, MIB, other
+
+
+def test_the_kernel_chooses_a_port_and_several_listeners_serve() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        second = rig.server.listen(ListenerSettings("SECOND", "127.0.0.1", 0), rig.service)
+        second.start()
+        assert 0 < second.port != rig.acceptor.port > 0
+        first_client = await rig.connect()
+        assert await first_client.ask("one", 4) == b"one!"
+        rig.acceptor = second
+        second_client = await rig.connect()
+        assert await second_client.ask("two", 4) == b"two!"
+        assert sorted(c.session.listener for c in rig.server.connections) == ["PLAINTEXT", "SECOND"]
+        assert rig.server.connection_count("SECOND") == 1
+
+    rig.run(scenario)
+
+
+def test_ipv6_is_spoken_and_shown_as_java_shows_it() -> None:
+    rig = NetworkRig(host="::1")
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        assert await client.ask("six", 4) == b"six!"
+        assert [connection.session.host for connection in rig.server.connections] == ["0:0:0:0:0:0:0:1"]
+
+    rig.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1"),
+        ("2001:db8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329"),
+    ],
+)
+def test_addresses_as_kafka_shows_them(given: str, shown: str) -> None:
+    assert plain_host(given) == shown
+
+
+def test_a_port_in_use_is_named() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        with pytest.raises(OSError, match=f"listener TAKEN cannot listen on 127.0.0.1:{rig.acceptor.port}"):
+            rig.server.listen(ListenerSettings("TAKEN", "127.0.0.1", rig.acceptor.port), rig.service)
+
+    rig.run(scenario)
+
+
+def test_beyond_max_connections_newcomers_wait_for_a_place() -> None:
+    rig = NetworkRig(limits=ConnectionLimits(maximum=2))
+
+    async def scenario(rig: NetworkRig) -> None:
+        first, second, third = [await rig.connect() for _ in range(3)]
+        await third.send(other("third"))
+        assert await first.ask("first", 6) == b"first!"
+        assert await second.ask("second", 7) == b"second!"
+        assert "third" not in rig.service.requests
+        first.close()
+        assert await third.receive(6) == b"third!"
+        assert rig.server.limits.count == 2
+
+    rig.run(scenario)
+
+
+def test_beyond_the_limit_of_an_address_newcomers_are_closed() -> None:
+    rig = NetworkRig(limits=ConnectionLimits(maximum_per_ip=1, per_ip_overrides={"127.0.0.1": 2}))
+
+    async def scenario(rig: NetworkRig) -> None:
+        first, second = await rig.connect(), await rig.connect()
+        await first.ask("first", 6)
+        await second.ask("second", 7)
+        third = await rig.connect()
+        assert await third.at_end()
+        assert rig.acceptor.traffic.refused == 1
+        first.close()
+        await rig.until(lambda: rig.server.limits.count == 1)
+        fourth = await rig.connect()
+        assert await fourth.ask("fourth", 7) == b"fourth!"
+
+    rig.run(scenario)
+
+
+def test_the_listener_between_brokers_is_exempt_from_the_limit_of_all() -> None:
+    limits = ConnectionLimits(maximum=1, exempt_listener="INTERNAL", per_listener={"INTERNAL": 2})
+    limits.opened("EXTERNAL", "a")
+    assert not limits.has_room("EXTERNAL")
+    assert limits.has_room("INTERNAL")
+    limits.opened("INTERNAL", "b")
+    limits.opened("INTERNAL", "b")
+    assert not limits.has_room("INTERNAL")
+
+
+def test_silent_connections_are_closed_and_talking_ones_are_not() -> None:
+    rig = NetworkRig(settings=ServerSettings(connections_max_idle_ms=1000))
+
+    async def scenario(rig: NetworkRig) -> None:
+        silent, talking, waiting, half = [await rig.connect() for _ in range(4)]
+        await rig.until(lambda: rig.server.limits.count == 4)
+        await waiting.send(other("wait"))
+        await half.send(b"\0\0\0")
+        await rig.until(lambda: rig.service.waiting)
+        rig.timers.advance(900)
+        assert await talking.ask("hello", 6) == b"hello!"
+        rig.timers.advance(99)
+        assert rig.server.limits.count == 4
+        rig.timers.advance(1)
+        assert rig.server.limits.count == 2
+        assert await silent.at_end()
+        assert await half.at_end()
+        rig.timers.advance(899)
+        assert rig.server.limits.count == 2
+        rig.timers.advance(1)
+        assert await talking.at_end()
+        rig.service.answer("wait")
+        rig.timers.run_soon()
+        assert await waiting.receive(5) == b"wait!"
+        assert rig.acceptor.traffic.expired == 3
+
+    rig.run(scenario)
+
+
+def test_connections_that_come_and_go_leave_nothing_in_the_idle_heap() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        for number in range(300):
+            client = await rig.connect()
+            await client.ask("x", 2)
+            client.close()
+            await rig.until(lambda: rig.server.limits.count == 0)
+            assert rig.acceptor.traffic.closed == number + 1
+        assert len(rig.server._idle._heap) < 130
+
+    rig.run(scenario)
+
+
+class NoDescriptors:
+    """A listening socket of a process that has no descriptor left."""
+
+    def __init__(self, inner: socket.socket) -> None:
+        self.inner = inner
+        self.attempts = 0
+
+    def fileno(self) -> int:
+        return self.inner.fileno()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def accept(self) -> object:
+        self.attempts += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_without_descriptors_accepting_rests_for_a_second() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        real = rig.acceptor._socket
+        fake = NoDescriptors(real)
+        rig.acceptor._socket = fake  # type: ignore[assignment]
+        client = await rig.connect()
+        await rig.until(lambda: fake.attempts)
+        for _ in range(20):
+            await rig.loop.run_in_executor(None, lambda: None)
+        assert fake.attempts == 1, "no busy loop"
+        rig.acceptor._socket = real
+        rig.timers.advance(1000)
+        assert await client.ask("hello", 6) == b"hello!"
+
+    rig.run(scenario)
+
+
+def test_connections_leave_descriptors_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor_module, "highest_connection_descriptor", lambda: 3)
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        assert await client.at_end()
+        assert rig.acceptor.traffic.refused == 1
+
+    rig.run(scenario)
+
+
+@pytest.mark.parametrize(("limit", "highest"), [(1024, 768), (100, 75), (1_048_576, 1_048_320)])
+def test_how_many_descriptors_are_kept_for_files(limit: int, highest: int) -> None:
+    assert highest_connection_descriptor(limit) == highest
+
+
+def test_a_drain_answers_what_waits_and_begins_nothing_new() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        waiting, idle = await rig.connect(), await rig.connect()
+        await waiting.send(other("wait"))
+        await rig.until(lambda: rig.service.waiting)
+        finished: list[int] = []
+        rig.server.drain(rig.clock.monotonic_ms() + 5000, finished.append)
+        assert await idle.at_end()
+        with pytest.raises(ConnectionRefusedError):
+            await rig.connect()
+        assert finished == []
+        rig.service.answer("wait")
+        await rig.until(lambda: waiting_is_answered(rig))
+        rig.timers.advance(10)
+        assert finished == [0]
+        assert await waiting.receive(100) == b"wait!"
+
+    rig.run(scenario)
+
+
+def waiting_is_answered(rig: NetworkRig) -> bool:
+    return all(not connection.waiting for connection in rig.server.connections)
+
+
+def test_a_drain_ends_at_its_deadline() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("wait"))
+        await rig.until(lambda: rig.service.waiting)
+        finished: list[int] = []
+        rig.server.drain(rig.clock.monotonic_ms() + 300, finished.append)
+        rig.timers.advance(299)
+        assert finished == []
+        rig.timers.advance(1)
+        assert finished == [1]
+        assert rig.service.waiting["wait"].cancelled
+        assert await client.at_end()
+
+    rig.run(scenario)
+
+
+def test_a_drain_lets_output_leave() -> None:
+    rig = NetworkRig()
+    rig.service.answer_bytes = 6 * MIB
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect(SO_RCVBUF=16 * KIB)
+        await client.send(other("big"))
+        await rig.until(lambda: rig.service.requests)
+        finished: list[int] = []
+        rig.server.drain(rig.clock.monotonic_ms() + 60_000, finished.append)
+        assert len(await client.receive(6 * MIB + 4)) == 6 * MIB + 4
+        rig.timers.advance(10)
+        assert finished == [0]
+
+    rig.run(scenario)

@@ -1,0 +1,316 @@
+"""Connections on real sockets: order of bytes and file slices, back pressure, peers that go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.network.acceptor import ListenerSettings
+from broker.network.connection import Answer, Connection
+from broker.network.pieces import Piece
+from broker.network.transport import BytesLike, Transport
+from tests.support.network_rig import NetworkRig
+from tests.support.sans_io import KIB, MIB, framed, other, produce
+
+
+class CountedFile:
+    """An open file that is closed when the last reference is given back, as a log's files are."""
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor: int | None = os.open(path, os.O_RDONLY)
+        self.references = 1
+
+    def release(self) -> None:
+        self.references -= 1
+        if self.references == 0 and self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+class Slice:
+    def __init__(self, file: CountedFile, position: int, size_bytes: int, in_memory: bool = False) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+        self.in_memory = in_memory
+        file.references += 1
+
+    def fileno(self) -> int | None:
+        return None if self.in_memory else self.file.descriptor
+
+    def release(self) -> None:
+        self.file.release()
+
+    def read(self) -> bytes:
+        assert self.file.descriptor is not None
+        return os.pread(self.file.descriptor, self.size_bytes, self.position)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> CountedFile:
+    path = tmp_path / "log"
+    path.write_bytes(bytes(range(256)) * 4096 * 4)
+    return CountedFile(path)
+
+
+CONTENT = bytes(range(256)) * 4096 * 4
+
+
+def serving_slices(rig: NetworkRig, file: CountedFile, in_memory: bool = False) -> None:
+    """`position size` is answered with head, slice, middle, slice, foot."""
+
+    def serve(connection: Connection, frame: memoryview, arrived_ns: int) -> list[Piece] | Answer | None:
+        connection.now_ns = arrived_ns
+        position, size = map(int, bytes(frame[2:]).split())
+        slices = [Slice(file, position, size, in_memory), Slice(file, 0, 10, in_memory)]
+        return [b"head", slices[0], b"middle", slices[1], b"foot"]
+
+    rig.service.serve = serve  # type: ignore[method-assign]
+
+
+def expected(position: int, size: int) -> bytes:
+    return b"head" + CONTENT[position : position + size] + b"middle" + CONTENT[:10] + b"foot"
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 70_000, 3 * MIB])
+def test_slices_leave_in_order_between_their_headers(file: CountedFile, size: int, in_memory: bool) -> None:
+    rig = NetworkRig()
+    serving_slices(rig, file, in_memory)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        for position in (0, 17, 300_000):
+            await client.send(other(f"{position} {size}") + other(f"{position} 5"))
+            answer = expected(position, size) + expected(position, 5)
+            assert await client.receive(len(answer)) == answer
+        assert file.references == 1
+
+    rig.run(scenario)
+    assert rig.acceptor.traffic.sent_bytes == 3 * len(expected(0, size) + expected(0, 5))
+
+
+def test_slices_through_a_transport_that_sends_no_files(file: CountedFile) -> None:
+    def make_transport(sock: socket.socket, settings: ListenerSettings) -> Transport:
+        def receive(buffer: memoryview) -> int:
+            count = sock.recv_into(buffer)
+            buffer[:count] = bytes(byte ^ 0x5A for byte in buffer[:count])
+            return count
+
+        def send(data: BytesLike, flags: int) -> int:
+            return sock.send(bytes(byte ^ 0x5A for byte in data[:50_000]), flags)
+
+        return Transport(sock.fileno(), receive, send, False)
+
+    rig = NetworkRig(make_transport=make_transport)
+    serving_slices(rig, file)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(bytes(byte ^ 0x5A for byte in other("5 300000")))
+        answer = expected(5, 300_000)
+        received = await client.receive(len(answer))
+        assert bytes(byte ^ 0x5A for byte in received) == answer
+        assert file.references == 1
+
+    rig.run(scenario)
+
+
+def test_slices_are_given_back_when_the_peer_goes(file: CountedFile) -> None:
+    rig = NetworkRig()
+    serving_slices(rig, file)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect(SO_RCVBUF=4096)
+        await client.send(b"".join(other(f"0 {4 * MIB}") for _ in range(20)))
+        await rig.until(lambda: file.references > 10)
+        client.reset()
+        await rig.until(lambda: file.references == 1)
+        assert rig.server.limits.count == 0
+
+    rig.run(scenario)
+
+
+def test_slices_are_given_back_when_the_server_ends(file: CountedFile) -> None:
+    rig = NetworkRig()
+    serving_slices(rig, file)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect(SO_RCVBUF=4096)
+        await client.send(other(f"0 {4 * MIB}"))
+        await rig.until(lambda: file.references > 1)
+        rig.server.abort("now")
+        assert file.references == 1
+
+    rig.run(scenario)
+
+
+def test_a_file_that_shrank_costs_the_connection(file: CountedFile, tmp_path: Path) -> None:
+    rig = NetworkRig()
+    serving_slices(rig, file)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client, neighbour = await rig.connect(), await rig.connect()
+        os.truncate(tmp_path / "log", 1000)
+        await client.send(other("900 200"))
+        assert await client.receive(10_000) == b"head" + CONTENT[900:1000]
+        await neighbour.send(other("0 100"))
+        assert await neighbour.receive(len(expected(0, 100))) == expected(0, 100)
+        assert file.references == 1
+
+    rig.run(scenario)
+
+
+def test_a_reader_that_does_not_read_is_not_heard_until_it_does() -> None:
+    rig = NetworkRig()
+    rig.service.answer_bytes = 512 * KIB
+
+    async def scenario(rig: NetworkRig) -> None:
+        slow, neighbour = await rig.connect(SO_RCVBUF=8192), await rig.connect()
+        await slow.send(b"".join(other(f"{number:04}") for number in range(200)))
+        await neighbour.ask("neighbour", 10)
+        served = len(rig.service.requests)
+        assert served < 60, "8 MiB may wait, and what the kernel takes"
+        size = 5 + 512 * KIB
+        for number in range(200):
+            answer = await slow.receive(size)
+            assert (len(answer), answer[:5]) == (size, b"%04d!" % number)
+        assert len(rig.service.requests) == 201
+
+    rig.run(scenario)
+
+
+def test_a_peer_that_leaves_while_it_waits_is_noticed() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("wait"))
+        await rig.until(lambda: rig.service.waiting)
+        client.close()
+        await rig.until(lambda: rig.server.limits.count == 0)
+        assert rig.service.waiting["wait"].cancelled
+
+    rig.run(scenario)
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_it_is_noticed_behind_requests_that_are_not_read(how: str) -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("wait"))
+        await rig.until(lambda: rig.service.waiting)
+        await client.send(other("unread") * 1000)
+        await rig.until(lambda: len(rig.server._hangups) == 1)
+        getattr(client, how)()
+        await rig.until(lambda: rig.server.limits.count == 0)
+        assert rig.service.waiting["wait"].cancelled
+        assert rig.service.requests == ["wait"]
+
+    rig.run(scenario)
+
+
+def test_what_was_sent_behind_a_waiting_request_is_served_after_it() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("wait"))
+        await rig.until(lambda: rig.service.waiting)
+        await client.send(other("a") + other("b"))
+        await rig.until(lambda: len(rig.server._hangups) == 1)
+        rig.service.answer("wait")
+        rig.timers.run_soon()
+        assert await client.receive(9) == b"wait!a!b!"
+        assert await client.ask("c", 2) == b"c!"
+        assert len(rig.server._hangups) == 0
+
+    rig.run(scenario)
+
+
+def test_a_throttled_peer_that_leaves_is_still_heard_out() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        connection = next(rig.server.connections)
+        rig.service.during = lambda text: connection.mute(1000) if text == "none 0" else None
+        await client.send(produce("none 0"))
+        await rig.until(lambda: rig.service.requests)
+        await client.send(produce("none 1") + produce("none 2"))
+        client.close()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert rig.service.requests == ["none 0"]
+        rig.timers.advance(1000)
+        await rig.until(lambda: rig.server.limits.count == 0)
+        assert rig.service.requests == ["none 0", "none 1", "none 2"]
+
+    rig.run(scenario)
+
+
+def test_a_half_closed_peer_still_gets_its_answers() -> None:
+    rig = NetworkRig()
+    rig.service.answer_bytes = 8 * MIB
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("big"))
+        client.sock.shutdown(socket.SHUT_WR)
+        assert len(await client.receive(9 * MIB)) == 4 + 8 * MIB
+        await rig.until(lambda: rig.server.limits.count == 0)
+
+    rig.run(scenario)
+
+
+def test_large_requests_come_in_over_a_socket() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        text = "x" * (5 * MIB)
+        await client.send(other("first") + other(text) + other("last"))
+        assert await client.receive(6 + len(text) + 1 + 5) == b"first!" + text.encode() + b"!last!"
+
+    rig.run(scenario)
+
+
+def test_a_malformed_frame_harms_nobody_else() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        bad, good = await rig.connect(), await rig.connect()
+        await bad.send(b"GET / HTTP/1.1\r\n\r\n")
+        assert await bad.at_end()
+        assert await good.ask("hello", 6) == b"hello!"
+        assert len(rig.service.complaints) == 1
+
+    rig.run(scenario)
+
+
+def test_many_requests_of_many_connections_come_out_in_order() -> None:
+    rig = NetworkRig()
+
+    async def talk(rig: NetworkRig, number: int) -> None:
+        client = await rig.connect()
+        texts = [f"{number}:{index}" for index in range(500)]
+        sending: Any = asyncio.ensure_future(client.send(b"".join(other(text) for text in texts)))
+        wanted = "".join(f"{text}!" for text in texts).encode()
+        assert await client.receive(len(wanted)) == wanted
+        await sending
+
+    async def scenario(rig: NetworkRig) -> None:
+        await asyncio.gather(*(talk(rig, number) for number in range(20)))
+
+    rig.run(scenario)
+    assert rig.acceptor.traffic.accepted == 20
+    assert rig.acceptor.traffic.received_bytes == sum(
+        len(framed(b"\0\1" + text.encode())) for text in rig.service.requests
+    )
