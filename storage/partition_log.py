@@ -37,9 +37,10 @@ from storage.append import (
     trusted_batch,
 )
 from storage.append_queue import AppendQueue
+from storage.checkpoints import encode_leader_epochs
 from storage.chores import Chores
 from storage.errors import AppendRefused, LogStorageError, OffsetOutOfRange
-from storage.file_names import SNAPSHOT_SUFFIX, segment_file
+from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.found_log import FoundLog
 from storage.log_config import LogConfig
 from storage.producer_snapshot import encode_snapshot
@@ -53,6 +54,7 @@ class PartitionLog(SegmentRow):
     """All numbers are plain attributes: read them freely, change them through the methods."""
 
     __slots__ = (
+        "_flushed_ms",
         "_rules",
         "high_watermark",
         "leader_epochs",
@@ -89,6 +91,7 @@ class PartitionLog(SegmentRow):
         self.snapshot_offsets = found.snapshot_offsets
         """The producer snapshots in the directory, ascending."""
         self.queue = AppendQueue(self)
+        self._flushed_ms = 0
         self._rules = config.validation_rules(self.name)
 
     def update_config(self, config: LogConfig) -> None:
@@ -192,7 +195,7 @@ class PartitionLog(SegmentRow):
         """Takes one control batch (`protocol.records.control`); its producer's entry follows it."""
         return self.append_internal(records, leader_epoch=leader_epoch, now_ms=now_ms)
 
-    def append_as_follower(self, batches: ReadBuffer, *, now_ms: int) -> int:
+    def append_as_follower(self, batches: ReadBuffer, now_ms: int) -> int:
         """Takes the leader's batches byte for byte; says how many.
 
         A batch that is cut off at the end is left out. Raises AppendRefused for a damaged or misplaced one
@@ -364,6 +367,15 @@ class PartitionLog(SegmentRow):
         """Notes chores after which everything up to the present log end is on the disk."""
         self.note_sync(self.log_end_offset)
 
+    def flush_if_due(self, now_ms: int) -> None:
+        """Applies `flush.messages` and `flush.ms`; by default the disk is left to the operating system."""
+        unflushed = self.log_end_offset - self.recovery_point
+        if not unflushed:
+            self._flushed_ms = now_ms
+        elif unflushed >= self.config.flush_messages or now_ms - self._flushed_ms >= self.config.flush_ms:
+            self._flushed_ms = now_ms
+            self.flush()
+
     def write_snapshot(self) -> None:
         """Notes the chore of writing the producers as they are now to `<log end>.snapshot`."""
         offset = self.log_end_offset
@@ -372,6 +384,15 @@ class PartitionLog(SegmentRow):
         self.chores.add(f"write {path}", partial(self.files.write_atomically, path, data))
         if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
             self.snapshot_offsets.append(offset)
+
+    def write_leader_epochs(self) -> None:
+        """Notes the chore of writing `leader-epoch-checkpoint`, if there is anything new to say."""
+        if not self.leader_epochs.changed:
+            return
+        self.leader_epochs.changed = False
+        path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
+        data = encode_leader_epochs(self.leader_epochs.entries())
+        self.chores.add(f"write {path}", partial(self.files.write_atomically, path, data))
 
     def close(self) -> None:
         """Seals the indexes and gives the descriptors back, each when its last slice is gone.
@@ -385,6 +406,11 @@ class PartitionLog(SegmentRow):
         finally:
             for segment in self.segments:
                 segment.close()
+
+    def abandon(self) -> None:
+        """Gives the descriptors back and writes nothing: the directory is about to go."""
+        for segment in self.segments:
+            segment.close()
 
     # For the append
 

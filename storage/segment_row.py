@@ -231,7 +231,7 @@ class SegmentRow:
                 self.recovery_point = max(self.recovery_point, up_to_offset)
 
         directory, files = self.directory, self.files
-        self.chores.add(f"sync {self.directory}", lambda: sync_files(files, directory, paths), synced)
+        self.chores.add(f"sync {self.directory}/", lambda: sync_files(files, directory, paths), synced)
 
 
 def sync_files(files: Files, directory: str, paths: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """What an append costs, by itself: `python tests/performance/append.py`.
 
-Each row is the median of several rounds, in microseconds per batch: the whole append, and what of it is the
-checksum and the system call, measured on the same buffer. The last column is ours. The same for reads near the
-end of the log and in its middle.
+Each row is the median of several rounds, in microseconds per batch: the whole append, and what of it is
+the checksum and the system call, measured on the same buffer. The last column is ours. The same for reads
+near the end of the log and in its middle.
 """
 
 from __future__ import annotations

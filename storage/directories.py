@@ -1,0 +1,153 @@
+"""One log directory (an entry of `log.dirs`): its lock, its identity, its checkpoints, the partitions in it.
+
+<log dir>/.lock                               held as long as the node lives
+         /meta.properties                     which cluster, which node, which directory
+         /.kafka_cleanshutdown                there if the last life ended in order
+         /recovery-point-offset-checkpoint    /log-start-offset-checkpoint
+         /replication-offset-checkpoint       /cleaner-offset-checkpoint
+         /<topic>-<partition>/                a log each
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from config.ports import FileLock, Files
+from storage.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    MalformedCheckpoint,
+    PartitionOffsets,
+    read_offsets,
+)
+from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, read_clean_shutdown
+from storage.file_names import DirectoryKind, DirectoryName, parse_directory
+from storage.meta_properties import META_PROPERTIES_FILE, MetaProperties, read_meta_properties
+
+LOCK_FILE: Final = ".lock"
+
+_OTHER_DIRECTORIES: Final = ("remote-log-index-cache", "lost+found")
+
+
+class DirectoryRefused(Exception):
+    """A log directory cannot be used; one line for the operator, with what to do."""
+
+
+class LogDirectory:
+    """A directory that is ours: locked, and of the right node."""
+
+    __slots__ = (
+        "_files",
+        "_lock",
+        "clean_broker_epoch",
+        "high_watermarks",
+        "log_starts",
+        "path",
+        "problems",
+        "properties",
+        "recovery_points",
+    )
+
+    def __init__(self, files: Files, path: str) -> None:
+        """Locks the directory and reads what is beside the logs. Raises DirectoryRefused, OSError."""
+        self._files = files
+        self.path = path
+        self.problems: list[str] = []
+        """What was not as it should be and could be done without."""
+        try:
+            files.makedirs(path)
+            self._lock: FileLock = files.lock(self.file(LOCK_FILE))
+        except BlockingIOError:
+            raise DirectoryRefused(
+                f"{path} is in use by another process (it holds {LOCK_FILE}). Stop that one first, or "
+                "give this one other log.dirs"
+            ) from None
+        try:
+            self.properties: MetaProperties | None = read_meta_properties(
+                files, self.file(META_PROPERTIES_FILE)
+            )
+            self.clean_broker_epoch = read_clean_shutdown(files, self.file(CLEAN_SHUTDOWN_FILE))
+            """Broker epoch of the last life if it ended in order, else None."""
+            self.recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT)
+            self.log_starts = self._offsets(LOG_START_CHECKPOINT)
+            self.high_watermarks = self._offsets(HIGH_WATERMARK_CHECKPOINT)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def had_clean_shutdown(self) -> bool:
+        return self.clean_broker_epoch is not None
+
+    @property
+    def directory_id(self) -> bytes | None:
+        """The UUID that the controller knows it by."""
+        return None if self.properties is None else self.properties.directory_id
+
+    def file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def forget_clean_shutdown(self) -> None:
+        """From now on a crash is a crash. Before anything is written."""
+        if self.had_clean_shutdown:
+            self._files.unlink(self.file(CLEAN_SHUTDOWN_FILE))
+
+    def partitions(self) -> list[tuple[str, DirectoryName]]:
+        """Directories that are, were or will be a partition's: (name, what it is). Others are problems."""
+        found: list[tuple[str, DirectoryName]] = []
+        for name in self._files.listdir(self.path):
+            if name in _OTHER_DIRECTORIES or not self._files.status(self.file(name)).is_directory:
+                continue
+            parsed = parse_directory(name)
+            if parsed.kind is DirectoryKind.UNKNOWN:
+                self.problems.append(
+                    f"{self.file(name)} is no partition's directory (<topic>-<partition>); it is left alone"
+                )
+            else:
+                found.append((name, parsed))
+        return found
+
+    def release(self) -> None:
+        """Gives the lock up."""
+        self._lock.release()
+
+    def _offsets(self, name: str) -> PartitionOffsets:
+        try:
+            return read_offsets(self._files, self.file(name))
+        except MalformedCheckpoint as error:
+            self.problems.append(str(error))
+            return {}
+
+
+def open_directories(
+    files: Files, paths: list[str], *, cluster_id: str | None = None, node_id: int | None = None
+) -> list[LogDirectory]:
+    """Locks and reads all of them. Raises DirectoryRefused if one is locked, or is another node's."""
+    opened: list[LogDirectory] = []
+    try:
+        for path in paths:
+            opened.append(LogDirectory(files, path.rstrip("/") or "/"))
+            _require_ours(opened[-1], cluster_id, node_id)
+    except BaseException:
+        for directory in opened:
+            directory.release()
+        raise
+    return opened
+
+
+def _require_ours(directory: LogDirectory, cluster_id: str | None, node_id: int | None) -> None:
+    properties = directory.properties
+    if properties is None:
+        return
+    where = directory.file(META_PROPERTIES_FILE)
+    if cluster_id is not None and properties.cluster_id != cluster_id:
+        raise DirectoryRefused(
+            f"{where} says cluster.id={properties.cluster_id}, this node is of cluster {cluster_id}. Give it "
+            "its own log.dirs, or remove the directory if it is from an earlier life"
+        )
+    if node_id is not None and properties.node_id != node_id:
+        raise DirectoryRefused(
+            f"{where} says node.id={properties.node_id}, this is node {node_id}. Give it its own log.dirs, "
+            "or correct node.id"
+        )

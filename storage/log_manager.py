@@ -1,0 +1,395 @@
+"""All the logs of a node: found at the start, made and removed on request, looked after, closed in order.
+
+The manager itself waits for no disk once it has started. `housekeeping` is called about every second; it
+notes what is due (checkpoints, expired segments, leader epochs, removals) and hands the calls to the
+helper threads. Of each small file one write is under way at a time, so an older one never replaces a
+newer.
+
+Order between files: a recovery point is written only after the sync that it speaks of, and after the
+leader epochs of the same round were handed over. Whatever a crash leaves is an older state of a small
+file, and each says "at least up to here".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from config.ports import Chance, Clock, Files, Offload
+from protocol.values import ZERO_UUID
+from storage.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    PartitionOffsets,
+    encode_offsets,
+)
+from storage.chores import Chore, Chores
+from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
+from storage.directories import LogDirectory, open_directories
+from storage.errors import LogStorageError
+from storage.file_names import (
+    PARTITION_METADATA,
+    DirectoryKind,
+    DirectoryName,
+    leaving_directory,
+    partition_directory,
+)
+from storage.found_log import FoundLog
+from storage.log_config import LogConfig
+from storage.opening import create_log, open_log
+from storage.partition_log import PartitionLog
+from storage.partition_metadata import MalformedPartitionMetadata, read_partition_metadata
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""The quorum opens its log itself."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Kafka's broker configs of the same names; milliseconds."""
+
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    flush_checkpoint_interval_ms: int = 60_000
+    """For recovery points and log starts (`log.flush.*.offset.checkpoint.interval.ms`)."""
+    retention_check_interval_ms: int = 300_000
+    producer_expiration_check_interval_ms: int = 600_000
+
+
+class StartReport(msgspec.Struct):
+    """What the start met, for the log and for tests."""
+
+    logs: int = 0
+    scanned_segments: int = 0
+    cut_bytes: int = 0
+    problems: list[str] = msgspec.field(default_factory=list)
+
+
+class LogManager:
+    """`start` first, `shut_down` last; between them all calls come from the loop."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory_paths: Sequence[str],
+        *,
+        clock: Clock,
+        chance: Chance,
+        offload: Offload,
+        default_config: LogConfig | None = None,
+        settings: LogManagerSettings | None = None,
+        cluster_id: str | None = None,
+        node_id: int | None = None,
+    ) -> None:
+        """`cluster_id` and `node_id`, where known, must be those of every directory."""
+        self._files = files
+        self._paths = list(directory_paths)
+        self._clock = clock
+        self._chance = chance
+        self._offload = offload
+        self._default_config = default_config or LogConfig()
+        self._settings = settings or LogManagerSettings()
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self.directories: list[LogDirectory] = []
+        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self.offline: dict[tuple[str, int], str] = {}
+        """Partitions whose log could not be opened, and why."""
+        self._homes: dict[tuple[str, int], LogDirectory] = {}
+        self._claimed: dict[tuple[str, int], None] = {}
+        """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
+        self._chores = Chores()
+        self._under_way: dict[str, None] = {}
+        """Small files that a helper thread is writing now."""
+        self._written: dict[str, bytes] = {}
+        """Content of the checkpoints as last written."""
+        self._next_ms: dict[str, int] = {}
+
+    # Start and end
+
+    def start(self) -> StartReport:
+        """Locks the directories and opens every log in them. Blocks; nothing is served yet.
+
+        Raises DirectoryRefused and OSError of a directory itself. A single log that cannot be opened is
+        offline, and the report says so.
+        """
+        report = StartReport()
+        self.directories = open_directories(
+            self._files, self._paths, cluster_id=self._cluster_id, node_id=self._node_id
+        )
+        for directory in self.directories:
+            found = directory.partitions()
+            directory.forget_clean_shutdown()
+            for name, parsed in found:
+                self._meet(directory, name, parsed, report)
+            report.problems.extend(directory.problems)
+        for problem in report.problems:
+            _logger.warning("%s", problem)
+        now_ms = self._clock.monotonic_ms()
+        settings = self._settings
+        self._next_ms = {
+            "high watermarks": now_ms + settings.high_watermark_checkpoint_interval_ms,
+            "flush checkpoints": now_ms + settings.flush_checkpoint_interval_ms,
+            "retention": now_ms + min(settings.retention_check_interval_ms, 30_000),
+            "producers": now_ms + settings.producer_expiration_check_interval_ms,
+        }
+        return report
+
+    def shut_down(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        """Everything to the disk, then the mark that it is. Blocks; nothing is served any more.
+
+        The helper threads must have ended. What waits for its removal is removed by the next start. A directory in which something failed gets no mark: the next start will look closely.
+        """
+        failed: dict[str, None] = {}
+        for key, log in self.logs.items():
+            home = self._homes[key]
+            try:
+                log.close()
+                if log.recovery_point < log.log_end_offset:
+                    log.flush()
+                if log.log_end_offset and log.log_end_offset not in log.snapshot_offsets:
+                    log.write_snapshot()
+                log.write_leader_epochs()
+            except LogStorageError as error:
+                _logger.error("%s", error)
+                failed[home.path] = None
+        for chore in self._chores.take_due(self._clock.wall_ms()):
+            if not self._run_now(chore):
+                failed.update((home.path, None) for home in self.directories if home.path in chore.what)
+        for directory in self.directories:
+            if directory.path not in failed:
+                self._end_in_order(directory, broker_epoch)
+            directory.release()
+        self.logs.clear()
+
+    def _end_in_order(self, directory: LogDirectory, broker_epoch: int) -> None:
+        try:
+            for name, offsets in self._all_checkpoints(directory):
+                self._files.write_atomically(directory.file(name), encode_offsets(offsets))
+            self._files.write_atomically(
+                directory.file(CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(broker_epoch)
+            )
+        except OSError as error:
+            _logger.error("%s was not closed in order: %s", directory.path, error)
+
+    # Logs
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log, or None if there is none here. Whoever asks gives it the topic's configuration."""
+        log = self.logs.get((topic, partition))
+        if log is not None:
+            self._claimed[topic, partition] = None
+        return log
+
+    def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
+        """A new log, in the directory with the fewest. Raises OSError, LogStorageError."""
+        key = (topic, partition)
+        if key in self.offline:
+            raise LogStorageError(f"{topic}-{partition} is there and cannot be opened: {self.offline[key]}")
+        if key in self.logs:
+            raise LogStorageError(f"{topic}-{partition} is there already")
+        home = self._directory_for_new_log()
+        path = home.file(partition_directory(topic, partition))
+        log = create_log(
+            self._files, path, topic, partition, topic_id, config, self._chores,
+            now_ms=self._clock.wall_ms(),
+        )  # fmt: skip
+        self.logs[key] = log
+        self._homes[key] = home
+        self._claimed[key] = None
+        return log
+
+    def delete_async(self, topic: str, partition: int) -> None:
+        """The log is gone at once for everybody; its files go `file.delete.delay.ms` later.
+
+        Slices that are held read on. Raises OSError if the directory cannot be renamed.
+        """
+        self._remove(topic, partition, DirectoryKind.DELETED)
+
+    def set_aside(self, topic: str, partition: int) -> None:
+        """As `delete_async`, for a log that is here but assigned to another broker."""
+        self._remove(topic, partition, DirectoryKind.STRAY)
+
+    def unclaimed(self) -> list[PartitionLog]:
+        """Logs on disk that nobody has asked for since the start: candidates for `set_aside`."""
+        return [log for key, log in self.logs.items() if key not in self._claimed]
+
+    def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
+        return self._homes.get((topic, partition))
+
+    # Housekeeping
+
+    def housekeeping(self) -> None:
+        """What is due, handed to the helper threads. Call it about every second."""
+        now_ms = self._clock.wall_ms()
+        settings = self._settings
+        if self._is_due("retention", settings.retention_check_interval_ms):
+            self.apply_retention()
+        if self._is_due("producers", settings.producer_expiration_check_interval_ms):
+            for log in self.logs.values():
+                log.producer_state.remove_expired(now_ms, log.config.producer_id_expiration_ms)
+        if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
+            for log in self.logs.values():
+                log.write_leader_epochs()
+                log.flush_if_due(now_ms)
+            self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
+        if self._is_due("flush checkpoints", settings.flush_checkpoint_interval_ms):
+            self._write_checkpoints(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
+        for chore in self._chores.take_due(now_ms):
+            self._submit(chore)
+
+    def apply_retention(self) -> int:
+        """Lets expired segments go; how many did."""
+        now_ms = self._clock.wall_ms()
+        count = 0
+        for key, log in list(self.logs.items()):
+            if key not in self._claimed or log.queue.prepared:
+                continue
+            try:
+                count += log.delete_old_segments(now_ms)
+            except LogStorageError as error:
+                _logger.error("%s", error)
+        return count
+
+    # How a start meets a directory
+
+    def _meet(self, directory: LogDirectory, name: str, parsed: DirectoryName, report: StartReport) -> None:
+        """Deals with one partition's directory at the start."""
+        path = directory.file(name)
+        if parsed.kind in (DirectoryKind.DELETED, DirectoryKind.STRAY):
+            self._chores.add(f"remove {path}", partial(self._files.rmtree, path))
+            return
+        key = (parsed.topic, parsed.partition)
+        if parsed.kind is not DirectoryKind.LOG or parsed.topic == METADATA_TOPIC:
+            return
+        if key in self.logs:
+            self.offline[key] = f"it is in {self.logs[key].directory} and in {path}"
+            report.problems.append(f"{name} is there twice: {self.offline[key]}; remove one of them")
+            return
+        try:
+            log, found = self._open(directory, path, key)
+        except (OSError, LogStorageError, MalformedPartitionMetadata) as error:
+            self.offline[key] = str(error)
+            report.problems.append(f"{path} cannot be opened, {name} is offline: {error}")
+            return
+        self.logs[key] = log
+        self._homes[key] = directory
+        report.logs += 1
+        report.scanned_segments += found.scanned_segments
+        report.cut_bytes += found.cut_bytes
+        report.problems.extend(found.problems)
+
+    def _open(
+        self, directory: LogDirectory, path: str, key: tuple[str, int]
+    ) -> tuple[PartitionLog, FoundLog]:
+        topic_id = read_partition_metadata(self._files, f"{path}/{PARTITION_METADATA}") or ZERO_UUID
+        log, found = open_log(
+            self._files, path, *key, topic_id, self._default_config, self._chores,
+            is_clean=directory.had_clean_shutdown,
+            now_ms=self._clock.wall_ms(),
+            recovery_point=directory.recovery_points.get(key, 0),
+            log_start_offset=directory.log_starts.get(key, 0),
+        )  # fmt: skip
+        log.update_high_watermark(directory.high_watermarks.get(key, 0))
+        return log, found
+
+    # How logs come and go
+
+    def _directory_for_new_log(self) -> LogDirectory:
+        counts = dict.fromkeys((directory.path for directory in self.directories), 0)
+        for home in self._homes.values():
+            counts[home.path] += 1
+        return min(self.directories, key=lambda directory: counts[directory.path])
+
+    def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
+        key = (topic, partition)
+        log = self.logs.pop(key, None)
+        if log is None:
+            return
+        home = self._homes.pop(key)
+        self._claimed.pop(key, None)
+        self._chores.drop(f"write {log.directory}/")
+        self._chores.drop(f"sync {log.directory}/")
+        log.abandon()
+        leaving = home.file(leaving_directory(topic, partition, self._chance.random_bytes(16), kind))
+        self._files.rename(log.directory, leaving)
+        self._chores.add(
+            f"remove {leaving}",
+            partial(self._files.rmtree, leaving),
+            due_ms=self._clock.wall_ms() + log.config.file_delete_delay_ms,
+        )
+
+    # How chores are done
+
+    def _is_due(self, what: str, interval_ms: int) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_ms[what]:
+            return False
+        self._next_ms[what] = now_ms + interval_ms
+        return True
+
+    def _all_checkpoints(self, directory: LogDirectory) -> list[tuple[str, PartitionOffsets]]:
+        recovery_points: PartitionOffsets = {}
+        log_starts: PartitionOffsets = {}
+        high_watermarks: PartitionOffsets = {}
+        for key, log in self.logs.items():
+            if self._homes[key] is not directory:
+                continue
+            recovery_points[key] = log.recovery_point
+            high_watermarks[key] = log.high_watermark
+            if log.log_start_offset > log.segments[0].base_offset:
+                log_starts[key] = log.log_start_offset
+        return [
+            (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+            (RECOVERY_POINT_CHECKPOINT, recovery_points),
+            (LOG_START_CHECKPOINT, log_starts),
+        ]
+
+    def _write_checkpoints(self, *wanted: str) -> None:
+        for directory in self.directories:
+            for name, offsets in self._all_checkpoints(directory):
+                path = directory.file(name)
+                if name not in wanted or path in self._under_way:
+                    continue
+                data = encode_offsets(offsets)
+                if self._written.get(path) != data:
+                    self._under_way[path] = None
+                    self._submit(
+                        Chore(f"write {path}", partial(self._files.write_atomically, path, data)),
+                        partial(self._checkpoint_written, path, data),
+                    )
+
+    def _checkpoint_written(self, path: str, data: bytes, went_well: bool) -> None:
+        self._under_way.pop(path, None)
+        if went_well:
+            self._written[path] = data
+
+    def _submit(self, chore: Chore, then: Callable[[bool], None] | None = None) -> None:
+        """Hands one call to a helper thread; a failure is logged, and the next round tries what it can."""
+
+        def ended(result: object) -> None:
+            if isinstance(result, FileNotFoundError):
+                _logger.info("No need to %s: %s", chore.what, result)
+            elif isinstance(result, BaseException):
+                _logger.error("Cannot %s: %s", chore.what, result)
+            elif chore.done is not None:
+                chore.done()
+            if then is not None:
+                then(not isinstance(result, BaseException))
+
+        self._offload.submit(chore.call, ended)
+
+    def _run_now(self, chore: Chore) -> bool:
+        try:
+            chore.call()
+        except OSError as error:
+            _logger.error("Cannot %s: %s", chore.what, error)
+            return False
+        if chore.done is not None:
+            chore.done()
+        return True
