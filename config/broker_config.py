@@ -127,13 +127,22 @@ class BrokerConfig:
         public = {name for name, row in BROKER.items() if not row.internal and not row.dynamic_only}
         return sorted(public.union(self.static, self.dynamic_default, self.dynamic_broker))
 
+    def shown(self, name: str) -> str | None:
+        """The value in force as text, None for null; secrets and keys nobody has defined are `[hidden]`."""
+        definition = broker_definition(name)
+        if definition is None or definition.sensitive:
+            return HIDDEN
+        if name in BROKER:
+            return text_of(self.value(name), definition.type)
+        for layer in (self.dynamic_broker, self.dynamic_default):
+            if name in layer:
+                return layer[name]
+        return self.static[name].text if name in self.static else None
+
     def explain(self, name: str) -> str:
         """One line: the value in force and where it comes from. Secrets stay hidden."""
-        definition = broker_definition(name)
-        if definition is None:
-            shown = HIDDEN
-        else:
-            shown = one_line(text_of(self._values.get(name, definition.default), definition.type) or "(none)")
+        shown = self.shown(name)
+        shown = "(none)" if shown is None else one_line(shown)
         for layer, origin in (
             (self.dynamic_broker, "dynamic for this broker"),
             (self.dynamic_default, "dynamic for all brokers"),

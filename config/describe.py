@@ -22,7 +22,6 @@ from config.catalogue import (
     TOPIC,
     broker_definition,
     broker_synonyms,
-    is_listener_scoped,
 )
 from config.definition import READ_ONLY, Definition
 from config.effects import documentation
@@ -75,7 +74,7 @@ def describe_broker(config: BrokerConfig, names: Sequence[str] | None = None) ->
         rows.append(
             DescribedConfig(
                 name=name,
-                value=None if sensitive else _broker_value(config, name),
+                value=None if sensitive else config.shown(name),
                 source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
                 read_only=not _is_dynamic(name),
                 sensitive=sensitive,
@@ -189,15 +188,6 @@ def _chosen(all_names: list[str], names: Sequence[str] | None) -> list[str]:
 def _is_dynamic(name: str) -> bool:
     definition = BROKER.get(name)
     return definition is not None and definition.update_mode is not READ_ONLY
-
-
-def _broker_value(config: BrokerConfig, name: str) -> str | None:
-    if name in BROKER:
-        return text_of(config.value(name), BROKER[name].type)
-    for layer in (config.dynamic_broker, config.dynamic_default):
-        if name in layer:
-            return layer[name]
-    return config.static[name].text if is_listener_scoped(name) else None
 
 
 def _broker_chain(config: BrokerConfig, name: str, sensitive: bool) -> tuple[ConfigSynonym, ...]:

@@ -1,0 +1,188 @@
+"""Typed access, layers of dynamic settings, listeners, and the configs of a topic's log."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from config.broker_config import BrokerConfig
+from config.checks import max_connections_per_ip
+from config.dynamic import validate_thread_pools
+from config.errors import ConfigError, InvalidValue
+from config.loading import default_settings, layered, load, one_node_defaults
+from config.setting import Setting, Source
+from config.topic_config import topic_config, validate_topic_config
+
+
+def broker(**texts: str) -> BrokerConfig:
+    """The one-node config with these keys set; `__` in a name stands for a dash, `_` for a dot."""
+    given = [Setting(name.replace("_", "."), text, Source.FILE, "file") for name, text in texts.items()]
+    return load(layered(default_settings(one_node_defaults("/data")), given)).config
+
+
+def test_each_type_has_its_reader() -> None:
+    config = broker(log_retention_bytes="123", broker_rack="r1", log_cleaner_min_cleanable_ratio="0.25")
+    assert config.integer("log.retention.bytes") == 123
+    assert config.text("broker.rack") == "r1"
+    assert config.flag("auto.create.topics.enable") is True
+    assert config.items("log.cleanup.policy") == ("delete",)
+    assert config.number("log.cleaner.min.cleanable.ratio") == 0.25
+    assert config.optional_integer("log.retention.ms") is None
+    assert config.optional_text("metadata.log.dir") is None
+    assert config.items("advertised.listeners") == ()
+
+
+@pytest.mark.parametrize(
+    ("reader", "name"),
+    [
+        ("integer", "auto.create.topics.enable"),
+        ("integer", "log.retention.ms"),
+        ("text", "node.id"),
+        ("flag", "node.id"),
+        ("items", "broker.id"),
+        ("number", "node.id"),
+    ],
+)
+def test_the_wrong_reader_is_a_fault_of_ours(reader: str, name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        getattr(broker(), reader)(name)
+
+
+def test_a_name_that_is_no_config_is_a_fault_of_ours() -> None:
+    with pytest.raises(KeyError):
+        broker().integer("no.such.config")
+
+
+def test_a_config_cannot_be_changed() -> None:
+    config = broker()
+    with pytest.raises(TypeError):
+        config.static["node.id"] = config.static["node.id"]  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        config.extra = 1  # type: ignore[attr-defined]
+
+
+def test_dynamic_settings_lie_over_static_ones() -> None:
+    static = broker(log_retention_minutes="1", compression_type="lz4")
+    config = static.with_dynamic(
+        {"compression.type": "zstd"}, {"compression.type": "gzip", "log.retention.ms": "99"}
+    )
+    assert config.text("compression.type") == "zstd"
+    assert config.retention_ms == 99
+    assert config.explain("compression.type") == "compression.type = zstd (dynamic for this broker)"
+    assert config.explain("log.retention.ms") == "log.retention.ms = 99 (dynamic for all brokers)"
+    assert static.text("compression.type") == "lz4"
+    assert config.with_dynamic({}, {}).retention_ms == 60_000
+
+
+def test_stored_dynamic_settings_that_make_no_sense_are_left_out_and_named() -> None:
+    config = broker().with_dynamic(
+        {"num.partitions": "7", "message.max.bytes": "many", "plugin.key": "x"},
+        {"listeners": "PLAINTEXT://:1", "log.segment.bytes": "2000000"},
+    )
+    assert config.integer("num.partitions") == 1
+    assert config.integer("message.max.bytes") == 1_048_588
+    assert config.integer("log.segment.bytes") == 2_000_000
+    assert [problem.split()[0] for problem in config.refused] == ["listeners", "Invalid", "num.partitions"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "retention_ms"),
+    [
+        ({}, 604_800_000),
+        ({"log_retention_hours": "2"}, 7_200_000),
+        ({"log_retention_hours": "2", "log_retention_minutes": "3"}, 180_000),
+        ({"log_retention_hours": "2", "log_retention_minutes": "3", "log_retention_ms": "4"}, 4),
+        ({"log_retention_minutes": "-1"}, -1),
+        ({"log_retention_ms": "-700"}, -1),
+    ],
+)
+def test_retention_in_three_units(texts: dict[str, str], retention_ms: int) -> None:
+    config = broker(**texts)
+    assert config.retention_ms == retention_ms
+    assert topic_config(config, {}).retention_ms == retention_ms
+
+
+def test_listeners_in_every_form() -> None:
+    config = broker(
+        listeners="PLAINTEXT://[::1]:9092,internal://0.0.0.0:19092,CONTROLLER://:9093",
+        advertised_listeners="PLAINTEXT://broker.example.org:443,INTERNAL://10.0.0.1:19092",
+        listener_security_protocol_map="PLAINTEXT:plaintext, INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        inter_broker_listener_name="internal",
+    )
+    assert [str(endpoint) for endpoint in config.broker_listeners] == [
+        "PLAINTEXT://[::1]:9092",
+        "INTERNAL://0.0.0.0:19092",
+    ]
+    assert [str(endpoint) for endpoint in config.advertised_listeners] == [
+        "PLAINTEXT://broker.example.org:443",
+        "INTERNAL://10.0.0.1:19092",
+    ]
+    assert [str(endpoint) for endpoint in config.advertised_controller_listeners] == ["CONTROLLER://:9093"]
+    assert config.inter_broker_listener_name == "INTERNAL"
+
+
+def test_a_listener_is_advertised_only_if_it_listens() -> None:
+    with pytest.raises(ConfigError, match="must be equal to or a subset of the ones defined in listeners"):
+        broker(
+            advertised_listeners="PLAINTEXT://a:1,OTHER://b:2",
+            listener_security_protocol_map=("PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+        )
+
+
+def test_voters_and_limits_by_address() -> None:
+    config = broker(
+        controller_quorum_voters="1@127.0.0.1:9093,2@[::1]:9094",
+        max_connections_per_ip_overrides="127.0.0.1:200, broker.example.org:7,[::1]:3",
+    )
+    assert [(voter.node_id, voter.host, voter.port) for voter in config.quorum_voters] == [
+        (1, "127.0.0.1", 9093),
+        (2, "::1", 9094),
+    ]
+    assert max_connections_per_ip(config) == {"127.0.0.1": 200, "broker.example.org": 7, "::1": 3}
+
+
+def test_a_topic_follows_its_broker_until_it_decides_itself() -> None:
+    config = broker(log_segment_bytes="2000000", log_cleanup_policy="compact", log_roll_ms="5")
+    inherited = topic_config(config, {})
+    assert inherited.segment_bytes == 2_000_000
+    assert inherited.segment_ms == 5
+    assert inherited.compacts
+    assert not inherited.deletes
+    own = topic_config(
+        config,
+        {
+            "segment.bytes": "3000000",
+            "cleanup.policy": "delete , compact",
+            "message.timestamp.type": "LogAppendTime",
+            "a.config.of.tomorrow": "1",
+        },
+    )
+    assert own.segment_bytes == 3_000_000
+    assert own.cleanup_policy == ("delete", "compact")
+    assert own.stamps_append_time
+    dynamic = config.with_dynamic({}, {"log.segment.bytes": "4000000"})
+    assert topic_config(dynamic, {}).segment_bytes == 4_000_000
+    with pytest.raises(AttributeError):
+        own.segment_bytes = 1  # type: ignore[misc]
+
+
+def test_a_small_segment_is_possible_for_tests_only_by_its_internal_name() -> None:
+    values = topic_config(broker(), {"internal.segment.bytes": "1024", "segment.bytes": "2000000"})
+    assert values.segment_bytes == 1024
+    assert msgspec.structs.asdict(values)["segment_bytes"] == 1024
+    with pytest.raises(InvalidValue, match="Value must be at least 1048576"):
+        validate_topic_config({"segment.bytes": "1024"}, broker())
+
+
+def test_a_topic_config_without_value_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="Null value not supported for topic configs: retention"):
+        validate_topic_config({"retention.ms": None}, broker())
+
+
+def test_thread_pools_change_by_half_or_double() -> None:
+    config = broker()
+    validate_thread_pools({"num.io.threads": "16", "num.network.threads": "2"}, config)
+    with pytest.raises(InvalidValue, match="not be greater than double the current value 8"):
+        validate_thread_pools({"num.io.threads": "17"}, config)
+    with pytest.raises(InvalidValue, match="at least half the current value 8"):
+        validate_thread_pools({"num.io.threads": "3"}, config)
