@@ -1,0 +1,297 @@
+"""Fetch sessions (KIP-227): a consumer names its partitions once, afterwards only what changes.
+
+::
+
+    request (id, epoch)     meaning                                           answer
+    (0, 0) or (id, 0)       all partitions; closes `id`, tries to open one    all partitions, the new id or 0
+    (0, -1) or (id, -1)     all partitions, no session; closes `id`           all partitions, id 0
+    (id, n)                 what changed since request n - 1                  what is new, the same id
+
+An epoch counts the requests of a session: 1, 2, … 2147483647, 1. Another epoch than the expected one means
+that a request or an answer was lost; the client is told so and begins anew.
+
+A session remembers what it told of each partition, so that an answer names only partitions with records, an
+error or another high watermark or log start than told. Kafka walks all partitions of a session for each
+request. Here a session keeps apart the *active* ones, which may have something to tell, from those that
+were read to their end and told in full: these are watched, and an append (or a change of leadership) makes
+them active again. A poll thus costs what has changed, not what is subscribed. Active partitions are read in
+order, and one that gave records goes to the end, so that a small answer does not starve anybody.
+
+The cache has a fixed number of places. When all are taken, a newcomer gets the place of a session idle for
+two minutes, or of one that is worth less: followers' sessions are worth more than consumers', then larger
+ones more than smaller; a session younger than two minutes keeps its place against its equals.
+
+Pure: times are arguments, in milliseconds of any clock that does not go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import msgspec
+
+from broker.replication.partition import Partition
+from config.ports import Chance
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
+
+NO_SESSION_ID: Final = 0
+INITIAL_EPOCH: Final = 0
+"""In a request: tell me all, and open a session if you can."""
+FINAL_EPOCH: Final = -1
+"""In a request: tell me all, and keep no session."""
+EPOCH_MAX: Final = 2**31 - 1
+UNTOLD: Final = -1
+"""As a told high watermark: nothing valid was told, so the partition belongs into the next answer."""
+
+EVICTION_MS: Final = 120_000
+"""An idle session may go after this time, and a younger one is safe from its equals for as long."""
+
+PartitionKey = tuple[str | bytes, int]
+"""Topic name, or topic id since Fetch v13, and partition index."""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after `epoch`: after the largest comes 1, because 0 opens a session."""
+    return 1 if epoch >= EPOCH_MAX else epoch + 1
+
+
+class WantedPartition(msgspec.Struct, gc=False, eq=False):
+    """What a consumer wants of one partition, and what it was told last."""
+
+    key: PartitionKey
+    topic: str
+    """Empty while a topic id is not known to the cluster."""
+    topic_id: bytes
+    index: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    partition: Partition | None = None
+    """The hosted partition once it was found; looked up again when it refuses."""
+    high_watermark: int = UNTOLD
+    log_start_offset: int = UNTOLD
+
+
+class WaitingFetch(Protocol):
+    """The long poll that a session may have under way."""
+
+    def session_grew(self, wanted: WantedPartition, size_bytes: int) -> None: ...
+
+    def session_changed(self) -> None: ...
+
+    def session_taken_over(self) -> None:
+        """Another request of the same session came: this one is answered as out of order."""
+        ...
+
+
+class FetchSession:
+    """The partitions of one consumer. A fetch without session is one too, with id 0 and a single answer."""
+
+    __slots__ = (
+        "active",
+        "created_ms",
+        "epoch",
+        "id",
+        "last_used_ms",
+        "may_stay",
+        "privileged",
+        "uses_topic_ids",
+        "waiting",
+        "wanted",
+    )
+
+    def __init__(self, *, uses_topic_ids: bool, privileged: bool, may_stay: bool, now_ms: int) -> None:
+        self.id = NO_SESSION_ID
+        self.epoch = INITIAL_EPOCH
+        """The epoch that the next request must name."""
+        self.uses_topic_ids = uses_topic_ids
+        self.privileged = privileged
+        self.may_stay = may_stay
+        """The client asked for a session with its full fetch."""
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.wanted: dict[PartitionKey, WantedPartition] = {}
+        self.active: dict[PartitionKey, WantedPartition] = {}
+        """Partitions of `wanted` that the next answer must look at; all others are watched."""
+        self.waiting: WaitingFetch | None = None
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what the request adds, changes and forgets."""
+        wanted, active = self.wanted, self.active
+        by_id = self.uses_topic_ids
+        for topic in request.topics:
+            name = topic.topic_id if by_id else topic.topic
+            for asked in topic.partitions:
+                key = (name, asked.partition)
+                known = wanted.get(key)
+                if known is None:
+                    known = wanted[key] = WantedPartition(
+                        key,
+                        topic.topic,
+                        topic.topic_id,
+                        asked.partition,
+                        asked.fetch_offset,
+                        asked.partition_max_bytes,
+                        asked.current_leader_epoch,
+                        asked.last_fetched_epoch,
+                    )
+                else:
+                    known.fetch_offset = asked.fetch_offset
+                    known.max_bytes = asked.partition_max_bytes
+                    known.current_leader_epoch = asked.current_leader_epoch
+                    known.last_fetched_epoch = asked.last_fetched_epoch
+                active[key] = known
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if by_id else forgotten.topic
+            for index in forgotten.partitions:
+                self._forget((name, index))
+
+    def _forget(self, key: PartitionKey) -> None:
+        known = self.wanted.pop(key, None)
+        self.active.pop(key, None)
+        if known is not None and known.partition is not None:
+            known.partition.unwatch(self)
+
+    def watch(self, wanted: WantedPartition) -> None:
+        """Hear of the partition's next change."""
+        if wanted.partition is not None:
+            wanted.partition.watchers[self] = wanted
+
+    def unwatch_all(self) -> None:
+        for wanted in self.wanted.values():
+            if wanted.partition is not None:
+                wanted.partition.unwatch(self)
+
+    def partition_grew(self, token: WantedPartition, size_bytes: int) -> None:
+        self.active[token.key] = token
+        if self.waiting is not None:
+            self.waiting.session_grew(token, size_bytes)
+
+    def partition_changed(self, token: WantedPartition) -> None:
+        self.active[token.key] = token
+        if self.waiting is not None:
+            self.waiting.session_changed()
+
+
+class FetchSessions:
+    """The sessions of a broker, the least recently used first."""
+
+    def __init__(self, *, slots: int, chance: Chance) -> None:
+        self._slots = slots
+        self._chance = chance
+        self._by_id: dict[int, FetchSession] = {}
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._by_id.values())
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions remembered by all sessions together, for metrics."""
+        return sum(len(session.wanted) for session in self._by_id.values())
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._by_id.get(session_id)
+
+    def begin(
+        self, request: FetchRequest, *, uses_topic_ids: bool, from_follower: bool, now_ms: int
+    ) -> FetchSession | ErrorCode:
+        """The session that serves a request, brought up to date with it; or the top-level error.
+
+        A full fetch, and an incremental one that leaves no partition, give a session with id 0. Offer the
+        former to `remember` when it is answered.
+        """
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id != NO_SESSION_ID:
+                self.close(request.session_id)
+            fresh = FetchSession(
+                uses_topic_ids=uses_topic_ids,
+                privileged=from_follower,
+                may_stay=request.session_epoch == INITIAL_EPOCH,
+                now_ms=now_ms,
+            )
+            fresh.update(request)
+            return fresh
+        session = self._by_id.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if session.waiting is not None:
+            session.waiting.session_taken_over()
+        session.update(request)
+        if not session.wanted:
+            self.close(session.id)
+            return session
+        session.epoch = next_epoch(session.epoch)
+        session.last_used_ms = now_ms
+        del self._by_id[session.id]
+        self._by_id[session.id] = session
+        return session
+
+    def remember(self, session: FetchSession, *, now_ms: int) -> bool:
+        """Give a session of a full fetch a place and an id, if there is one to be had."""
+        if not session.may_stay or not self._make_room(session, now_ms):
+            return False
+        session.id = self._new_id()
+        session.epoch = next_epoch(INITIAL_EPOCH)
+        session.created_ms = session.last_used_ms = now_ms
+        self._by_id[session.id] = session
+        return True
+
+    def close(self, session_id: int) -> None:
+        """Forget a session; one that is unknown is none."""
+        session = self._by_id.pop(session_id, None)
+        if session is None:
+            return
+        session.id = NO_SESSION_ID
+        session.may_stay = False
+        if session.waiting is None:
+            session.unwatch_all()
+
+    def _make_room(self, newcomer: FetchSession, now_ms: int) -> bool:
+        if len(self._by_id) < self._slots:
+            return True
+        oldest = next(iter(self._by_id.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.last_used_ms > EVICTION_MS:
+            self._evict(oldest)
+            return True
+        candidates = [session for session in self._by_id.values() if _may_yield(session, newcomer)]
+        if not candidates:
+            return False
+        least = min(candidates, key=_worth)
+        if (newcomer.privileged, len(newcomer.wanted), 0) < _worth(least):
+            return False
+        self._evict(least)
+        return True
+
+    def _evict(self, session: FetchSession) -> None:
+        self.evictions += 1
+        self.close(session.id)
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = 1 + self._chance.below(EPOCH_MAX - 1)
+            if session_id not in self._by_id:
+                return session_id
+
+
+def _may_yield(session: FetchSession, newcomer: FetchSession) -> bool:
+    """Whether a session's place is open to the newcomer at all: it is old, or a follower asks a
+    consumer's."""
+    grown_up = session.last_used_ms - session.created_ms > EVICTION_MS
+    return grown_up or (newcomer.privileged and not session.privileged)
+
+
+def _worth(session: FetchSession) -> tuple[bool, int, int]:
+    return (session.privileged, len(session.wanted), session.id)

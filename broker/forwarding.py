@@ -1,0 +1,158 @@
+"""Requests that only the controller may decide, carried there in an Envelope (KIP-590).
+
+A client speaks to any broker. What changes the cluster is the controller's, so the broker puts the request,
+header and body as the client sent them, into an Envelope together with who the client is and where it sits;
+the controller decides and authorizes in the client's name and sends the client's answer back in the same
+wrapping::
+
+    EnvelopeRequest  request_data        = request header + request
+                     request_principal   = int16 version 0 + DefaultPrincipalData
+                     client_host_address = 4 or 16 bytes
+    EnvelopeResponse response_data       = response header + response
+
+The controller runs in this process or elsewhere: the channel knows, nobody here. NOT_CONTROLLER means that
+no controller leads at the moment: the request is tried again until its time is up. Any other failure of the
+wrapping is ours and not the client's, so the client learns only that something unexpected happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, Final, TypeVar
+
+from config.ports import Clock, Timers
+from protocol.codec.compiler import decoder, encode
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.headers import RequestHeader, ResponseHeader
+from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from protocol.principal import DefaultPrincipalData
+from protocol.registry import api
+from protocol.serving import PeerChannel, PeerError, Pending, Principal, RequestContext
+
+R = TypeVar("R", bound=Message)
+
+RETRY_MS: Final = 50
+"""Pause before a request that found no controller is sent again."""
+
+PRINCIPAL_VERSION: Final = 0
+_UNKNOWN_HOST: Final = b"\x7f\x00\x00\x01"
+
+
+class ControllerChannel:
+    """The way to the active controller."""
+
+    def __init__(self, peer: PeerChannel, *, clock: Clock, timers: Timers, request_timeout_ms: int) -> None:
+        self._peer = peer
+        self._clock = clock
+        self._timers = timers
+        self._request_timeout_ms = request_timeout_ms
+
+    def send(self, request: Message, on_response: Callable[[Message | PeerError], None]) -> None:
+        """A request of the broker itself, in its own name."""
+        self._peer.send(request, on_response, timeout_ms=self._request_timeout_ms)
+
+    def forward(
+        self, request: Message, context: RequestContext, refuse: Callable[[Any, ErrorCode], R]
+    ) -> Pending[R]:
+        """A client's request. `refuse(request, error)` is the answer if the controller cannot be asked."""
+        forwarded: Forwarded[R] = Forwarded(request, context, refuse)
+        self._try(forwarded, self._clock.monotonic_ms() + self._request_timeout_ms)
+        return forwarded.pending
+
+    def _try(self, forwarded: Forwarded[R], deadline_ms: int) -> None:
+        if forwarded.pending.done:
+            return
+        left_ms = deadline_ms - self._clock.monotonic_ms()
+        if left_ms <= 0:
+            forwarded.fail(ErrorCode.REQUEST_TIMED_OUT)
+            return
+
+        def answered(response: Message | PeerError) -> None:
+            if forwarded.take(response):
+                return
+            retry_at_ms = self._clock.monotonic_ms() + RETRY_MS
+            self._timers.call_at(retry_at_ms, lambda: self._try(forwarded, deadline_ms))
+
+        self._peer.send(forwarded.envelope, answered, timeout_ms=left_ms)
+
+
+class Forwarded(Pending[R]):
+    """One client's request on its way."""
+
+    __slots__ = ("_context", "_refuse", "_request", "envelope")
+
+    def __init__(
+        self, request: Message, context: RequestContext, refuse: Callable[[Any, ErrorCode], R]
+    ) -> None:
+        super().__init__()
+        self._request = request
+        self._context = context
+        self._refuse = refuse
+        self.envelope = envelope(request, context)
+
+    @property
+    def pending(self) -> Pending[R]:
+        return self
+
+    def take(self, response: Message | PeerError) -> bool:
+        """Answer with what came back; False if it should be tried again."""
+        if isinstance(response, PeerError):
+            self.fail(ErrorCode.REQUEST_TIMED_OUT)
+            return True
+        if not isinstance(response, EnvelopeResponse):
+            self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return True
+        if response.error_code == ErrorCode.NOT_CONTROLLER:
+            return False
+        if response.error_code or response.response_data is None:
+            self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return True
+        try:
+            self.complete(self._unwrap(response.response_data))
+        except ProtocolError:
+            self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return True
+
+    def fail(self, error: ErrorCode) -> None:
+        self.complete(self._refuse(self._request, error))
+
+    def _unwrap(self, data: bytes) -> R:
+        called = api(self._context.api_key)
+        version = self._context.version
+        header, position = decoder(ResponseHeader, called.response_header_version(version))(data, 0)
+        if header.correlation_id != self._context.correlation_id:
+            raise ProtocolError(
+                f"the controller answered request {header.correlation_id}, not {self._context.correlation_id}"
+            )
+        response, end = decoder(called.response, version)(data, position)
+        if end != len(data):
+            raise ProtocolError(f"{len(data) - end} bytes are left after the controller's answer")
+        return response  # type: ignore[return-value]
+
+
+def envelope(request: Message, context: RequestContext) -> EnvelopeRequest:
+    """The request as its client sent it, with who the client is."""
+    version = context.version
+    header = RequestHeader(context.api_key, version, context.correlation_id, context.client_id)
+    header_version = api(context.api_key).request_header_version(version)
+    return EnvelopeRequest(
+        request_data=encode(header, header_version) + encode(request, version),
+        request_principal=principal_bytes(context.session.principal),
+        client_host_address=address_bytes(context.session.host),
+    )
+
+
+def principal_bytes(principal: Principal) -> bytes:
+    """A principal as Kafka's default principal builder writes it."""
+    data = DefaultPrincipalData(type=principal.type, name=principal.name)
+    return PRINCIPAL_VERSION.to_bytes(2, "big") + encode(data, PRINCIPAL_VERSION)
+
+
+def address_bytes(host: str) -> bytes:
+    """An address's 4 or 16 bytes; a peer without address (in memory) counts as this host."""
+    try:
+        return ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return _UNKNOWN_HOST

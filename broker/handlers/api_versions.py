@@ -1,0 +1,93 @@
+"""ApiVersions (18): which APIs in which versions, and which features, a client finds here. KIP-35, KIP-511,
+KIP-584.
+
+Versions 0-4.
+
+* 0: error code, and first and last version of each API;
+* 1: throttle time; 2: the throttle comes after the answer (KIP-219);
+* 3: the client says what software it is, and gets the features that are supported and finalized;
+* 4: supported features whose lowest level is 0 are told too; older clients stumble over them (KAFKA-17492).
+
+The list is read from the handlers that are there, so it promises nothing that is not answered. Produce is
+told from version 0 although 0 to 2 are refused: librdkafka decides by that number whether a broker knows
+compression and message format 2 at all (KAFKA-18659). Versions that are not stable yet are not told.
+Nothing is asked of the authorizer: this is how a client learns how to authenticate.
+
+A version that is not served is answered in version 0 by the dispatcher, before this code. Left out:
+KIP-1242's check of cluster and node id, which comes with version 5.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from controller.image.features import METADATA_VERSION
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.registry import ApiKey, api
+from protocol.serving import HandlerTable, RequestContext, serves
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+FIRST_PRODUCE_VERSION_TOLD: Final = 0
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_LENGTH_MAX: Final = 256
+
+
+@serves(ApiKey.API_VERSIONS)
+def handle(
+    services: BrokerServices, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
+    version = context.version
+    if version >= 3:
+        if not is_software_name(request.client_software_name) or not is_software_name(
+            request.client_software_version
+        ):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.session.client_software_name = request.client_software_name
+        context.session.client_software_version = request.client_software_version
+    response = ApiVersionsResponse(api_keys=told_apis(services.handlers))
+    if version >= 3:
+        _add_features(response, services, version)
+    return response
+
+
+def is_software_name(text: str) -> bool:
+    """Whether a client may call itself so: the text becomes a metric's label."""
+    return len(text) <= _SOFTWARE_LENGTH_MAX and _SOFTWARE.fullmatch(text) is not None
+
+
+def told_apis(handlers: HandlerTable) -> list[ApiVersionsResponse.ApiVersion]:
+    """First and last version of each API, in the order of the keys."""
+    told = []
+    for registration in handlers:
+        first, last = registration.min_version, registration.max_version
+        last = min(last, api(registration.api_key).stable_versions.last)
+        if registration.api_key == ApiKey.PRODUCE:
+            first = FIRST_PRODUCE_VERSION_TOLD
+        if first <= last:
+            told.append(ApiVersionsResponse.ApiVersion(int(registration.api_key), first, last))
+    return told
+
+
+def _add_features(response: ApiVersionsResponse, services: BrokerServices, version: int) -> None:
+    """Supported ranges are this broker's, finalized levels the cluster's; unknown before the first image."""
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(name, lowest, highest)
+        for name, (lowest, highest) in services.features.items()
+        if lowest > 0 or version >= 4
+    ]
+    image = services.metadata.image
+    levels = dict(image.features.levels)
+    if METADATA_VERSION not in levels:
+        return
+    levels.update(services.finalized_by_quorum)
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(name, level, level)
+        for name, level in sorted(levels.items())
+        if level > 0
+    ]
+    response.finalized_features_epoch = image.offset

@@ -1,0 +1,67 @@
+"""DescribeCluster (60): the cluster's id, its brokers, and what the client may do with it. KIP-700, KIP-919.
+
+Versions 0-2. 1: the client says whether it wants brokers or controllers; 2: fenced brokers on request.
+
+On a broker's listener the controller id is any broker that lives, because all of them forward (KIP-590).
+Whoever asks here for controllers asked at the wrong kind of listener. No permission is needed for the list;
+the operations are 0 for a client that may not DESCRIBE the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.handlers.operations import NOT_ASKED, cluster_operations
+from protocol.errors import ErrorCode
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from protocol.registry import ApiKey
+from protocol.serving import RequestContext, serves
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+
+
+@serves(ApiKey.DESCRIBE_CLUSTER)
+def handle(
+    services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        return _wrong_endpoint(request.endpoint_type)
+    metadata = services.metadata
+    view = metadata.view(context.session.listener)
+    brokers = []
+    for broker_id, endpoint in view.reachable.items():
+        registration = view.brokers.by_id[broker_id]
+        if registration.fenced and not request.include_fenced_brokers:
+            continue
+        brokers.append(
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id, endpoint.host, endpoint.port, registration.rack, registration.fenced
+            )
+        )
+    return DescribeClusterResponse(
+        endpoint_type=BROKERS,
+        cluster_id=services.cluster_id,
+        controller_id=metadata.any_broker_id(),
+        brokers=brokers,
+        cluster_authorized_operations=(
+            cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _wrong_endpoint(endpoint_type: int) -> DescribeClusterResponse:
+    """The client wanted something that this kind of listener does not have."""
+    if endpoint_type == CONTROLLERS:
+        error, wanted = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "CONTROLLER"
+    else:
+        error, wanted = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "UNKNOWN"
+    return DescribeClusterResponse(
+        error_code=error,
+        error_message=(
+            f"The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type {wanted}"
+        ),
+    )

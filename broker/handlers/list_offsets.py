@@ -1,0 +1,173 @@
+"""ListOffsets (2): where a partition begins and ends, or where a time begins in it. KIP-79, KIP-734.
+
+Versions 1-11.
+
+* 1: one offset per partition; 2: isolation level and throttle time; 3: throttled after the answer (KIP-219);
+* 4: leader epochs (KIP-320); 5: OFFSET_NOT_AVAILABLE (KIP-207); 6: flexible;
+* 7: -3, the offset of the largest timestamp; 8: -4, the earliest local offset;
+* 9: -5, the latest offset in remote storage; 10: a timeout, for look-ups in remote storage;
+* 11: -6, the earliest offset that is not in remote storage yet.
+
+The ends are two attributes of the log, so they cost the same for any size: consumers that plan their work
+by offsets (Spark, lag monitors) ask for thousands of partitions at once. A time is looked up in the time
+indexes.
+
+Needs DESCRIBE on the topic. There is no remote storage yet: -5 and -6 answer offset -1, as Kafka does for
+topics that are not tiered, and -4 is the log start.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from broker.replication.partition import Partition
+from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, ResourceType, serves
+from storage.errors import LogStorageError
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+FIRST_VERSION_OF: Final = MappingProxyType(
+    {
+        LATEST: 1,
+        EARLIEST: 1,
+        MAX_TIMESTAMP: 7,
+        EARLIEST_LOCAL: 8,
+        LATEST_TIERED: 9,
+        EARLIEST_PENDING_UPLOAD: 11,
+    }
+)
+"""The version since which a special timestamp may be asked for."""
+
+READ_COMMITTED: Final = 1
+CONSUMER: Final = -1
+DEBUGGING_CONSUMER: Final = -2
+"""As a replica id: reads from any replica."""
+
+NO_TIMESTAMP: Final = -1
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+
+Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
+TopicAnswer = ListOffsetsResponse.ListOffsetsTopicResponse
+
+
+@serves(ApiKey.LIST_OFFSETS)
+def handle(
+    services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    topics = []
+    replicas = services.replicas
+    hosted = replicas.by_name
+    repeated = _repeated_partitions(request)
+    for topic in request.topics:
+        name = topic.name
+        allowed = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        answers = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            if not allowed:
+                answers.append(Answer(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif (name, index) in repeated:
+                answers.append(Answer(index, ErrorCode.INVALID_REQUEST))
+            elif asked.timestamp < 0 and context.version < FIRST_VERSION_OF.get(asked.timestamp, 1 << 15):
+                answers.append(Answer(index, ErrorCode.UNSUPPORTED_VERSION))
+            else:
+                partition = hosted.get((name, index))
+                if partition is None:
+                    answers.append(Answer(index, replicas.why_not_hosted(name, index)))
+                else:
+                    answers.append(_answer(partition, asked, request, context.version))
+        topics.append(TopicAnswer(name, answers))
+    return ListOffsetsResponse(0, topics)
+
+
+def _repeated_partitions(request: ListOffsetsRequest) -> dict[tuple[str, int], None]:
+    """Partitions that are asked for more than once; Kafka refuses each of them."""
+    total = 0
+    seen: dict[tuple[str, int], None] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            total += 1
+            seen[topic.name, asked.partition_index] = None
+    if len(seen) == total:
+        return {}
+    once: dict[tuple[str, int], None] = {}
+    repeated: dict[tuple[str, int], None] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
+            if key in once:
+                repeated[key] = None
+            once[key] = None
+    return repeated
+
+
+def _answer(
+    partition: Partition,
+    asked: ListOffsetsRequest.ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    version: int,
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    """One partition that this broker hosts."""
+    index = asked.partition_index
+    refusal = partition.refusal(
+        asked.current_leader_epoch, leader_only=request.replica_id != DEBUGGING_CONSUMER
+    )
+    if refusal:
+        return Answer(index, refusal)
+    log = partition.log
+    timestamp = asked.timestamp
+    readable = _readable_end(partition, request)
+    if timestamp == LATEST:
+        if request.replica_id == CONSUMER and partition.leader_epoch_start_offset > log.high_watermark:
+            return Answer(index, _not_available(version))
+        return Answer(index, 0, NO_TIMESTAMP, readable, _epoch(partition.leader_epoch, version))
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        return Answer(index, 0, NO_TIMESTAMP, start, _epoch(log.leader_epochs.epoch_of(start), version))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return Answer(index)
+    try:
+        found = (
+            log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+        )
+    except (OSError, LogStorageError):
+        return Answer(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    if found is None:
+        return Answer(index)
+    found_timestamp, offset, epoch = found
+    if timestamp >= 0 and offset >= readable:
+        if partition.leader_epoch_start_offset > log.high_watermark:
+            return Answer(index, _not_available(version))
+        return Answer(index)
+    return Answer(index, 0, found_timestamp, offset, _epoch(epoch, version))
+
+
+def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Up to where whoever asks may read: replicas to the log end, consumers by their isolation level."""
+    log = partition.log
+    if request.replica_id >= 0:
+        return log.log_end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return log.last_stable_offset
+    return log.high_watermark
+
+
+def _epoch(epoch: int, version: int) -> int:
+    return epoch if version >= 4 else NO_EPOCH
+
+
+def _not_available(version: int) -> ErrorCode:
+    return ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE

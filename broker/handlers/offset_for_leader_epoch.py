@@ -1,0 +1,61 @@
+"""OffsetForLeaderEpoch (23): where what was written under a leader's epoch ends. KIP-101, KIP-279, KIP-320.
+
+Versions 2-4. 2: the asker's own picture of the epoch is checked; 3: a replica id, which nobody looks at; 4:
+flexible.
+
+A consumer that reconnects, and a follower, ask where the epoch of their last record ends here; if that is
+before their own position, the log was truncated meanwhile and they must go back. An epoch that is undefined
+or newer than all known answers (-1, -1) without an error.
+
+Needs CLUSTER_ACTION (a follower) or DESCRIBE on the topic (a consumer). Nothing is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, ResourceType, serves
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+Answer = OffsetForLeaderEpochResponse.EpochEndOffset
+
+
+@serves(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def handle(
+    services: BrokerServices, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    is_peer = context.allows_cluster(Operation.CLUSTER_ACTION)
+    topics = []
+    for topic in request.topics:
+        name = topic.topic
+        allowed = is_peer or context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        answers = [
+            _answer(services, name, asked)
+            if allowed
+            else Answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.partition)
+            for asked in topic.partitions
+        ]
+        topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(name, answers))
+    return OffsetForLeaderEpochResponse(0, topics)
+
+
+def _answer(
+    services: BrokerServices, name: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+) -> OffsetForLeaderEpochResponse.EpochEndOffset:
+    index = asked.partition
+    partition = services.replicas.by_name.get((name, index))
+    if partition is None:
+        return Answer(services.replicas.why_not_hosted(name, index), index)
+    refusal = partition.refusal(asked.current_leader_epoch)
+    if refusal:
+        return Answer(refusal, index)
+    epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+    return Answer(0, index, epoch, end_offset)

@@ -1,0 +1,266 @@
+"""Produce (0): append record batches to partitions. KIP-98, KIP-467, KIP-951, KIP-516.
+
+Versions 3-13.
+
+* 3: batches of format 2, idempotent and transactional producers; 5: log start offset in the answer;
+* 6: throttled after the answer (KIP-219); 7: zstd; 8: the records at fault and a text; 9: flexible;
+* 10: where the leader went, in tagged fields (KIP-951); 11: TRANSACTION_ABORTABLE may come;
+* 12: partitions enter a transaction by being written to (KIP-890); 13: topics by id (KIP-516).
+
+Per partition, in this order: the topic is known, the client may WRITE it, the partition exists, `acks` is
+-1, 0 or 1, the topic is not one of the coordinators' own (but for clients called `__admin_client`), this
+broker leads, enough replicas are in sync for acks=all, and then the log judges the batch. A batch is taken
+whole or not at all; the partitions of a request are independent of each other. A batch that an idempotent
+producer sends again is answered with the offset that it got the first time.
+
+acks=0 is never answered; if anything failed the connection is closed, which is all that such a producer can
+notice. acks=all waits for the high watermark (see `replication.delayed_produce`).
+
+Left out: transactions. Whoever may use the transactional id is told INVALID_TXN_STATE, whoever may not is
+told TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as for any transactional batch without an id; both are final for
+a producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.metadata_cache import INTERNAL_TOPICS
+from broker.replication.delayed_produce import DelayedProduce
+from broker.replication.partition import Partition
+from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.records.header import TRANSACTIONAL_BIT
+from protocol.registry import ApiKey
+from protocol.serving import (
+    CloseConnection,
+    Operation,
+    Pending,
+    RequestContext,
+    ResourceType,
+    serves,
+)
+from storage.errors import AppendRefused
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+ACKS_NONE: Final = 0
+ACKS_LEADER: Final = 1
+ACKS_ALL: Final = -1
+
+ADMIN_CLIENT: Final = "__admin_client"
+"""The client id that may write to the coordinators' topics: Kafka's own tools use it for repairs."""
+
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+FIRST_VERSION_WITH_LEADERS: Final = 10
+
+_ATTRIBUTES_LOW_BYTE: Final = 22
+"""Where the batch says that it is transactional: the second byte of its attributes."""
+
+_NO_TRANSACTIONS: Final = "Transactions are not available on this broker"
+
+Answer = ProduceResponse.PartitionProduceResponse
+TopicAnswer = ProduceResponse.TopicProduceResponse
+
+_NONE: Final = ErrorCode.NONE
+_WRITE: Final = Operation.WRITE
+_TOPIC: Final = ResourceType.TOPIC
+
+
+@serves(ApiKey.PRODUCE)
+def handle(
+    services: BrokerServices, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Pending[ProduceResponse] | None:
+    if request.transactional_id is not None and _is_transactional(request):
+        refused = _refused_transaction(context, request)
+        if request.acks == ACKS_NONE:
+            _close_if_failed(refused)
+        return refused
+    acks = request.acks
+    version = context.version
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    replicas = services.replicas
+    now_ms = context.now_ms
+    connection_id = context.session.connection_id
+    delayed: DelayedProduce | None = None
+    failed = False
+    topics = []
+    for topic in request.topic_data:
+        answers = []
+        hosted: Mapping[Any, Partition] = replicas.by_id if by_id else replicas.by_name
+        key: Any = topic.topic_id if by_id else topic.name
+        name = services.metadata.topic_name(topic.topic_id) if by_id else topic.name
+        allowed = name is not None and context.allows(_WRITE, _TOPIC, name)
+        for asked in topic.partition_data:
+            partition = hosted.get((key, asked.index))
+            records: Any = asked.records
+            error = _NONE
+            if (
+                partition is None
+                or not allowed
+                or not records
+                or not ACKS_ALL <= acks <= ACKS_LEADER
+                or name in INTERNAL_TOPICS
+                or (len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT)
+            ):
+                error = _refusal(services, context, request, name, asked)
+            if partition is None or error:
+                failed = True
+                answers.append(_failure(services, context, name, asked.index, error))
+                continue
+            try:
+                result = replicas.append(
+                    partition,
+                    records,
+                    acks=acks,
+                    version=version,
+                    connection_id=connection_id,
+                    now_ms=now_ms,
+                )
+            except AppendRefused as refusal:
+                failed = True
+                partition.counters.failed_produce_requests += 1
+                answers.append(_refused_batch(services, context, partition, refusal))
+                continue
+            answer = Answer(
+                asked.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset
+            )
+            answers.append(answer)
+            if acks == ACKS_ALL and partition.log.high_watermark <= result.last_offset:
+                if delayed is None:
+                    delayed = DelayedProduce()
+                delayed.wait(partition, answer, result.last_offset + 1)
+        topics.append(TopicAnswer(topic.name, topic.topic_id, answers))
+    response = ProduceResponse(topics)
+    if failed:
+        _add_endpoints(services, context, response)
+    if acks == ACKS_NONE:
+        _close_if_failed(response)
+        return None
+    return response if delayed is None else _wait(services, request, response, delayed)
+
+
+def _wait(
+    services: BrokerServices, request: ProduceRequest, response: ProduceResponse, delayed: DelayedProduce
+) -> ProduceResponse | Pending[ProduceResponse]:
+    """The answer, once everything in it is replicated or the client's time is up."""
+    return delayed.start(
+        response, timeout_ms=request.timeout_ms, clock=services.clock, timers=services.timers
+    )
+
+
+def _close_if_failed(response: ProduceResponse) -> None:
+    """acks=0: silence is success, and an error closes the connection."""
+    errors = [
+        f"{topic.name}-{answer.index}: {ErrorCode.of(answer.error_code).name}"
+        for topic in response.responses
+        for answer in topic.partition_responses
+        if answer.error_code
+    ]
+    if errors:
+        raise CloseConnection(f"a produce request with acks=0 failed ({', '.join(errors[:3])})")
+
+
+def _refusal(
+    services: BrokerServices,
+    context: RequestContext,
+    request: ProduceRequest,
+    name: str | None,
+    asked: ProduceRequest.PartitionProduceData,
+) -> ErrorCode:
+    """Why a batch does not come as far as the log, in Kafka's order of checks; NONE if it does after all."""
+    records: Any = asked.records
+    if records and len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not context.allows(_WRITE, _TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    partition = services.replicas.partition(name, asked.index)
+    if partition == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not records:
+        return ErrorCode.INVALID_RECORD
+    if not ACKS_ALL <= request.acks <= ACKS_LEADER:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return partition if isinstance(partition, ErrorCode) else ErrorCode.NONE
+
+
+def _failure(
+    services: BrokerServices, context: RequestContext, name: str | None, index: int, error: int
+) -> ProduceResponse.PartitionProduceResponse:
+    """A partition that failed; since version 10 with the leader that its client should have asked."""
+    answer = Answer(index, error, -1)
+    if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= FIRST_VERSION_WITH_LEADERS:
+        entry = None if name is None else services.metadata.partition(name, index)
+        if entry is not None:
+            answer.current_leader = ProduceResponse.LeaderIdAndEpoch(entry.leader, entry.leader_epoch)
+    return answer
+
+
+def _refused_batch(
+    services: BrokerServices, context: RequestContext, partition: Partition, refusal: AppendRefused
+) -> ProduceResponse.PartitionProduceResponse:
+    """A batch that the log, or its replication, did not take. The text goes with the records at fault
+    only."""
+    answer = _failure(services, context, partition.topic, partition.index, int(refusal.error_code))
+    answer.log_start_offset = refusal.log_start_offset
+    if refusal.record_errors:
+        answer.error_message = refusal.message
+        answer.record_errors = [
+            ProduceResponse.BatchIndexAndErrorMessage(error[0], error[1]) for error in refusal.record_errors
+        ]
+    return answer
+
+
+def _add_endpoints(services: BrokerServices, context: RequestContext, response: ProduceResponse) -> None:
+    """Where the leaders named in the answer are reached (KIP-951)."""
+    if context.version < FIRST_VERSION_WITH_LEADERS:
+        return
+    view = services.metadata.view(context.session.listener)
+    named: dict[int, ProduceResponse.NodeEndpoint] = {}
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            leader = answer.current_leader
+            endpoint = None if leader is None else view.reachable.get(leader.leader_id)
+            if endpoint is not None:
+                rack = view.brokers.by_id[endpoint.node_id].rack
+                named[endpoint.node_id] = ProduceResponse.NodeEndpoint(
+                    endpoint.node_id, endpoint.host, endpoint.port, rack
+                )
+    response.node_endpoints = list(named.values())
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    """Whether any batch says that it belongs to a transaction."""
+    for topic in request.topic_data:
+        for asked in topic.partition_data:
+            records: Any = asked.records
+            if not records or len(records) <= _ATTRIBUTES_LOW_BYTE:
+                continue
+            if records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+                return True
+    return False
+
+
+def _refused_transaction(context: RequestContext, request: ProduceRequest) -> ProduceResponse:
+    """Every partition of a request with transactional batches, refused for good."""
+    name = request.transactional_id or ""
+    if context.allows(_WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        error, text = ErrorCode.INVALID_TXN_STATE, _NO_TRANSACTIONS
+    else:
+        error, text = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
+    return ProduceResponse(
+        [
+            TopicAnswer(
+                topic.name,
+                topic.topic_id,
+                [Answer(asked.index, error, -1, error_message=text) for asked in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )

@@ -1,0 +1,220 @@
+"""What this broker knows of the cluster, in the shape in which it is asked for.
+
+The cluster's image is replayed elsewhere and handed in whole; here it is kept, looked up and turned into
+parts of Metadata answers. Those parts are made once per topic and listener and kept as long as the topic's
+image and the brokers' image are the same objects: images share what did not change, so identity says it
+all. Whoever gets a kept part must not change it.
+
+What a client may be told depends on its listener: a broker without an endpoint there does not exist for it,
+and a partition led by such a broker has a leader that cannot be reached.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from broker.coordinator.ports import Endpoint
+from config.ports import Chance
+from controller.image.brokers import BrokerRegistration, BrokersImage
+from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
+from controller.image.topics import PartitionRegistration, TopicImage
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import MetadataResponse
+from protocol.values import ZERO_UUID
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kept by coordinators; clients see them marked and may not produce to them."""
+
+NO_LEADER: Final = -1
+UNKNOWN_BROKER: Final = -1
+
+TopicPart = MetadataResponse.MetadataResponseTopic
+PartitionPart = MetadataResponse.MetadataResponsePartition
+BrokerPart = MetadataResponse.MetadataResponseBroker
+
+_LEADER_NOT_AVAILABLE: Final = int(ErrorCode.LEADER_NOT_AVAILABLE)
+_LISTENER_NOT_FOUND: Final = int(ErrorCode.LISTENER_NOT_FOUND)
+_REPLICA_NOT_AVAILABLE: Final = int(ErrorCode.REPLICA_NOT_AVAILABLE)
+
+
+class Wording(NamedTuple):
+    """How the versions of Metadata speak of what cannot be reached."""
+
+    hides_unreachable: bool
+    """Version 0: replicas without endpoint are left out, and their absence is an error."""
+    knows_listeners: bool
+    """Since version 6: a leader without endpoint here is LISTENER_NOT_FOUND, before LEADER_NOT_AVAILABLE."""
+
+
+FIRST_WORDING: Final = Wording(True, False)
+MIDDLE_WORDING: Final = Wording(False, False)
+NEWEST_WORDING: Final = Wording(False, True)
+
+
+def wording_of(version: int) -> Wording:
+    """The wording of a version of Metadata."""
+    if version == 0:
+        return FIRST_WORDING
+    return NEWEST_WORDING if version >= 6 else MIDDLE_WORDING
+
+
+class ListenerView:
+    """The cluster as clients of one listener reach it; valid for one brokers image."""
+
+    __slots__ = ("_parts", "broker_parts", "brokers", "listener", "reachable")
+
+    def __init__(self, brokers: BrokersImage, listener: str) -> None:
+        self.brokers = brokers
+        self.listener = listener
+        self.reachable: dict[int, Endpoint] = {}
+        """Endpoint by broker id, of all registered brokers that have this listener."""
+        self.broker_parts: list[MetadataResponse.MetadataResponseBroker] = []
+        """The unfenced ones, as Metadata lists them."""
+        for broker_id in sorted(brokers.by_id):
+            registration = brokers.by_id[broker_id]
+            endpoint = registration.endpoints.get(listener)
+            if endpoint is None:
+                continue
+            self.reachable[broker_id] = Endpoint(broker_id, endpoint.host, endpoint.port)
+            if not registration.fenced:
+                self.broker_parts.append(
+                    BrokerPart(broker_id, endpoint.host, endpoint.port, registration.rack)
+                )
+        self._parts: dict[Wording, dict[str, tuple[TopicImage, MetadataResponse.MetadataResponseTopic]]] = {}
+
+    def topic(self, image: TopicImage, wording: Wording) -> MetadataResponse.MetadataResponseTopic:
+        """The topic as Metadata tells it; kept, not to be changed."""
+        parts = self._parts.get(wording)
+        if parts is None:
+            parts = self._parts[wording] = {}
+        kept = parts.get(image.name)
+        if kept is not None and kept[0] is image:
+            return kept[1]
+        made = TopicPart(
+            0,
+            image.name,
+            image.id,
+            image.name in INTERNAL_TOPICS,
+            [self.partition(index, entry, wording) for index, entry in image.partitions.items()],
+        )
+        parts[image.name] = (image, made)
+        return made
+
+    def forget(self, topic: str) -> None:
+        for parts in self._parts.values():
+            parts.pop(topic, None)
+
+    def is_offline(self, broker_id: int) -> bool:
+        """Whether clients of this listener cannot read a replica there."""
+        registration = self.brokers.by_id.get(broker_id)
+        return registration is None or registration.fenced or broker_id not in self.reachable
+
+    def leader_error(self, entry: PartitionRegistration, wording: Wording) -> int:
+        """0 if the leader can be reached, otherwise why not."""
+        if entry.leader in self.reachable:
+            return 0
+        if wording.knows_listeners and entry.leader in self.brokers.by_id:
+            return _LISTENER_NOT_FOUND
+        return _LEADER_NOT_AVAILABLE
+
+    def partition(
+        self, index: int, entry: PartitionRegistration, wording: Wording
+    ) -> MetadataResponse.MetadataResponsePartition:
+        replicas, isr = list(entry.replicas), list(entry.isr)
+        if wording.hides_unreachable:
+            replicas = [replica for replica in replicas if replica in self.reachable]
+            isr = [replica for replica in isr if replica in self.reachable]
+        error = self.leader_error(entry, wording)
+        leader = NO_LEADER if error else entry.leader
+        if not error and (len(replicas) < len(entry.replicas) or len(isr) < len(entry.isr)):
+            error = _REPLICA_NOT_AVAILABLE
+        offline = [replica for replica in entry.replicas if self.is_offline(replica)]
+        return PartitionPart(error, index, leader, entry.leader_epoch, replicas, isr, offline)
+
+
+class MetadataCache:
+    """The newest image and its views. `apply` is called by the publisher of images, everything else by
+    handlers."""
+
+    __slots__ = ("_chance", "_unfenced", "_views", "image")
+
+    def __init__(self, *, chance: Chance) -> None:
+        self._chance = chance
+        self.image: ClusterImage = EMPTY_IMAGE
+        self._views: dict[str, ListenerView] = {}
+        self._unfenced: list[BrokerRegistration] = []
+
+    def apply(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
+        """Show this image from now on. The delta only helps to forget what is gone."""
+        if image.brokers is not self.image.brokers:
+            self._views = {}
+            self._unfenced = image.brokers.unfenced()
+        elif delta is not None and delta.topics is not None:
+            for gone in delta.topics.deleted.values():
+                for view in self._views.values():
+                    view.forget(gone.name)
+        self.image = image
+
+    def view(self, listener: str) -> ListenerView:
+        view = self._views.get(listener)
+        if view is None:
+            view = self._views[listener] = ListenerView(self.image.brokers, listener)
+        return view
+
+    # Topics.
+
+    def topic(self, name: str) -> TopicImage | None:
+        return self.image.topics.by_name.get(name)
+
+    def topic_id(self, name: str) -> bytes | None:
+        found = self.image.topics.by_name.get(name)
+        return None if found is None else found.id
+
+    def topic_id_or_zero(self, name: str) -> bytes:
+        found = self.image.topics.by_name.get(name)
+        return ZERO_UUID if found is None else found.id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        found = self.image.topics.by_id.get(topic_id)
+        return None if found is None else found.name
+
+    def topic_names(self) -> list[str]:
+        """All names, in no order."""
+        return list(self.image.topics.by_name)
+
+    def partition_count(self, name: str) -> int | None:
+        found = self.image.topics.by_name.get(name)
+        return None if found is None else len(found.partitions)
+
+    def partition(self, topic: str, index: int) -> PartitionRegistration | None:
+        found = self.image.topics.by_name.get(topic)
+        return None if found is None else found.partitions.get(index)
+
+    # Brokers.
+
+    def unfenced_brokers(self) -> list[BrokerRegistration]:
+        return self._unfenced
+
+    def any_broker_id(self) -> int:
+        """What clients are told as the controller: any broker that lives, since each forwards (KIP-590)."""
+        alive = self._unfenced
+        if not alive:
+            return UNKNOWN_BROKER
+        return alive[0 if len(alive) == 1 else self._chance.below(len(alive))].id
+
+    def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
+        """Where clients of the listener reach a broker."""
+        return self.view(listener).reachable.get(node_id)
+
+    def leader_endpoint(self, topic: str, index: int, listener: str) -> Endpoint | None:
+        entry = self.partition(topic, index)
+        return None if entry is None else self.endpoint(entry.leader, listener)
+
+
+def with_operations(
+    part: MetadataResponse.MetadataResponseTopic, operations: int
+) -> MetadataResponse.MetadataResponseTopic:
+    """A copy of a kept part that says what its reader may do."""
+    return msgspec.structs.replace(part, topic_authorized_operations=operations)

@@ -1,0 +1,13 @@
+"""What this broker does with the partitions that it hosts: lead them, append to them, wait on them.
+
+Reading order:
+
+* `partition`: one hosted partition; who leads it, in which epoch, how far it is replicated, who watches it;
+* `watched_batches`: which batches of a connection are looked at record by record;
+* `delayed_produce`: an acknowledgement that waits for the high watermark;
+* `fetching`: one read pass over what a consumer wants, and the long poll that waits for more;
+* `replica_manager`: all hosted partitions; appends and reads, and the image's difference turned into deeds.
+
+Pure but for the logs that it is given: no clock, no socket, no thread. The handlers, the coordinators'
+composition and the node may import it.
+"""

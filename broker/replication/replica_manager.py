@@ -1,0 +1,366 @@
+"""All partitions that this broker hosts: found by name or id, appended to, read back, and made to follow
+the image.
+
+The metadata log says who hosts and who leads; `apply` turns the difference between two images into deeds
+here: logs are created and deleted, leaders begin in a new epoch, configs reach the logs. Handlers find a
+partition with one look into `by_name` or `by_id`; what is not there has a reason, and `why_not_hosted`
+gives it.
+
+An append leaves either all of a batch or nothing of it. If the disk fails, the batch is refused with
+KAFKA_STORAGE_ERROR and the partition stays as it was: the next append tries again, so a disk that was full
+and has room again needs no restart.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
+
+from broker.metadata_cache import MetadataCache
+from broker.replication.partition import NO_EPOCH, Partition, TopicCounters
+from broker.replication.topic_settings import TopicSettings, topic_settings
+from broker.replication.watched_batches import WatchedBatches
+from config.broker_config import BrokerConfig
+from config.errors import InvalidValue
+from config.ports import Clock
+from controller.image.cluster_image import ClusterImage, ImageDelta
+from controller.image.configs import ConfigResourceType
+from controller.image.topics import PartitionRegistration
+from protocol.errors import ErrorCode
+from protocol.values import ZERO_UUID
+from storage.append import AppendResult
+from storage.errors import AppendRefused, LogStorageError, OffsetOutOfRange
+from storage.log_config import LogConfig
+from storage.partition_log import PartitionLog
+
+LOG: Final = logging.getLogger("barnabas.replicas")
+
+ACKS_ALL: Final = -1
+
+_WALK_ALWAYS: Final = "full"
+
+
+class Logs(Protocol):
+    """What is asked of the log manager."""
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None: ...
+
+    def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog: ...
+
+    def delete_async(self, topic: str, partition: int) -> None: ...
+
+
+class LeaderChange(NamedTuple):
+    """This broker began or ceased to lead a partition, or leads it in another epoch."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    leads: bool
+
+
+class ReplicaManager:
+    """The hosted partitions of one broker."""
+
+    def __init__(
+        self, *, node_id: int, logs: Logs, config: BrokerConfig, metadata: MetadataCache, clock: Clock
+    ) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._config = config
+        self._metadata = metadata
+        self._clock = clock
+        self.by_name: dict[tuple[str, int], Partition] = {}
+        self.by_id: dict[tuple[bytes, int], Partition] = {}
+        self.counters: dict[str, TopicCounters] = {}
+        """By topic, for topics that are hosted here; read by metrics."""
+        self.watched = WatchedBatches(always=config.text("barnabas.record.validation") == _WALK_ALWAYS)
+        self._offline: dict[tuple[str, int], None] = {}
+        """Partitions that should be here, but whose log could not be made."""
+        self._failing: dict[Partition, None] = {}
+        """Partitions whose last append met a disk error; logged when it begins and when it ends."""
+
+    # Finding.
+
+    def partition(self, topic: str, index: int) -> Partition | ErrorCode:
+        found = self.by_name.get((topic, index))
+        return self.why_not_hosted(topic, index) if found is None else found
+
+    def partition_by_id(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
+        found = self.by_id.get((topic_id, index))
+        if found is not None:
+            return found
+        name = self._metadata.topic_name(topic_id)
+        return ErrorCode.UNKNOWN_TOPIC_ID if name is None else self.why_not_hosted(name, index)
+
+    def why_not_hosted(self, topic: str, index: int) -> ErrorCode:
+        """What to answer for a partition that is not in `by_name`."""
+        if (topic, index) in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self._metadata.partition(topic, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # Appending.
+
+    def append(
+        self,
+        partition: Partition,
+        records: memoryview | bytearray | bytes,
+        *,
+        acks: int,
+        version: int,
+        connection_id: str,
+        now_ms: int,
+    ) -> AppendResult:
+        """One client's batch, as the leader. Raises AppendRefused with the code to answer; nothing changed.
+
+        On return the batch is in the log; whether it is replicated is for the high watermark to say.
+        """
+        if not partition.is_leader or partition.is_offline:
+            raise _refused(ErrorCode(partition.refusal(NO_EPOCH)), partition)
+        if acks == ACKS_ALL and len(partition.isr) < partition.effective_min_isr:
+            raise _refused(ErrorCode.NOT_ENOUGH_REPLICAS, partition)
+        try:
+            result = partition.log.append(
+                records,
+                leader_epoch=partition.leader_epoch,
+                now_ms=now_ms,
+                walk=self.watched.next_is_walked(connection_id, partition),
+                request_version=version,
+            )
+        except LogStorageError as error:
+            raise self._disk_failed(partition, error) from error
+        if self._failing:
+            self._disk_works(partition)
+        if not result.is_duplicate:
+            size_bytes = len(records)
+            counters = partition.counters
+            counters.bytes_in += size_bytes
+            counters.messages_in += result.last_offset - result.base_offset + 1
+            partition.appended(size_bytes)
+        return result
+
+    def append_internal(
+        self, topic: str, index: int, batch: bytes, on_result: Callable[[ErrorCode, int], None]
+    ) -> None:
+        """A coordinator's batch, with acks=all. `on_result(error, base_offset)` once, at once or later."""
+        partition = self.by_name.get((topic, index))
+        if partition is None:
+            on_result(self.why_not_hosted(topic, index), -1)
+            return
+        refusal = partition.refusal(NO_EPOCH)
+        if refusal or partition.is_under_min_isr:
+            on_result(ErrorCode(refusal or ErrorCode.NOT_ENOUGH_REPLICAS), -1)
+            return
+        if len(batch) > partition.log.config.max_message_bytes:
+            on_result(ErrorCode.MESSAGE_TOO_LARGE, -1)
+            return
+        try:
+            result = partition.log.append_internal(
+                bytearray(batch), leader_epoch=partition.leader_epoch, now_ms=self._clock.wall_ms()
+            )
+        except LogStorageError as error:
+            on_result(self._disk_failed(partition, error).error_code, -1)
+            return
+        except AppendRefused as error:
+            on_result(error.error_code, -1)
+            return
+        if self._failing:
+            self._disk_works(partition)
+        partition.counters.bytes_in += len(batch)
+        partition.counters.messages_in += result.last_offset - result.base_offset + 1
+        end = result.last_offset + 1
+        waiter = InternalAppend(on_result, result.base_offset)
+        if partition.log.high_watermark < end:
+            partition.wait_for_commit(end, waiter)
+        partition.appended(len(batch))
+
+    def read_batches(self, topic: str, index: int, from_offset: int, max_bytes: int) -> bytes:
+        """Whole batches up to the log's end from the one with `from_offset` on, `b""` at the end.
+
+        At least one batch, otherwise up to `max_bytes`. Raises OSError if the disk fails, LookupError if the
+        partition is not hosted.
+        """
+        partition = self.by_name.get((topic, index))
+        if partition is None:
+            raise LookupError(f"{topic}-{index} is not hosted by broker {self._node_id}")
+        log = partition.log
+        try:
+            found = log.read(
+                max(from_offset, log.log_start_offset),
+                max_bytes=max_bytes,
+                up_to_offset=log.log_end_offset,
+                at_least_one_batch=True,
+            )
+            return b"" if found is None else found.read()
+        except OffsetOutOfRange:
+            return b""
+        except LogStorageError as error:
+            raise OSError(str(error)) from error
+
+    # Following the image.
+
+    def apply(self, image: ClusterImage, delta: ImageDelta | None) -> list[LeaderChange]:
+        """Do what the new image asks for; without a delta everything in it is taken as new.
+
+        Call it after the metadata cache shows the image. Returns where leadership changed here.
+        """
+        changes: list[LeaderChange] = []
+        if delta is None:
+            for topic in image.topics.by_name.values():
+                self._follow_topic(image, topic.name, topic.id, topic.partitions.items(), changes)
+            return changes
+        if delta.topics is not None:
+            for gone in delta.topics.deleted.values():
+                for index in gone.partitions:
+                    self._drop(gone.name, index, gone.id, changes)
+                if gone.name not in image.topics.by_name:
+                    self.counters.pop(gone.name, None)
+            for topic_id, changed in delta.topics.changed.items():
+                self._follow_topic(image, changed.name, topic_id, changed.partitions.items(), changes)
+        if delta.configs is not None:
+            for resource_type, name in delta.configs.changed:
+                if resource_type == ConfigResourceType.TOPIC:
+                    self._configure_topic(image, name)
+        return changes
+
+    def configure(self, image: ClusterImage, config: BrokerConfig) -> None:
+        """The broker's own configuration changed: topics that inherit from it change too."""
+        self._config = config
+        for name in self.counters:
+            self._configure_topic(image, name)
+
+    def _settings(self, image: ClusterImage, topic: str) -> TopicSettings:
+        """In force for a topic; an invalid stored setting is as good as none, and said aloud."""
+        overrides = image.configs.of(ConfigResourceType.TOPIC, topic)
+        try:
+            return topic_settings(self._config, overrides)
+        except InvalidValue as problem:
+            LOG.error(
+                "Topic %s has a setting that is not valid and is treated as if unset: %s", topic, problem
+            )
+            return topic_settings(self._config, {})
+
+    def _configure_topic(self, image: ClusterImage, topic: str) -> None:
+        found = image.topics.by_name.get(topic)
+        if found is None or topic not in self.counters:
+            return
+        settings = self._settings(image, topic)
+        for index in found.partitions:
+            partition = self.by_name.get((topic, index))
+            if partition is not None:
+                partition.log.update_config(settings.log)
+                partition.min_insync_replicas = settings.min_insync_replicas
+                if partition.is_leader:
+                    partition.advance_high_watermark()
+
+    def _follow_topic(
+        self,
+        image: ClusterImage,
+        topic: str,
+        topic_id: bytes,
+        partitions: Iterable[tuple[int, PartitionRegistration]],
+        changes: list[LeaderChange],
+    ) -> None:
+        settings: TopicSettings | None = None
+        for index, entry in partitions:
+            if self._node_id not in entry.replicas:
+                self._drop(topic, index, topic_id, changes)
+                continue
+            if settings is None:
+                settings = self._settings(image, topic)
+            partition = self._host(topic, index, topic_id, settings)
+            if partition is None:
+                continue
+            led = partition.is_leader
+            moved = partition.follow_image(
+                leader_id=entry.leader,
+                leader_epoch=entry.leader_epoch,
+                partition_epoch=entry.partition_epoch,
+                replicas=entry.replicas,
+                isr=entry.isr,
+                min_insync_replicas=settings.min_insync_replicas,
+            )
+            if moved and (led or partition.is_leader):
+                changes.append(LeaderChange(topic, index, entry.leader_epoch, partition.is_leader))
+
+    def _host(self, topic: str, index: int, topic_id: bytes, settings: TopicSettings) -> Partition | None:
+        """The partition, with its log; None if the disk refuses."""
+        key = (topic, index)
+        partition = self.by_name.get(key)
+        if partition is not None and partition.topic_id == topic_id:
+            return partition
+        if partition is not None:
+            self._drop(topic, index, partition.topic_id, [])
+        try:
+            log = self._logs.get(topic, index)
+            if log is not None and log.topic_id not in (topic_id, ZERO_UUID):
+                LOG.warning("%s-%d on disk belongs to an earlier topic of that name; it goes", topic, index)
+                self._logs.delete_async(topic, index)
+                log = None
+            if log is None:
+                log = self._logs.create(topic, index, topic_id, settings.log)
+            else:
+                log.update_config(settings.log)
+        except (OSError, LogStorageError) as error:
+            self._offline[key] = None
+            LOG.error("%s-%d cannot be served, its log could not be made: %s", topic, index, error)
+            return None
+        self._offline.pop(key, None)
+        counters = self.counters.get(topic)
+        if counters is None:
+            counters = self.counters[topic] = TopicCounters(topic)
+        partition = Partition(
+            topic=topic, topic_id=topic_id, index=index, node_id=self._node_id, log=log, counters=counters
+        )
+        self.by_name[key] = partition
+        self.by_id[topic_id, index] = partition
+        return partition
+
+    def _drop(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
+        """Host the partition no longer; its log goes in its own time."""
+        self._offline.pop((topic, index), None)
+        partition = self.by_id.pop((topic_id, index), None)
+        if partition is None:
+            return
+        if self.by_name.get((topic, index)) is partition:
+            del self.by_name[topic, index]
+        self._failing.pop(partition, None)
+        led = partition.is_leader
+        partition.retire()
+        if led:
+            changes.append(LeaderChange(topic, index, partition.leader_epoch, False))
+        self._logs.delete_async(topic, index)
+
+    # Disk errors.
+
+    def _disk_failed(self, partition: Partition, error: LogStorageError) -> AppendRefused:
+        if partition not in self._failing:
+            self._failing[partition] = None
+            LOG.error("Appends to %r fail, producers get KAFKA_STORAGE_ERROR: %s", partition, error)
+        return AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), (), partition.log.log_start_offset)
+
+    def _disk_works(self, partition: Partition) -> None:
+        if partition in self._failing:
+            del self._failing[partition]
+            LOG.info("Appends to %r work again", partition)
+
+
+class InternalAppend:
+    """A coordinator that waits for its batch to be replicated."""
+
+    __slots__ = ("_base_offset", "_on_result")
+
+    def __init__(self, on_result: Callable[[ErrorCode, int], None], base_offset: int) -> None:
+        self._on_result = on_result
+        self._base_offset = base_offset
+
+    def replicated(self, partition: Partition, error: ErrorCode) -> None:
+        """See `partition.CommitWaiter`."""
+        self._on_result(error, -1 if error else self._base_offset)
+
+
+def _refused(code: ErrorCode, partition: Partition) -> AppendRefused:
+    return AppendRefused(code, code.message, (), -1)

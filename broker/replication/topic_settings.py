@@ -1,0 +1,64 @@
+"""From a topic's configuration to what its partitions and their logs are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from config.broker_config import BrokerConfig
+from config.topic_config import TopicConfig, topic_config
+from protocol.records.compression import NONE, codec_named
+from storage.log_config import LogConfig
+
+_AS_IT_COMES: Final = "producer"
+_NOT_COMPRESSED: Final = "uncompressed"
+
+
+class TopicSettings(NamedTuple):
+    """`log` goes to the logs, the rest is for the partitions."""
+
+    log: LogConfig
+    min_insync_replicas: int
+
+
+def topic_settings(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
+    """The settings in force for a topic that sets `overrides`. Raises `config.errors.InvalidValue`."""
+    topic = topic_config(broker, overrides)
+    codec, level = _codec_and_level(topic)
+    log = LogConfig(
+        segment_bytes=topic.segment_bytes,
+        segment_ms=topic.segment_ms,
+        segment_jitter_ms=topic.segment_jitter_ms,
+        segment_index_bytes=topic.segment_index_bytes,
+        index_interval_bytes=topic.index_interval_bytes,
+        max_message_bytes=topic.max_message_bytes,
+        compact=topic.compacts,
+        delete=topic.deletes,
+        retention_ms=topic.retention_ms,
+        retention_bytes=topic.retention_bytes,
+        file_delete_delay_ms=topic.file_delete_delay_ms,
+        log_append_time=topic.stamps_append_time,
+        timestamp_before_max_ms=topic.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
+        codec=codec,
+        codec_level=level,
+        flush_messages=topic.flush_messages,
+        flush_ms=topic.flush_ms,
+        producer_id_expiration_ms=broker.integer("producer.id.expiration.ms"),
+    )
+    return TopicSettings(log, topic.min_insync_replicas)
+
+
+def _codec_and_level(topic: TopicConfig) -> tuple[int | None, int | None]:
+    """The codec in which batches are stored, None for the producer's, and its level."""
+    name = topic.compression_type
+    if name == _AS_IT_COMES:
+        return None, None
+    if name == _NOT_COMPRESSED:
+        return NONE, None
+    levels = {
+        "gzip": topic.compression_gzip_level,
+        "lz4": topic.compression_lz4_level,
+        "zstd": topic.compression_zstd_level,
+    }
+    return codec_named(name).number, levels.get(name)
