@@ -256,7 +256,7 @@ class Dispatcher:
     ) -> list[Piece]:
         """Called while the exception is being handled."""
         self._log_failure(connection, context, route)
-        response = failure_response(request, route.response_class)
+        response = failure_response(request, route.response_class, context.version)
         if response is None:
             connection.now_ns = self._monotonic_ns()
             raise CloseConnection(f"a {route.name} request failed")

@@ -13,15 +13,20 @@ from typing import Any
 
 from broker.dispatch.routes import struct_arrays
 from protocol.codec.message import Message, Struct
+from protocol.codec.schema import schema
 from protocol.errors import ErrorCode
 
 
 def failure_response(
-    request: Message, response_class: type[Message], code: int = ErrorCode.UNKNOWN_SERVER_ERROR
+    request: Message,
+    response_class: type[Message],
+    version: int,
+    code: int = ErrorCode.UNKNOWN_SERVER_ERROR,
 ) -> Message | None:
-    """The whole request answered with one error; None where the response cannot say it."""
-    if "error_code" in response_class.__struct_fields__:
-        return response_class(error_code=code)
+    """The whole request answered with one error; None where the response cannot say it in this version."""
+    for field in schema(response_class):
+        if field.name == "error_code" and field.present.covers(version):
+            return response_class(error_code=code)
     mirrored: Message | None = _mirror(request, response_class, code)
     return mirrored
 
@@ -34,7 +39,7 @@ def _mirror(source: Struct, target: type[Any], code: int) -> Any:
         for name in target.__struct_fields__
         if name in source.__struct_fields__ and isinstance(getattr(source, name), str | bytes | int)
     }
-    if "error_code" in target.__struct_fields__:
+    if "error_code" in target.__struct_fields__ and not issubclass(target, Message):
         values["error_code"] = code
         return target(**values)
     for target_field, target_element in struct_arrays(target):

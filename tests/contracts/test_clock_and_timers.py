@@ -1,0 +1,216 @@
+"""What all sides of the clock, timer, chance and offload ports do alike: the machine's and those of tests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import uvloop
+
+from broker.ports.chance import SystemChance
+from broker.ports.clock import SystemClock
+from broker.ports.offload import ThreadOffload
+from broker.ports.timers import LoopTimers
+from config.ports import Clock, Timers
+from protocol.errors import InvariantViolated
+from tests.support.hand_clock import HandClock, HandTimers
+
+Pass = Callable[[int], Awaitable[None]]
+Scenario = Callable[[Clock, Timers, Pass], Awaitable[None]]
+
+
+def on_the_loop(scenario: Scenario) -> None:
+    async def run() -> None:
+        clock = SystemClock()
+        timers = LoopTimers(asyncio.get_running_loop(), clock)
+
+        async def let_pass(milliseconds: int) -> None:
+            await asyncio.sleep(milliseconds / 1000)
+
+        await scenario(clock, timers, let_pass)
+        timers.close()
+
+    uvloop.run(run())
+
+
+def by_hand(scenario: Scenario) -> None:
+    clock = HandClock()
+    timers = HandTimers(clock)
+
+    async def let_pass(milliseconds: int) -> None:
+        timers.advance(milliseconds)
+
+    asyncio.run(scenario(clock, timers, let_pass))  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=[on_the_loop, by_hand])
+def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    side: Callable[[Scenario], None] = request.param
+    return side
+
+
+def test_callbacks_come_in_the_order_of_their_deadlines_and_never_early(
+    run: Callable[[Scenario], None],
+) -> None:
+    async def scenario(clock: Clock, timers: Timers, let_pass: Pass) -> None:
+        begin = clock.monotonic_ms()
+        rang: list[tuple[int, int]] = []
+
+        def ring(after: int) -> None:
+            rang.append((after, clock.monotonic_ms()))
+
+        for after in (20, 5, 10, 5, 0, -3):
+            timers.call_at(begin + after, partial(ring, after))
+        assert rang == []
+        await let_pass(60)
+        assert [after for after, _ in rang] == [-3, 0, 5, 5, 10, 20]
+        assert all(at >= begin + after for after, at in rang)
+
+    run(scenario)
+
+
+def test_a_cancelled_call_does_not_come_and_cancelling_again_is_harmless(
+    run: Callable[[Scenario], None],
+) -> None:
+    async def scenario(clock: Clock, timers: Timers, let_pass: Pass) -> None:
+        rang: list[str] = []
+        deadline = clock.monotonic_ms() + 5
+        first = timers.call_at(deadline, lambda: rang.append("first"))
+        second = timers.call_at(deadline, lambda: rang.append("second"))
+        first.cancel()
+        first.cancel()
+        await let_pass(40)
+        assert rang == ["second"]
+        second.cancel()
+
+    run(scenario)
+
+
+def test_a_callback_may_cancel_its_neighbour_and_promise_more(run: Callable[[Scenario], None]) -> None:
+    async def scenario(clock: Clock, timers: Timers, let_pass: Pass) -> None:
+        rang: list[str] = []
+        deadline = clock.monotonic_ms() + 3
+
+        def first() -> None:
+            rang.append("first")
+            neighbour.cancel()
+            timers.call_at(clock.monotonic_ms() + 3, lambda: rang.append("later"))
+
+        timers.call_at(deadline, first)
+        neighbour = timers.call_at(deadline, lambda: rang.append("neighbour"))
+        await let_pass(50)
+        assert rang == ["first", "later"]
+
+    run(scenario)
+
+
+def test_soon_means_after_this_and_in_order(run: Callable[[Scenario], None]) -> None:
+    async def scenario(clock: Clock, timers: Timers, let_pass: Pass) -> None:
+        order: list[int] = []
+        timers.call_soon(lambda: order.append(1))
+        timers.call_soon(lambda: order.append(2))
+        order.append(0)
+        await let_pass(1)
+        assert order == [0, 1, 2]
+
+    run(scenario)
+
+
+def test_the_clocks_agree_with_themselves(run: Callable[[Scenario], None]) -> None:
+    async def scenario(clock: Clock, timers: Timers, let_pass: Pass) -> None:
+        wall, ms, ns = clock.wall_ms(), clock.monotonic_ms(), clock.monotonic_ns()
+        assert abs(ns // 1_000_000 - ms) <= 1000
+        assert wall > 1_600_000_000_000
+        await let_pass(5)
+        assert clock.monotonic_ns() - ns >= 4_000_000
+        assert clock.monotonic_ms() > ms
+
+    run(scenario)
+
+
+def test_the_loop_has_one_timer_however_many_promises_there_are() -> None:
+    class CountingLoop:
+        def __init__(self) -> None:
+            self.armed = 0
+
+        def call_later(self, delay: float, callback: Callable[[], None]) -> Any:
+            self.armed += 1
+            return self
+
+        def cancel(self) -> None:
+            self.armed -= 1
+
+    loop = CountingLoop()
+    timers = LoopTimers(loop, HandClock())  # type: ignore[arg-type]
+    promises = [timers.call_at(10_000 - number, lambda: None) for number in range(1000)]
+    assert loop.armed == 1
+    assert len(timers) == 1000
+    for promise in promises[10:]:
+        promise.cancel()
+    assert len(timers) == 10
+    assert len(timers._heap) < 130, "broken promises do not pile up"
+
+
+def test_a_callback_that_fails_does_not_stop_the_others() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        failures: list[Any] = []
+        loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        clock = SystemClock()
+        timers = LoopTimers(loop, clock)
+        rang: list[int] = []
+        timers.call_at(clock.monotonic_ms(), lambda: [][0])
+        timers.call_at(clock.monotonic_ms() + 1, lambda: rang.append(1))
+        while not rang:
+            await asyncio.sleep(0.001)
+        assert [type(failure) for failure in failures] == [IndexError]
+
+    uvloop.run(scenario())
+
+
+def test_results_of_helper_threads_come_back_on_the_loop() -> None:
+    async def scenario() -> None:
+        offload = ThreadOffload(asyncio.get_running_loop(), threads=2)
+        results: list[tuple[object, int]] = []
+
+        def done(result: object) -> None:
+            results.append((result, threading.get_ident()))
+
+        worked_in: list[int] = []
+
+        def work() -> str:
+            worked_in.append(threading.get_ident())
+            return "done"
+
+        def fail() -> str:
+            raise OSError(28, "No space left on device")
+
+        offload.submit(work, done)
+        offload.submit(fail, done)
+        assert offload.waiting == 2
+        while offload.waiting:
+            await asyncio.sleep(0.001)
+        here = threading.get_ident()
+        assert worked_in[0] != here
+        assert {thread for _, thread in results} == {here}
+        by_kind = {type(result): result for result, _ in results}
+        assert by_kind[str] == "done"
+        assert str(by_kind[OSError]) == "[Errno 28] No space left on device"
+        offload.close()
+
+    uvloop.run(scenario())
+
+
+def test_chance_keeps_its_bounds() -> None:
+    chance = SystemChance()
+    assert len(chance.random_bytes(16)) == 16
+    assert chance.random_bytes(16) != chance.random_bytes(16)
+    assert {chance.below(3) for _ in range(200)} == {0, 1, 2}
+    assert chance.below(1) == 0
+    assert all(0 <= chance.fraction() < 1 for _ in range(100))
+    with pytest.raises(InvariantViolated):
+        chance.below(0)

@@ -1,0 +1,472 @@
+"""From a frame to a handler and back, with real messages and scripted handlers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from broker.authorizer import AllowAll
+from broker.dispatch.dispatcher import Dispatcher
+from broker.dispatch.failures import failure_response
+from broker.metrics.requests import RequestCounts
+from broker.network.connection import CLOSED, MUTED
+from broker.throttle import NoThrottle, Throttle
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode, InvariantViolated
+from protocol.framing import decode_response, encode_request_frame
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.registry import ApiKey
+from protocol.serving import (
+    CloseConnection,
+    HandlerTable,
+    Operation,
+    Pending,
+    RequestContext,
+    ResourceType,
+    Session,
+    serves,
+)
+from tests.support.sans_io import Rig, framed
+
+Behaviour = Callable[[RequestContext, Any], Any]
+
+
+class FixedThrottle:
+    def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
+        return 250
+
+
+class DenyAll:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Operation, ResourceType, str]] = []
+
+    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+        self.asked.append((str(session.principal), operation, resource, name))
+        return False
+
+
+class Desk:
+    """A connection on a dispatcher whose handlers do what the test says."""
+
+    def __init__(self, throttle: Throttle | None = None, authorizer: Any = None) -> None:
+        self.rig = Rig()
+        self.contexts: list[RequestContext] = []
+        self.requests: list[Any] = []
+        self.behaviours: dict[int, Behaviour] = {
+            ApiKey.HEARTBEAT: lambda context, request: HeartbeatResponse(),
+            ApiKey.API_VERSIONS: lambda context, request: ApiVersionsResponse(),
+            ApiKey.LIST_GROUPS: lambda context, request: ListGroupsResponse(),
+        }
+        self.dispatcher = Dispatcher(
+            self._table(),
+            "the services",
+            clock=self.rig.clock,
+            authorizer=authorizer or AllowAll(),
+            throttle=throttle,
+        )
+        self.rig.service = self.dispatcher  # type: ignore[assignment]
+        self.connection = self.rig.connection = self.rig.another()
+
+    def _table(self) -> HandlerTable:
+        module = ModuleType("scripted_handlers")
+        served = {
+            ApiKey.HEARTBEAT: None,
+            ApiKey.API_VERSIONS: None,
+            ApiKey.LIST_GROUPS: None,
+            ApiKey.PRODUCE: None,
+            ApiKey.FETCH: (4, 17),
+            ApiKey.METADATA: None,
+            ApiKey.CREATE_TOPICS: None,
+        }
+        for key, versions in served.items():
+            function = self._handler(key)
+            function.__module__ = module.__name__
+            setattr(module, key.name, serves(key, versions=versions)(function))
+        return HandlerTable([module], "broker")
+
+    def _handler(self, key: ApiKey) -> Callable[[Any, RequestContext, Any], Any]:
+        def handle(services: Any, context: RequestContext, request: Any) -> Any:
+            assert services == "the services"
+            self.contexts.append(context)
+            self.requests.append(request)
+            return self.behaviours[key](context, request)
+
+        return handle
+
+    def ask(
+        self, request: Message, version: int, correlation_id: int = 7, client_id: str | None = "me"
+    ) -> None:
+        self.rig.feed(encode_request_frame(request, version, correlation_id, client_id))
+
+    def answer(self, cls: type[Any], version: int, which: int = -1) -> tuple[int, Any]:
+        frame = self.rig.wire.sends[which]
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        return decode_response(cls, version, memoryview(frame)[4:])
+
+    def counts(self, name: str, version: int) -> RequestCounts:
+        return self.dispatcher.metrics.counts(name, version)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_request_reaches_its_handler_and_the_answer_its_client(desk: Desk, version: int) -> None:
+    desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: HeartbeatResponse(error_code=27)
+    desk.ask(HeartbeatRequest("group", 3, "member"), version, correlation_id=-5)
+    assert desk.requests == [HeartbeatRequest("group", 3, "member")]
+    assert desk.answer(HeartbeatResponse, version) == (-5, HeartbeatResponse(error_code=27))
+    context = desk.contexts[0]
+    assert (context.api_key, context.version, context.correlation_id) == (12, version, -5)
+    assert (context.client_id, context.session.host) == ("me", "127.0.0.1")
+    assert context.now_ms == desk.rig.clock.wall_ms()
+    assert context.frame_size_bytes == len(encode_request_frame(desk.requests[0], version, 0, "me")) - 4
+
+
+def test_a_null_client_id_is_an_empty_one(desk: Desk) -> None:
+    desk.ask(HeartbeatRequest(), 4, client_id=None)
+    desk.ask(HeartbeatRequest(), 0, client_id="")
+    assert [context.client_id for context in desk.contexts] == ["", ""]
+
+
+def test_a_client_id_that_is_no_text_is_no_reason_to_refuse(desk: Desk) -> None:
+    frame = encode_request_frame(HeartbeatRequest(), 4, 1, "ab")
+    desk.rig.feed(frame.replace(b"ab", b"a\xff"))
+    assert desk.contexts[0].client_id == "a�"
+
+
+def test_tags_of_the_header_are_skipped(desk: Desk) -> None:
+    frame = encode_request_frame(HeartbeatRequest("group"), 4, 9, "me")[4:]
+    head = 10 + len("me")
+    with_tags = frame[:head] + b"\x02\x00\x03abc\x63\x01z" + frame[head + 1 :]
+    desk.rig.feed(framed(with_tags))
+    assert desk.requests == [HeartbeatRequest("group")]
+
+
+def test_the_wall_clock_is_read_again_as_time_goes_by(desk: Desk) -> None:
+    desk.ask(HeartbeatRequest(), 4)
+    desk.rig.clock.move(5000)
+    desk.ask(HeartbeatRequest(), 4)
+    assert desk.contexts[1].now_ms - desk.contexts[0].now_ms == 5000
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1, -32768])
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(desk: Desk, version: int) -> None:
+    header = (18).to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + (77).to_bytes(4, "big")
+    desk.rig.feed(framed(header + b"\0\2me" + b"\xff\xff what no version can read"))
+    correlation_id, response = desk.answer(ApiVersionsResponse, 0)
+    assert correlation_id == 77
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [(18, 0, 4)]
+    assert desk.requests == []
+    desk.ask(ApiVersionsRequest("librdkafka", "2.0"), 3)
+    assert desk.answer(ApiVersionsResponse, 3)[1].error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "word"),
+    [
+        (12, 5, "Heartbeat version 5, served are 0 to 4"),
+        (12, -1, "Heartbeat version -1"),
+        (1, 18, "Fetch version 18, served are 4 to 17"),
+        (4, 0, "LeaderAndIsr, which is not served"),
+        (8, 2, "OffsetCommit, which is not served"),
+        (9999, 0, "API key 9999, which nobody knows"),
+        (-1, 0, "API key -1, which nobody knows"),
+    ],
+)
+def test_what_is_not_served_closes_the_connection(
+    desk: Desk, caplog: pytest.LogCaptureFixture, key: int, version: int, word: str
+) -> None:
+    header = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True)
+    with caplog.at_level(logging.WARNING):
+        desk.rig.feed(framed(header + b"\0\0\0\1\0\0"))
+    assert desk.connection.holds & CLOSED
+    assert desk.rig.wire.sent == b""
+    assert desk.dispatcher.metrics.malformed == 1
+    assert word in caplog.text
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_request_that_is_cut_off_closes_the_connection(desk: Desk, cut: int) -> None:
+    frame = encode_request_frame(HeartbeatRequest("group", 1, "member"), 4, 1, "client")[4:]
+    desk.rig.feed(framed(frame[:-cut]))
+    assert desk.connection.holds & CLOSED
+    assert desk.requests == []
+    assert desk.dispatcher.metrics.malformed == 1
+
+
+def test_a_client_id_longer_than_the_frame_closes_even_where_the_body_is_empty(desk: Desk) -> None:
+    frame = encode_request_frame(ListGroupsRequest(), 0, 1, "client")[4:]
+    desk.rig.feed(framed(frame[:-3]))
+    assert desk.connection.holds & CLOSED
+    assert desk.requests == []
+
+
+def test_an_empty_frame_closes_the_connection(desk: Desk) -> None:
+    desk.rig.feed(framed(b""))
+    assert desk.connection.holds & CLOSED
+
+
+def test_an_address_is_named_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    with caplog.at_level(logging.WARNING, "barnabas.dispatch"):
+        for _ in range(50):
+            desk.rig.feed(framed(b"junk"), desk.rig.another())
+        assert len(caplog.records) == 1
+        desk.rig.clock.move(61_000)
+        desk.rig.feed(framed(b"junk"), desk.rig.another())
+    assert len(caplog.records) == 2
+    assert "49 more from this address" in caplog.text
+    assert desk.dispatcher.metrics.malformed == 51
+
+
+def test_a_pending_answer_comes_when_it_is_completed(desk: Desk) -> None:
+    pending: Pending[HeartbeatResponse] = Pending()
+    desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: pending
+    desk.ask(HeartbeatRequest(), 4, correlation_id=11)
+    assert desk.rig.wire.sends == []
+    assert desk.dispatcher.metrics.waiting == 1
+    desk.rig.clock.move(30)
+    pending.complete(HeartbeatResponse(error_code=25))
+    desk.rig.timers.run_soon()
+    assert desk.answer(HeartbeatResponse, 4) == (11, HeartbeatResponse(error_code=25))
+    assert desk.dispatcher.metrics.waiting == 0
+    assert sum(desk.counts("Heartbeat", 4).times.remote) == 1
+    assert desk.counts("Heartbeat", 4).errors == {25: 1}
+
+
+def test_a_pending_answer_that_is_there_already_leaves_at_once(desk: Desk) -> None:
+    def handle(context: RequestContext, request: Any) -> Pending[HeartbeatResponse]:
+        pending: Pending[HeartbeatResponse] = Pending()
+        pending.complete(HeartbeatResponse())
+        return pending
+
+    desk.behaviours[ApiKey.HEARTBEAT] = handle
+    desk.ask(HeartbeatRequest(), 4)
+    assert desk.answer(HeartbeatResponse, 4) == (7, HeartbeatResponse())
+    assert desk.dispatcher.metrics.waiting == 0
+
+
+def test_a_peer_that_goes_cancels_the_pending_answer(desk: Desk) -> None:
+    pending: Pending[HeartbeatResponse] = Pending()
+    cancelled: list[bool] = []
+    pending.on_cancel(lambda: cancelled.append(True))
+    desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: pending
+    desk.ask(HeartbeatRequest(), 4)
+    desk.connection.peer_gone("gone")
+    assert cancelled == [True]
+    assert desk.dispatcher.metrics.waiting == 0
+    pending.complete(HeartbeatResponse())
+    assert desk.rig.wire.sends == []
+
+
+def test_no_answer_to_a_handler_that_has_none(desk: Desk) -> None:
+    desk.behaviours[ApiKey.PRODUCE] = lambda context, request: None
+    desk.ask(ProduceRequest(None, 0), 9)
+    desk.ask(HeartbeatRequest(), 4)
+    assert len(desk.rig.wire.sends) == 1
+    assert desk.counts("Produce", 9).requests == 1
+
+
+def test_a_handler_may_close_the_connection(desk: Desk) -> None:
+    def refuse(context: RequestContext, request: Any) -> None:
+        raise CloseConnection("an append failed and acks=0 has no other way to say so")
+
+    desk.behaviours[ApiKey.PRODUCE] = refuse
+    desk.ask(ProduceRequest(None, 0), 9)
+    assert desk.rig.wire.closed == "an append failed and acks=0 has no other way to say so"
+    assert desk.dispatcher.metrics.failures == 0
+
+
+def fail(context: RequestContext, request: Any) -> None:
+    raise KeyError("a bug of ours")
+
+
+def test_a_failing_handler_is_logged_and_the_client_told(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk.behaviours[ApiKey.HEARTBEAT] = fail
+    desk.ask(HeartbeatRequest(), 4)
+    assert desk.answer(HeartbeatResponse, 4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert desk.dispatcher.metrics.failures == 1
+    assert "Heartbeat version 4 from client 'me'" in caplog.text
+    assert "a bug of ours" in caplog.text
+    assert not desk.connection.holds
+
+
+def test_a_failing_produce_names_each_partition(desk: Desk) -> None:
+    desk.behaviours[ApiKey.PRODUCE] = fail
+    data = [
+        ProduceRequest.TopicProduceData(
+            topic,
+            partition_data=[ProduceRequest.PartitionProduceData(index, b"records") for index in (4, 2)],
+        )
+        for topic in ("a", "b")
+    ]
+    desk.ask(ProduceRequest(None, -1, 1000, data), 9)
+    response = desk.answer(ProduceResponse, 9)[1]
+    assert [
+        (topic.name, partition.index, partition.error_code)
+        for topic in response.responses
+        for partition in topic.partition_responses
+    ] == [("a", 4, -1), ("a", 2, -1), ("b", 4, -1), ("b", 2, -1)]
+    assert desk.counts("Produce", 9).errors == {-1: 4}
+
+
+def test_where_no_answer_can_be_made_the_connection_is_closed(desk: Desk) -> None:
+    desk.behaviours[ApiKey.METADATA] = fail
+    desk.ask(MetadataRequest(None), 12)
+    assert desk.connection.holds & CLOSED
+    assert desk.dispatcher.metrics.failures == 1
+
+
+def test_an_answer_of_the_wrong_kind_is_a_failure(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: ListGroupsResponse()
+    desk.ask(HeartbeatRequest(), 4)
+    assert desk.answer(HeartbeatResponse, 4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "ListGroupsResponse" in caplog.text
+
+
+def test_an_answer_that_cannot_be_encoded_gives_its_files_back(desk: Desk) -> None:
+    class Slice:
+        size_bytes = 5
+        released = 0
+
+        def release(self) -> None:
+            self.released += 1
+
+    records = Slice()
+    partition = FetchResponse.PartitionData(
+        partition_index=2**40,
+        records=records,
+    )
+    topic = FetchResponse.FetchableTopicResponse("t", partitions=[partition])
+    desk.behaviours[ApiKey.FETCH] = lambda context, request: FetchResponse(responses=[topic])
+    desk.ask(FetchRequest(), 12)
+    assert records.released == 1
+    assert desk.answer(FetchResponse, 12)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_what_cannot_be_ends_more_than_a_request(desk: Desk) -> None:
+    def break_down(context: RequestContext, request: Any) -> None:
+        raise InvariantViolated("high watermark beyond log end")
+
+    desk.behaviours[ApiKey.HEARTBEAT] = break_down
+    with pytest.raises(InvariantViolated):
+        desk.ask(HeartbeatRequest(), 4)
+
+
+@pytest.mark.parametrize("version", [0, 1, 4])
+def test_a_throttled_answer_says_so_and_the_connection_is_muted(version: int) -> None:
+    desk = Desk(throttle=FixedThrottle())
+    desk.ask(HeartbeatRequest(), version)
+    expected = HeartbeatResponse(throttle_time_ms=250 if version else 0)
+    assert desk.answer(HeartbeatResponse, version) == (7, expected)
+    assert desk.connection.holds == MUTED
+    desk.rig.timers.advance(249)
+    assert desk.connection.holds == MUTED
+    desk.rig.timers.advance(1)
+    assert desk.connection.holds == 0
+
+
+def test_a_throttle_of_the_controllers_counts_where_it_is_longer() -> None:
+    desk = Desk(throttle=FixedThrottle())
+    desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: HeartbeatResponse(throttle_time_ms=900)
+    desk.ask(HeartbeatRequest(), 4)
+    assert desk.answer(HeartbeatResponse, 4)[1].throttle_time_ms == 900
+    desk.rig.timers.advance(899)
+    assert desk.connection.holds == MUTED
+
+
+def test_the_context_asks_the_authorizer_for_the_connections_principal() -> None:
+    authorizer = DenyAll()
+    desk = Desk(authorizer=authorizer, throttle=NoThrottle())
+    desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: HeartbeatResponse(
+        error_code=0 if context.allows(Operation.READ, ResourceType.GROUP, request.group_id) else 30
+    )
+    desk.ask(HeartbeatRequest("g"), 4)
+    assert desk.answer(HeartbeatResponse, 4)[1].error_code == 30
+    assert authorizer.asked == [("User:ANONYMOUS", Operation.READ, ResourceType.GROUP, "g")]
+
+
+def test_a_connection_goes_under_the_name_of_its_clients_software(desk: Desk) -> None:
+    desk.ask(ApiVersionsRequest("apache-kafka-java", "4.3.1"), 4)
+    session = desk.connection.session
+    assert (session.client_software_name, session.client_software_version) == ("apache-kafka-java", "4.3.1")
+
+
+def test_a_name_that_was_refused_is_not_taken(desk: Desk) -> None:
+    desk.behaviours[ApiKey.API_VERSIONS] = lambda context, request: ApiVersionsResponse(error_code=42)
+    desk.ask(ApiVersionsRequest("; drop", "1"), 4)
+    assert desk.connection.session.client_software_name == "unknown"
+
+
+def test_counts_and_times_of_requests(desk: Desk) -> None:
+    def slow(context: RequestContext, request: Any) -> HeartbeatResponse:
+        desk.rig.clock.move(0.5)
+        return HeartbeatResponse()
+
+    desk.behaviours[ApiKey.HEARTBEAT] = slow
+    frame = encode_request_frame(HeartbeatRequest(), 4, 1, "me")
+    desk.rig.feed(frame * 3 + encode_request_frame(HeartbeatRequest(), 3, 1, "me"))
+    counts = desk.counts("Heartbeat", 4)
+    assert counts.requests == 3
+    assert counts.received_bytes == 3 * (len(frame) - 4)
+    assert desk.counts("Heartbeat", 3).requests == 1
+    times = counts.times
+    assert (sum(times.local), sum(times.total), sum(times.queue), sum(times.send)) == (4, 4, 3, 1)
+    assert max(index for index, count in enumerate(times.local) if count) == min(
+        index for index, count in enumerate(times.local) if count
+    ), "each took half a millisecond"
+    assert len([count for count in times.total if count]) > 1, "the later ones waited for the earlier ones"
+
+
+def test_error_codes_of_partitions_are_counted_each(desk: Desk) -> None:
+    partitions = [
+        FetchResponse.PartitionData(index, error_code=code) for index, code in enumerate((0, 3, 3, 6))
+    ]
+    topic = FetchResponse.FetchableTopicResponse("t", partitions=partitions)
+    desk.behaviours[ApiKey.FETCH] = lambda context, request: FetchResponse(responses=[topic], error_code=71)
+    desk.ask(FetchRequest(), 12)
+    assert desk.counts("Fetch", 12).errors == {71: 1, 3: 2, 6: 1}
+
+
+def test_failures_are_answered_by_the_shape_of_the_request() -> None:
+    commit = OffsetCommitRequest(
+        "g",
+        topics=[
+            OffsetCommitRequest.OffsetCommitRequestTopic(
+                "t", partitions=[OffsetCommitRequest.OffsetCommitRequestPartition(5, 100)]
+            )
+        ],
+    )
+    answer = failure_response(commit, OffsetCommitResponse, 9, 14)
+    assert isinstance(answer, OffsetCommitResponse)
+    assert answer.topics[0].name == "t"
+    assert (answer.topics[0].partitions[0].partition_index, answer.topics[0].partitions[0].error_code) == (
+        5,
+        14,
+    )
+    create = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("new", 3, 1)])
+    created = failure_response(create, CreateTopicsResponse, 7)
+    assert isinstance(created, CreateTopicsResponse)
+    assert (created.topics[0].name, created.topics[0].error_code) == ("new", -1)
+    named = failure_response(
+        MetadataRequest([MetadataRequest.MetadataRequestTopic(name="t")]), MetadataResponse, 12
+    )
+    assert isinstance(named, MetadataResponse)
+    assert (named.topics[0].name, named.topics[0].error_code) == ("t", -1)
