@@ -33,6 +33,7 @@ HONOURED: Final = _names(
     node.id broker.id process.roles broker.rack broker.heartbeat.interval.ms broker.session.timeout.ms
     initial.broker.registration.timeout.ms
     controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers metadata.log.dir
+    metadata.log.segment.bytes metadata.log.segment.ms
 
     listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
     security.inter.broker.protocol socket.request.max.bytes queued.max.request.bytes
