@@ -37,12 +37,28 @@ def read_unsigned(buffer: bytes | bytearray | memoryview, position: int) -> tupl
 
 def read_int(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """A zigzag 32-bit varint and the position after it."""
+    if 0 <= position < len(buffer) - 1:  # one or two bytes: nearly all
+        raw = buffer[position]
+        if raw < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position + 1
+        second = buffer[position + 1]
+        if second < 0x80:
+            raw = raw & 0x7F | second << 7
+            return (raw >> 1) ^ -(raw & 1), position + 2
     raw, after = read_unsigned(buffer, position)
     return (raw >> 1) ^ -(raw & 1), after
 
 
 def read_long(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """A zigzag 64-bit varint and the position after it."""
+    if 0 <= position < len(buffer) - 1:  # one or two bytes: nearly all
+        raw = buffer[position]
+        if raw < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position + 1
+        second = buffer[position + 1]
+        if second < 0x80:
+            raw = raw & 0x7F | second << 7
+            return (raw >> 1) ^ -(raw & 1), position + 2
     raw, after = _read_groups(buffer, position, MAX_LONG_BYTES)
     if raw > 0xFFFFFFFFFFFFFFFF:
         raise MalformedVarint(position, "does not fit into 64 bits")
@@ -79,12 +95,14 @@ def size_of_signed(value: int) -> int:
 def _read_groups(buffer: bytes | bytearray | memoryview, position: int, limit: int) -> tuple[int, int]:
     if position < 0:
         raise MalformedVarint(position, "lies before the buffer")
-    value = 0
-    for index in range(limit):
-        if position + index >= len(buffer):
+    value = shift = 0
+    end = len(buffer)
+    for index in range(position, position + limit):
+        if index >= end:
             raise MalformedVarint(position, "is cut off by the end of the buffer")
-        byte = buffer[position + index]
-        value |= (byte & 0x7F) << (7 * index)
+        byte = buffer[index]
+        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position + index + 1
+            return value, index + 1
+        shift += 7
     raise MalformedVarint(position, f"is longer than {limit} bytes")

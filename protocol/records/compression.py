@@ -24,12 +24,12 @@ checked.
 import zlib
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from protocol.records.errors import BatchTooLarge, InvalidRecord, UnsupportedCompression
 from protocol.varint import MalformedVarint, read_unsigned
 
-Buffer = bytes | bytearray | memoryview
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 NONE: Final = 0
 GZIP: Final = 1

@@ -5,6 +5,7 @@ timestamp, tools. Serving produce and fetch never comes here.
 """
 
 from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -13,16 +14,20 @@ from protocol.records.errors import CorruptRecord, InvalidRecord
 from protocol.records.header import HEADER_BYTES, BatchHeader, ReadBuffer, is_intact, read_header
 from protocol.varint import MalformedVarint, read_int, read_long
 
-DEFAULT_LIMIT_BYTES = 128 * 1024 * 1024
+DEFAULT_LIMIT_BYTES: Final = 128 * 1024 * 1024
 """The most decompressed bytes of one batch that are held unless the caller says otherwise."""
 
-RecordHeaders = tuple[tuple[str, bytes | None], ...]
+_EARLIEST: Final = -(1 << 63)
+_LATEST: Final = (1 << 63) - 1
+
+RecordHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(msgspec.Struct, gc=False):
     """One record at its place in the log."""
 
     offset: int
+    """As the record says it; only a batch that was walked before it was stored is sure to say it in order."""
     timestamp: int
     """Milliseconds; the batch's append time if its type is LogAppendTime; -1 for none."""
     key: bytes | None
@@ -123,10 +128,10 @@ def _read_record(data: bytes, position: int, base_offset: int, base_timestamp: i
             f"Invalid record size: expected to read {length} bytes in record payload, but instead read "
             f"{position - start}"
         )
-    record = Record(
-        base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, headers, data[start]
-    )
-    return record, end
+    timestamp = base_timestamp + timestamp_delta
+    if not _EARLIEST <= timestamp <= _LATEST:
+        raise InvalidRecord(f"Invalid message timestamp {timestamp}: beyond 64 bits")
+    return Record(base_offset + offset_delta, timestamp, key, value, headers, data[start]), end
 
 
 def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[RecordHeaders, int]:
@@ -144,6 +149,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     length, start = read_int(data, position)
     if length < 0:
         return None, start
-    if length > end - start:
+    after = start + length
+    if after > end:
         raise InvalidRecord(f"Found invalid record structure: {length} bytes announced, {end - start} there")
-    return data[start : start + length], start + length
+    return data[start:after], after

@@ -61,11 +61,13 @@ def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want 
     data = bytes(records)  # indexing a view costs more than copying it
     if record_count < 0:
         raise InvalidRecord(f"Found invalid record count {record_count} in magic v2 batch")
-    if want == Want.LENGTHS:
+    if want == Want.LENGTHS or record_count == 0:
         position = _walk_lengths(data, record_count)
         walked = Walked(record_count)
     else:
         position, walked = _walk_structure(data, record_count)
+    if position > len(data):
+        raise _premature_end(record_count - 1)
     if position != len(data):
         raise InvalidRecord("Incorrect declared batch size, records still remaining in file")
     return walked
@@ -73,7 +75,6 @@ def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want 
 
 def _walk_lengths(data: bytes, record_count: int) -> int:
     position = index = signs = 0
-    end = len(data)
     try:
         for index in range(record_count):
             first = data[position]
@@ -91,15 +92,12 @@ def _walk_lengths(data: bytes, record_count: int) -> int:
         raise _premature_end(index) from None
     if signs & 1:  # the lowest bit of a zigzag number is its sign
         raise InvalidRecord("Found invalid record size: less than 0")
-    if position > end:
-        raise _premature_end(index)
     return position
 
 
 def _walk_structure(records: bytes, record_count: int) -> tuple[int, Walked]:
     """One loop in one function: a call for each record would double its time."""
     position = index = 0
-    end = len(records)
     data = records + _ZEROS
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
@@ -126,10 +124,13 @@ def _walk_structure(records: bytes, record_count: int) -> tuple[int, Walked]:
                 position += 1
             if offset >= 0x80:
                 second = data[position]
-                if second >= 0x80:
-                    after = -1
-                offset = offset & 0x7F | second << 7
                 position += 1
+                offset = offset & 0x7F | (second & 0x7F) << 7
+                if second >= 0x80:  # from the 8193rd record on
+                    offset |= data[position] << 14
+                    position += 1
+                    if offset >= 1 << 21:
+                        after = -1
             key = data[position]
             if key == 1:
                 position += 1
@@ -162,10 +163,6 @@ def _walk_structure(records: bytes, record_count: int) -> tuple[int, Walked]:
                     minimum = delta
     except IndexError:
         raise _premature_end(index) from None
-    if position > end:
-        raise _premature_end(index)
-    if record_count == 0:
-        minimum = maximum = 0
     return position, Walked(record_count, minimum, maximum, maximum_index, keyless, sequential)
 
 

@@ -197,3 +197,18 @@ def test_rebuilding_what_was_never_walked_is_our_own_mistake() -> None:
     accepted = judge(some(), rules())
     with pytest.raises(InvariantViolated, match="orders-3"):
         rebuild(accepted, rules(), 0, 0)
+
+
+@pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1)])
+def test_timestamps_beyond_64_bits_never_reach_the_log(base: int, delta: int) -> None:
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", 0)
+    builder.append(b"k", b"v", delta)
+    batch = builder.build()
+    batch[27:35] = base.to_bytes(8, signed=True)
+    batch[35:43] = NOW.to_bytes(8)
+    seal(batch, 0, len(batch))
+    with pytest.raises(InvalidRecord, match="beyond 64 bits"):
+        judge(batch, rules(after_max_ms=2**63 - 1), walk=True)
+    with pytest.raises(InvalidRecord, match="beyond 64 bits"):
+        list(records(batch))
