@@ -1,0 +1,150 @@
+"""What `storage format` writes: a node's identity, and the beginning of its cluster's metadata.
+
+    <log.dir>/meta.properties                                     in every directory
+    <metadata.log.dir>/bootstrap.checkpoint                       feature levels for the first controller
+    <metadata.log.dir>/__cluster_metadata-0/00…0-00…0.checkpoint  kraft.version and the first voter
+
+Only feature levels that work here are written. meta.properties comes last in each directory: a directory
+without it is not formatted, and formatting it again is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TextIO
+
+import msgspec
+
+from config.broker_config import BrokerConfig
+from config.ports import Chance, Clock, Files
+from controller.image.brokers import Endpoint
+from controller.image.features import METADATA_VERSION
+from controller.metadata_log import METADATA_PARTITION
+from controller.random_ids import random_uuid
+from controller.snapshots import (
+    BOOTSTRAP_FILE,
+    FORMAT_SNAPSHOT,
+    encode_snapshot,
+    write_snapshot,
+)
+from controller.subjects.features import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from controller.subjects.topic_names import METADATA_TOPIC
+from controller.voters import Voter, VoterSet
+from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.values import uuid_from_text
+from storage.file_names import partition_directory
+from storage.meta_properties import (
+    META_PROPERTIES_FILE,
+    MetaProperties,
+    encode_meta_properties,
+    read_meta_properties,
+)
+
+__all__ = ["FormatRefused", "Formatter", "formatted_directories"]
+
+KRAFT_VERSION: Final = 1
+
+
+class FormatRefused(Exception):
+    """The directories stay as they are; the text is the tool's last line."""
+
+
+def formatted_directories(files: Files, directories: Sequence[str]) -> dict[str, MetaProperties | None]:
+    """What is known of each directory; None for one without meta.properties. Raises
+    MalformedMetaProperties."""
+    return {path: read_meta_properties(files, f"{path}/{META_PROPERTIES_FILE}") for path in directories}
+
+
+class Formatter(msgspec.Struct, frozen=True):
+    """One call of `storage format`.
+
+    cluster_id is a UUID in text. standalone: the node becomes the one voter of a new quorum; else a broker
+    that finds its controllers by its config.
+    """
+
+    cluster_id: str
+    config: BrokerConfig
+    files: Files
+    clock: Clock
+    chance: Chance
+    standalone: bool = True
+    ignore_formatted: bool = False
+
+    def run(self, output: TextIO) -> None:
+        """Formats all log directories and says so. Raises FormatRefused and OSError."""
+        try:
+            uuid_from_text(self.cluster_id)
+        except ValueError as fault:
+            raise FormatRefused(
+                f"Cluster ID string {self.cluster_id} does not appear to be a valid UUID: {fault}"
+            ) from None
+        metadata_directory = self.config.metadata_log_directory
+        directories = list(dict.fromkeys((*self.config.log_directories, metadata_directory)))
+        found = formatted_directories(self.files, directories)
+        todo = [path for path in directories if found[path] is None]
+        done = [path for path in directories if found[path] is not None]
+        if done and not self.ignore_formatted:
+            raise FormatRefused(
+                f"Log directory {done[0]} is already formatted. Use --ignore-formatted to ignore this "
+                "directory and format the others."
+            )
+        for path in done:
+            self._check_identity(path, found[path])
+        if not todo:
+            print("All of the log directories are already formatted.", file=output)
+            return
+        for path in todo:
+            self._format(path, is_metadata=path == metadata_directory, output=output)
+
+    def _check_identity(self, path: str, known: MetaProperties | None) -> None:
+        if known is not None and (known.cluster_id, known.node_id) != (self.cluster_id, self.config.node_id):
+            raise FormatRefused(
+                f"Log directory {path} belongs to node {known.node_id} of cluster {known.cluster_id}, and "
+                f"not to node {self.config.node_id} of cluster {self.cluster_id}"
+            )
+
+    def _format(self, path: str, *, is_metadata: bool, output: TextIO) -> None:
+        name = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
+        kind = "data directory"
+        if is_metadata:
+            kind = "dynamic metadata voter directory" if self.standalone else "metadata directory"
+        print(f"Formatting {kind} {path} with {METADATA_VERSION} {name}.", file=output)
+        directory_id = random_uuid(self.chance)
+        now_ms = self.clock.wall_ms()
+        self.files.makedirs(path)
+        if is_metadata:
+            records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)]
+            content = encode_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0)
+            self.files.write_atomically(f"{path}/{BOOTSTRAP_FILE}", content)
+            if self.standalone:
+                self._write_first_voter(path, directory_id, now_ms)
+        properties = MetaProperties(
+            cluster_id=self.cluster_id, node_id=self.config.node_id, directory_id=directory_id
+        )
+        self.files.write_atomically(
+            f"{path}/{META_PROPERTIES_FILE}", encode_meta_properties(properties, now_ms)
+        )
+
+    def _write_first_voter(self, path: str, directory_id: bytes, now_ms: int) -> None:
+        voter = Voter(self.config.node_id, directory_id, self._endpoints())
+        voters = VoterSet(MappingProxyType({voter.id: voter}), KRAFT_VERSION)
+        directory = f"{path}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
+        self.files.makedirs(directory)
+        content = encode_snapshot(
+            (), epoch=0, now_ms=now_ms, last_contained_timestamp_ms=now_ms, voters=voters.to_record()
+        )
+        write_snapshot(self.files, directory, FORMAT_SNAPSHOT, content)
+
+    def _endpoints(self) -> Mapping[str, Endpoint]:
+        """Where this controller listens; a listener on every interface or any port is corrected at the
+        start."""
+        listeners = self.config.controller_listeners
+        if not listeners:
+            raise FormatRefused(
+                "The node has no controller listener: --standalone needs process.roles with controller, and "
+                "controller.listener.names naming one of listeners"
+            )
+        return MappingProxyType(
+            {each.listener: Endpoint(each.host or "localhost", each.port, 0) for each in listeners}
+        )

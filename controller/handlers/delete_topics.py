@@ -1,0 +1,140 @@
+"""DeleteTopics (20): topics go, by name or by id. KIP-4, KIP-516.
+
+Versions 1-6. 5 brings error messages, 6 topic ids. Done when the removal is committed; the brokers remove the
+data when they see it. With delete.topic.enable=false every topic is refused.
+
+Authorization: DELETE on the topic. Who may not DESCRIBE a topic that he named by id does not learn its name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from controller.services import ControllerServices
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.registry import ApiKey
+from protocol.serving import (
+    LISTENER_CONTROLLER,
+    Operation,
+    Pending,
+    RequestContext,
+    ResourceType,
+    serves,
+)
+from protocol.values import ZERO_UUID
+
+Result = DeleteTopicsResponse.DeletableTopicResult
+
+IDS_SINCE: Final = 6
+DISABLED_CODE_SINCE: Final = 3
+
+
+@serves(ApiKey.DELETE_TOPICS, listener=LISTENER_CONTROLLER)
+def handle(
+    services: ControllerServices, context: RequestContext, request: DeleteTopicsRequest
+) -> Pending[DeleteTopicsResponse] | DeleteTopicsResponse:
+    if context.version >= IDS_SINCE:
+        names = [state.name for state in request.topics if state.name is not None]
+        ids = [state.topic_id for state in request.topics if state.topic_id != ZERO_UUID]
+    else:
+        names, ids = list(request.topic_names), []
+    if not services.controller.deletes_topics:
+        return _disabled(context.version, request, names)
+    refused = _contradictions(request) if context.version >= IDS_SINCE else []
+    wrong_names = {result.name for result in refused if result.name is not None}
+    wrong_ids = {result.topic_id for result in refused}
+    names = [name for name in names if name not in wrong_names]
+    ids = [topic_id for topic_id in ids if topic_id not in wrong_ids]
+    results = [*refused, *_repeated(names, ids)]
+    wanted = _resolve(services, context, names, ids, results)
+    pending: Pending[DeleteTopicsResponse] = Pending()
+
+    def answer(outcome: dict[bytes, ErrorCode]) -> None:
+        for topic_id, name in wanted.items():
+            error = outcome[topic_id]
+            results.append(_result(name, topic_id, error))
+        pending.complete(DeleteTopicsResponse(responses=results))
+
+    services.controller.delete_topics(list(wanted)).on_complete(answer)
+    return pending
+
+
+def _result(name: str | None, topic_id: bytes, error: ErrorCode, message: str | None = None) -> Result:
+    text = None if error is ErrorCode.NONE else message or error.message
+    return Result(name=name, topic_id=topic_id, error_code=error, error_message=text)
+
+
+def _contradictions(request: DeleteTopicsRequest) -> list[Result]:
+    """Entries that say both name and id, or neither."""
+    results = []
+    for state in request.topics:
+        if state.name is None and state.topic_id == ZERO_UUID:
+            sentence = "Neither topic name nor id were specified."
+        elif state.name is not None and state.topic_id != ZERO_UUID:
+            sentence = "You may not specify both topic name and topic id."
+        else:
+            continue
+        results.append(_result(state.name, state.topic_id, ErrorCode.INVALID_REQUEST, sentence))
+    return results
+
+
+def _repeated(names: list[str], ids: list[bytes]) -> list[Result]:
+    """One refusal for each name and id that stands more than once in the request."""
+    invalid = ErrorCode.INVALID_REQUEST
+    return [
+        *(
+            _result(n, ZERO_UUID, invalid, "Duplicate topic name.")
+            for n, k in Counter(names).items()
+            if k > 1
+        ),
+        *(_result(None, i, invalid, "Duplicate topic id.") for i, k in Counter(ids).items() if k > 1),
+    ]
+
+
+def _resolve(
+    services: ControllerServices,
+    context: RequestContext,
+    names: list[str],
+    ids: list[bytes],
+    results: list[Result],
+) -> dict[bytes, str | None]:
+    """Names by id of what may be deleted; what may not goes into `results`."""
+    wanted: dict[bytes, str | None] = {}
+    once_ids = [topic_id for topic_id, count in Counter(ids).items() if count == 1]
+    known_names = services.controller.topic_names(once_ids)
+    for topic_id in once_ids:
+        name = known_names.get(topic_id)
+        if name is None:
+            results.append(_result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            results.append(_result(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif not context.allows(Operation.DELETE, ResourceType.TOPIC, name):
+            results.append(_result(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            wanted[topic_id] = name
+    once_names = [name for name, count in Counter(names).items() if count == 1]
+    known_ids = services.controller.topic_ids(once_names)
+    for name in once_names:
+        topic_id = known_ids.get(name, ZERO_UUID)
+        if topic_id in ids:
+            wanted.pop(topic_id, None)
+            sentence = "The provided topic name maps to an ID that was already supplied."
+            results.append(_result(name, topic_id, ErrorCode.INVALID_REQUEST, sentence))
+        elif not context.allows(Operation.DELETE, ResourceType.TOPIC, name):
+            results.append(_result(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif topic_id == ZERO_UUID:
+            results.append(_result(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        else:
+            wanted[topic_id] = name
+    return wanted
+
+
+def _disabled(version: int, request: DeleteTopicsRequest, names: list[str]) -> DeleteTopicsResponse:
+    error = ErrorCode.TOPIC_DELETION_DISABLED if version >= DISABLED_CODE_SINCE else ErrorCode.INVALID_REQUEST
+    if version >= IDS_SINCE:
+        return DeleteTopicsResponse(
+            responses=[_result(state.name, state.topic_id, error) for state in request.topics]
+        )
+    return DeleteTopicsResponse(responses=[_result(name, ZERO_UUID, error) for name in names])

@@ -1,0 +1,126 @@
+"""DescribeConfigs (32) at a controller: its own configs, the cluster's defaults, and those of topics and
+groups.
+
+Versions 1-4. 3 brings type and documentation. A broker resource must name this node or nobody (""); the
+answers come from the committed image and this node's own file. KIP-133, KIP-226, KIP-569.
+
+Authorization: DESCRIBE_CONFIGS on the cluster for brokers and client metrics, on the topic or group for
+these. Left out: BROKER_LOGGER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from config.broker_config import BrokerConfig
+from config.describe import (
+    DescribedConfig,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_default,
+    describe_group,
+    describe_topic,
+)
+from controller.image.cluster_image import ClusterImage
+from controller.image.configs import ConfigResourceType
+from controller.services import ControllerServices
+from controller.subjects.result import ControllerError
+from controller.subjects.topic_names import name_fault
+from protocol.errors import ErrorCode
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from protocol.registry import ApiKey
+from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, ResourceType, serves
+
+Resource = DescribeConfigsRequest.DescribeConfigsResource
+Result = DescribeConfigsResponse.DescribeConfigsResult
+Row = DescribeConfigsResponse.DescribeConfigsResourceResult
+
+_DESCRIBE: Final = Operation.DESCRIBE_CONFIGS
+
+
+@serves(ApiKey.DESCRIBE_CONFIGS, listener=LISTENER_CONTROLLER)
+def handle(
+    services: ControllerServices, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    response = DescribeConfigsResponse()
+    image = services.controller.image
+    for resource in request.resources:
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        try:
+            rows = _describe(services, context, image, resource)
+            result.configs = [_row(row, request) for row in rows]
+        except ControllerError as fault:
+            result.error_code = fault.code
+            result.error_message = fault.message
+        response.results.append(result)
+    return response
+
+
+def _describe(
+    services: ControllerServices, context: RequestContext, image: ClusterImage, resource: Resource
+) -> Sequence[DescribedConfig]:
+    kind, name = resource.resource_type, resource.resource_name
+    config = services.controller.rules.in_force(image.configs)
+    own = image.configs.of(kind, name)
+    if kind == ConfigResourceType.TOPIC:
+        _require(context.allows(_DESCRIBE, ResourceType.TOPIC, name), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        _check_topic(image, name)
+        return describe_topic(config, own, resource.configuration_keys)
+    if kind == ConfigResourceType.GROUP:
+        _require(context.allows(_DESCRIBE, ResourceType.GROUP, name), ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        _require(bool(name), ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(config, own, resource.configuration_keys)
+    _require(context.allows_cluster(_DESCRIBE), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if kind == ConfigResourceType.BROKER:
+        return _broker(config, name)(config, resource.configuration_keys)
+    if kind == ConfigResourceType.CLIENT_METRICS:
+        _require(bool(name), ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe_client_metrics(own, resource.configuration_keys)
+    raise ControllerError(ErrorCode.INVALID_REQUEST)
+
+
+def _require(holds: bool, error: ErrorCode, message: str | None = None) -> None:
+    if not holds:
+        raise ControllerError(error, message)
+
+
+def _check_topic(image: ClusterImage, name: str) -> None:
+    fault = name_fault(name)
+    if fault is not None:
+        raise ControllerError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
+    if name not in image.topics.by_name:
+        raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+
+
+Describe = Callable[[BrokerConfig, Sequence[str] | None], list[DescribedConfig]]
+
+
+def _broker(config: BrokerConfig, name: str) -> Describe:
+    if not name:
+        return describe_cluster_default
+    if not name.removeprefix("-").isdecimal():
+        raise ControllerError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != config.node_id:
+        raise ControllerError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {config.node_id} or empty string, but received {name}",
+        )
+    return describe_broker
+
+
+def _row(row: DescribedConfig, request: DescribeConfigsRequest) -> Row:
+    synonyms = row.synonyms if request.include_synonyms else ()
+    return Row(
+        name=row.name,
+        value=row.value,
+        read_only=row.read_only,
+        config_source=int(row.source),
+        is_sensitive=row.sensitive,
+        synonyms=[
+            DescribeConfigsResponse.DescribeConfigsSynonym(name=s.name, value=s.value, source=int(s.source))
+            for s in synonyms
+        ],
+        config_type=int(row.type),
+        documentation=row.documentation if request.include_documentation else None,
+    )

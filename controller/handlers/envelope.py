@@ -1,0 +1,155 @@
+"""Envelope (58): a client's request that a broker passes on, decided in the client's name. KIP-590.
+
+Version 0. The envelope holds the request as the client sent it (header and body), the client's principal as
+Kafka's default builder writes it (int16 version, then DefaultPrincipalData), and its address. The handler
+of the wrapped API is called with that principal, and its answer travels back, header and body, in the same
+wrapping.
+
+Only APIs that brokers forward are unwrapped. NOT_CONTROLLER on the envelope lets the broker look for the
+active controller; other faults of the wrapping are its own, never the client's. Needs CLUSTER_ACTION.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any, Final
+
+from controller.services import ControllerServices
+from protocol.codec.compiler import decode, decoder, encode
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode, ProtocolError
+from protocol.headers import ResponseHeader, decode_request_header
+from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from protocol.principal import DefaultPrincipalData
+from protocol.registry import ApiKey, api
+from protocol.serving import (
+    LISTENER_CONTROLLER,
+    Operation,
+    Pending,
+    Principal,
+    Registration,
+    RequestContext,
+    Session,
+    serves,
+)
+
+PRINCIPAL_VERSION: Final = 0
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+
+
+class _Refused(Exception):
+    """The envelope cannot be opened; carries Kafka's code."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+@serves(ApiKey.ENVELOPE, listener=LISTENER_CONTROLLER)
+def handle(
+    services: ControllerServices, context: RequestContext, request: EnvelopeRequest
+) -> EnvelopeResponse | Pending[EnvelopeResponse]:
+    if not context.allows_cluster(Operation.CLUSTER_ACTION):
+        return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        registration, inner, wrapped = _open(services, context, request)
+    except _Refused as refused:
+        return EnvelopeResponse(error_code=refused.error)
+    except ProtocolError:
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if not services.controller.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    answer = registration.handler(services, inner, wrapped)
+    if not isinstance(answer, Pending):
+        return _close(inner, answer)
+    pending: Pending[EnvelopeResponse] = Pending()
+    answer.on_complete(lambda response: pending.complete(_close(inner, response)))
+    pending.on_cancel(answer.cancel)
+    return pending
+
+
+def _open(
+    services: ControllerServices, context: RequestContext, envelope: EnvelopeRequest
+) -> tuple[Registration, RequestContext, Any]:
+    """The wrapped request, its handler, and a context that speaks for the client."""
+    principal = _principal(envelope.request_principal)
+    host = _host(envelope.client_host_address)
+    header, position = decode_request_header(envelope.request_data, 0)
+    registration = services.handlers.get(header.request_api_key)
+    if header.request_api_key not in FORWARDED or registration is None:
+        raise _Refused(ErrorCode.INVALID_REQUEST)
+    version = header.request_api_version
+    if not registration.min_version <= version <= registration.max_version:
+        raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
+    decode_request = decoder(api(header.request_api_key).request, version)
+    wrapped, end = decode_request(envelope.request_data, position)
+    if end != len(envelope.request_data):
+        raise _Refused(ErrorCode.INVALID_REQUEST)
+    outer = context.session
+    session = Session(
+        connection_id=outer.connection_id,
+        listener=outer.listener,
+        host=host,
+        principal=principal,
+        security_protocol=outer.security_protocol,
+    )
+    inner = RequestContext(
+        api_key=header.request_api_key,
+        version=version,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id or "",
+        session=session,
+        now_ms=context.now_ms,
+        authorizer=context.authorizer,
+        frame_size_bytes=len(envelope.request_data),
+    )
+    return registration, inner, wrapped
+
+
+def _principal(data: bytes | None) -> Principal:
+    if data is None or len(data) < 2 or int.from_bytes(data[:2], "big") != PRINCIPAL_VERSION:
+        raise _Refused(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+    try:
+        principal = decode(DefaultPrincipalData, PRINCIPAL_VERSION, memoryview(data)[2:])
+    except ProtocolError:
+        raise _Refused(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from None
+    return Principal(name=principal.name, type=principal.type)
+
+
+def _host(address: bytes) -> str:
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        raise _Refused(ErrorCode.INVALID_REQUEST) from None
+
+
+def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
+    """The answer as the client will get it, less the four bytes of its size."""
+    header = ResponseHeader(correlation_id=inner.correlation_id)
+    header_version = api(inner.api_key).response_header_version(inner.version)
+    return EnvelopeResponse(response_data=encode(header, header_version) + encode(response, inner.version))

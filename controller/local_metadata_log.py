@@ -1,0 +1,385 @@
+"""The metadata log of a quorum of one: this node's disk decides, and nobody else.
+
+    <metadata.log.dir>/__cluster_metadata-0/
+        00000000000000000000.log …                      batches as in any partition; leader epoch = raft epoch
+        00000000000000000000-0000000000.checkpoint      first voters, from `storage format`
+        <end offset>-<epoch>.checkpoint                 snapshots of the state
+        quorum-state                                    leader and epoch, replaced before each life begins
+        leader-epoch-checkpoint, partition.metadata
+
+A life of the node is an epoch: at the start it takes the next one, writes it to quorum-state, and opens its
+epoch in the log with a LEADER_CHANGE record (with the voters beside it, when the log does not know them or
+they listen elsewhere now). That much is synced before anything else happens, at start-up and so
+synchronously.
+
+Later appends are written at once and synced by a helper thread; what was written while a sync ran shares
+the next one. When a sync returns, everything written before it began is committed. If a sync fails nothing
+after it can be trusted, and the exception goes up to the loop and ends the process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from config.ports import Clock, Files, Offload
+from controller.image.brokers import Endpoint
+from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, image_records, replay
+from controller.image.replayer import MetadataBatch
+from controller.metadata_log import (
+    NO_LEADER,
+    LeaderAndEpoch,
+    MetadataLogListener,
+    NotLeader,
+    QuorumView,
+    ReadOutcome,
+    ReplicaProgress,
+    SnapshotId,
+)
+from controller.observers import Observers
+from controller.quorum_state import QuorumStateFile
+from controller.quorum_state import read as read_quorum_state
+from controller.quorum_state import write as write_quorum_state
+from controller.records import build_metadata_batch, read_metadata_batches
+from controller.snapshots import (
+    FORMAT_SNAPSHOT,
+    encode_snapshot,
+    list_snapshots,
+    read_snapshot,
+    snapshot_name,
+    write_snapshot,
+)
+from controller.voters import Voter, VoterSet, voters_in
+from protocol.codec.compiler import encode
+from protocol.codec.message import Message
+from protocol.errors import invariant
+from protocol.quorum.control_records import KRaftVersionRecord, LeaderChangeMessage
+from protocol.records.control import ControlRecordType, build_control_batch
+from protocol.records.header import headers
+from storage.checkpoints import encode_leader_epochs
+from storage.chores import Chore
+from storage.partition_log import PartitionLog
+
+__all__ = ["LocalMetadataLog", "OtherVoters"]
+
+READ_CHUNK_BYTES: Final = 1 << 20
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+
+
+class OtherVoters(Exception):
+    """The quorum has other voters than this node; one line for the operator."""
+
+
+class LocalMetadataLog:
+    """`controller.metadata_log.MetadataLog` over one PartitionLog. `start` before anything else."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        *,
+        node_id: int,
+        directory_id: bytes,
+        endpoints: Mapping[str, Endpoint],
+        files: Files,
+        clock: Clock,
+        offload: Offload,
+        static_voters: Sequence[int] = (),
+    ) -> None:
+        """endpoints: where this controller listens now. static_voters: ids of `controller.quorum.voters`.
+
+        The log's chores must be its own: they are what a commit waits for.
+        """
+        self._log = log
+        self._node_id = node_id
+        self._directory_id = directory_id
+        self._endpoints = endpoints
+        self._files = files
+        self._clock = clock
+        self._offload = offload
+        self._static_voters = tuple(static_voters)
+        self._epoch = 0
+        self._voters = VoterSet()
+        self._high_watermark = 0
+        self._listeners: list[MetadataLogListener] = []
+        self._uncommitted: deque[MetadataBatch] = deque()
+        self._syncing = False
+        self._advance_waiters: dict[object, Callable[[], None]] = {}
+        self._observers = Observers()
+        self._snapshot: SnapshotId | None = None
+        self._closed = False
+
+    # The beginning
+
+    def start(self) -> None:
+        """Takes the next epoch and opens it. Raises OtherVoters, LogStorageError, OSError, Malformed…"""
+        state = read_quorum_state(self._files, self._log.directory) or QuorumStateFile()
+        self._load_voters()
+        known = max(state.leader_epoch, self._log.leader_epochs.latest_epoch, 0)
+        self._epoch = known + 1
+        dynamic = self._voters.kraft_version > 0
+        write_quorum_state(
+            self._files,
+            self._log.directory,
+            QuorumStateFile(
+                leader_epoch=self._epoch,
+                leader_id=self._node_id,
+                data_version=1 if dynamic else 0,
+                voters=() if dynamic else (self._node_id,),
+            ),
+        )
+        self._open_epoch()
+        self._log.flush()
+        for chore in self._log.chores.take_all():
+            chore.call()
+            if chore.done is not None:
+                chore.done()
+        self._files.write_atomically(
+            f"{self._log.directory}/{LEADER_EPOCH_CHECKPOINT}",
+            encode_leader_epochs(self._log.leader_epochs.entries()),
+        )
+        self._high_watermark = self._log.log_end_offset
+        self._log.update_high_watermark(self._high_watermark)
+
+    def _load_voters(self) -> None:
+        """From the snapshots and then the log; refuses a quorum that is not this node alone."""
+        for snapshot in list_snapshots(self._files, self._log.directory):
+            content = read_snapshot(self._files, f"{self._log.directory}/{snapshot_name(snapshot)}")
+            if content.voters is not None:
+                self._voters = VoterSet.from_record(content.voters, content.kraft_version)
+            if snapshot != FORMAT_SNAPSHOT:
+                self._snapshot = snapshot
+        for chunk in self._chunks(self._log.log_start_offset):
+            self._voters = voters_in(chunk, self._voters)
+        ids = tuple(self._voters.by_id) or self._static_voters
+        if ids != (self._node_id,):
+            raise OtherVoters(
+                f"{self._log.directory}: the quorum's voters are {list(ids)}, and this release runs a quorum "
+                f"of one only, this node ({self._node_id})"
+            )
+
+    def _open_epoch(self) -> None:
+        """LEADER_CHANGE, and the voters if the log does not have them as they are."""
+        voter = LeaderChangeMessage.Voter(voter_id=self._node_id)
+        change = LeaderChangeMessage(leader_id=self._node_id, voters=[voter], granting_voters=[voter])
+        content = [(ControlRecordType.LEADER_CHANGE, encode(change, 0))]
+        if self._voters.kraft_version > 0:
+            own = Voter(self._node_id, self._directory_id, MappingProxyType(dict(self._endpoints)))
+            present = VoterSet(MappingProxyType({own.id: own}), self._voters.kraft_version)
+            if present.to_record() != self._voters.to_record() or self._log.log_end_offset == 0:
+                self._voters = present
+                version = KRaftVersionRecord(k_raft_version=present.kraft_version)
+                content.append((ControlRecordType.KRAFT_VERSION, encode(version, 0)))
+                content.append((ControlRecordType.KRAFT_VOTERS, encode(present.to_record(), 0)))
+        now_ms = self._clock.wall_ms()
+        batch = build_control_batch(
+            content, timestamp_ms=now_ms, base_offset=self._log.log_end_offset, leader_epoch=self._epoch
+        )
+        self._log.append_as_follower(batch, now_ms=now_ms)
+
+    def _chunks(self, offset: int) -> Iterator[bytes]:
+        """The log's bytes from the batch at `offset` on, whole batches first, perhaps a cut-off one
+        behind."""
+        while (piece := self._log.read(offset, max_bytes=READ_CHUNK_BYTES)) is not None:
+            content = piece.read()
+            last_offset = offset - 1
+            for _, header in headers(content):
+                last_offset = header.last_offset
+            invariant(last_offset >= offset, "a read gives a whole batch", offset=offset)
+            yield content
+            offset = last_offset + 1
+
+    def register(self, listener: MetadataLogListener) -> None:
+        offset = self._log.log_start_offset
+        if self._snapshot is not None:
+            listener.load_snapshot(self._snapshot, self._snapshot_image(self._snapshot))
+            offset = max(offset, self._snapshot.end_offset)
+        for chunk in self._chunks(offset):
+            for batch in read_metadata_batches(chunk):
+                if batch.base_offset >= offset and batch.last_offset < self._high_watermark:
+                    listener.commit(batch)
+        self._listeners.append(listener)
+        listener.leader_changed(self.leader)
+
+    def _snapshot_image(self, snapshot: SnapshotId) -> ClusterImage:
+        content = read_snapshot(self._files, f"{self._log.directory}/{snapshot_name(snapshot)}")
+        return replay(
+            EMPTY_IMAGE,
+            content.records,
+            offset=snapshot.end_offset - 1,
+            epoch=snapshot.epoch,
+            timestamp_ms=content.last_contained_timestamp_ms,
+        )[0]
+
+    # What is known
+
+    @property
+    def leader(self) -> LeaderAndEpoch:
+        return LeaderAndEpoch(NO_LEADER if self._closed else self._node_id, self._epoch)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @property
+    def kraft_version(self) -> int:
+        return self._voters.kraft_version
+
+    # Append, sync, commit
+
+    def append(self, epoch: int, records: Sequence[Message]) -> MetadataBatch:
+        if self._closed or epoch != self._epoch:
+            raise NotLeader(f"epoch {epoch} is not led here, {self.leader} is known")
+        invariant(bool(records), "a batch has records")
+        now_ms = self._clock.wall_ms()
+        base_offset = self._log.log_end_offset
+        content = build_metadata_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms)
+        self._log.append_as_follower(content, now_ms=now_ms)
+        batch = MetadataBatch(base_offset, self._log.log_end_offset - 1, epoch, now_ms, tuple(records))
+        self._uncommitted.append(batch)
+        if not self._syncing:
+            self._sync()
+        return batch
+
+    def _sync(self) -> None:
+        """Hands what is written to a helper thread; its return commits."""
+        self._syncing = True
+        end_offset = self._log.log_end_offset
+        self._log.flush()
+        chores = self._log.chores.take_all()
+        waiting = [len(chores)]
+
+        def finished(chore: Chore, outcome: object) -> None:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if chore.done is not None:
+                chore.done()
+            waiting[0] -= 1
+            if not waiting[0]:
+                self._synced(end_offset)
+
+        for chore in chores:
+            self._offload.submit(chore.call, partial(finished, chore))
+
+    def _synced(self, end_offset: int) -> None:
+        self._syncing = False
+        self._high_watermark = end_offset
+        self._log.update_high_watermark(end_offset)
+        while self._uncommitted and self._uncommitted[0].last_offset < end_offset:
+            batch = self._uncommitted.popleft()
+            for listener in self._listeners:
+                listener.commit(batch)
+        waiters, self._advance_waiters = self._advance_waiters, {}
+        for callback in waiters.values():
+            callback()
+        if self._uncommitted and not self._closed and not self._syncing:
+            self._sync()
+
+    # Observers
+
+    def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
+        start = self._log.log_start_offset
+        if (offset, last_fetched_epoch, start) != (0, 0, 0):
+            earliest = self._snapshot
+            if offset < start and earliest is not None:
+                return ReadOutcome(b"", snapshot=earliest)
+            epoch, end_offset = self._log.end_offset_for_epoch(last_fetched_epoch)
+            if epoch < 0:
+                epoch, end_offset = 0, start
+            if epoch != last_fetched_epoch or end_offset < offset:
+                return ReadOutcome(b"", diverging=(epoch, end_offset))
+        if offset >= self._high_watermark:
+            return ReadOutcome(b"")
+        piece = self._log.read(offset, max_bytes=max_bytes, up_to_offset=self._high_watermark)
+        return ReadOutcome(b"" if piece is None else piece)
+
+    def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
+        token = object()
+        self._advance_waiters[token] = callback
+
+        def forget() -> None:
+            self._advance_waiters.pop(token, None)
+
+        return forget
+
+    def observed(self, replica_id: int, directory_id: bytes, fetch_offset: int, now_ms: int) -> None:
+        if replica_id < 0 or replica_id == self._node_id:
+            return  # a tool that looks in, or this process's own broker: Kafka lists neither
+        self._observers.fetched(replica_id, directory_id, fetch_offset, self.end_offset, now_ms)
+
+    def quorum(self, now_ms: int) -> QuorumView:
+        own = ReplicaProgress(self._node_id, self._directory_id, self.end_offset, now_ms, now_ms)
+        return QuorumView(
+            leader=self.leader,
+            high_watermark=self._high_watermark,
+            voters=(own,),
+            observers=self._observers.present(now_ms),
+            endpoints=MappingProxyType({self._node_id: self._endpoints}),
+        )
+
+    # Snapshots
+
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self._snapshot
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
+        path = f"{self._log.directory}/{snapshot_name(snapshot)}"
+        if not self._files.exists(path):
+            return None
+        file = self._files.open(path)
+        try:
+            return file.pread(max_bytes, position), file.size()
+        finally:
+            file.close()
+
+    def write_snapshot(self, image: ClusterImage) -> SnapshotId:
+        snapshot = SnapshotId(image.offset + 1, image.epoch)
+        invariant(
+            snapshot.end_offset <= self._high_watermark,
+            "a snapshot holds committed state only",
+            end_offset=snapshot.end_offset,
+            high_watermark=self._high_watermark,
+        )
+        dynamic = self._voters.kraft_version > 0
+        content = encode_snapshot(
+            image_records(image),
+            epoch=snapshot.epoch,
+            now_ms=self._clock.wall_ms(),
+            last_contained_timestamp_ms=image.timestamp_ms,
+            voters=self._voters.to_record() if dynamic else None,
+        )
+
+        def written(outcome: object) -> None:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            self._snapshot = max(snapshot, self._snapshot or snapshot)
+
+        directory = self._log.directory
+        self._offload.submit(lambda: write_snapshot(self._files, directory, snapshot, content), written)
+        return snapshot
+
+    # The end
+
+    def shut_down(self) -> None:
+        """Syncs what is written; it is found again by the next life, committed. Nothing is answered any
+        more."""
+        if self._closed:
+            return
+        self._closed = True
+        self._log.flush()
+        self._log.write_snapshot()
+        for chore in self._log.chores.take_all():
+            chore.call()
+            if chore.done is not None:
+                chore.done()
+        self._log.close()

@@ -1,0 +1,362 @@
+"""The controller: requests in, records out, answers when the records are committed.
+
+    request ─▶ subject(newest image) ─▶ (records, response)
+                                           │         │ waits
+                          log.append ◀─────┘         │
+                               │ replay: newest image│
+                               ▼                     ▼
+                          high watermark ──────▶ committed image, answer
+
+All of it happens on the loop, one decision after the other, so a subject never sees half of another's work.
+Only the active controller (the log's leader) decides; the others follow the log and answer NOT_CONTROLLER.
+
+When it becomes active on an empty log it writes the bootstrap records as one metadata transaction, as Kafka
+does; a transaction that an earlier leader left open is aborted. Then it registers itself (KIP-919).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from config.broker_config import BrokerConfig
+from config.ports import Chance, Clock, Timer, Timers
+from controller.image.brokers import Endpoint, VersionRange
+from controller.image.cluster_image import ClusterImage, ImageDelta
+from controller.image.features import METADATA_VERSION, FeaturesImage
+from controller.image.replayer import MetadataBatch
+from controller.metadata_log import LeaderAndEpoch, MetadataLog, SnapshotId
+from controller.random_ids import random_uuid
+from controller.state_machine import ImageTimeline
+from controller.subjects import brokers as broker_subject
+from controller.subjects.configs import ConfigRules
+from controller.subjects.controllers import register_controller, registration_request
+from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
+from controller.subjects.liveness import BrokerLiveness
+from controller.subjects.producer_ids import allocate_producer_ids
+from controller.subjects.result import ControllerError, Decision
+from controller.subjects.topics import CreationRules, create_topics, delete_topics
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode, invariant
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from protocol.serving import Pending
+
+__all__ = ["QuorumController", "UnsupportedCluster"]
+
+R = TypeVar("R")
+
+Allows = Callable[[str], bool]
+
+BOOTSTRAP_TRANSACTION: Final = "Bootstrap records"
+
+
+class UnsupportedCluster(Exception):
+    """The cluster's metadata needs what this release does not have; the text is one line for the operator."""
+
+
+class QuorumController:
+    """One controller. `start` replays what there is and, as leader, makes it the active one."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        log: MetadataLog,
+        config: BrokerConfig,
+        clock: Clock,
+        timers: Timers,
+        chance: Chance,
+        bootstrap_records: Sequence[Message],
+        endpoints: Mapping[str, Endpoint],
+    ) -> None:
+        """endpoints: this controller's own, by listener name. bootstrap_records: for an empty log."""
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.log = log
+        self.rules = ConfigRules(config)
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._chance = chance
+        self._bootstrap_records = bootstrap_records
+        self._endpoints = endpoints
+        self._incarnation_id = random_uuid(chance)
+        self._timeline = ImageTimeline(self._committed)
+        self._active_epoch: int | None = None
+        self._liveness = BrokerLiveness(config.integer("broker.session.timeout.ms"))
+        self._session_timer: Timer | None = None
+        self._observers: list[Callable[[ClusterImage, ImageDelta], None]] = []
+
+    # What is known
+
+    @property
+    def image(self) -> ClusterImage:
+        """What is committed: for everything that leaves this node."""
+        return self._timeline.committed
+
+    @property
+    def is_active(self) -> bool:
+        return self._active_epoch is not None
+
+    @property
+    def supported_features(self) -> Mapping[str, VersionRange]:
+        return SUPPORTED_FEATURES
+
+    def on_image(self, observer: Callable[[ClusterImage, ImageDelta], None]) -> None:
+        """Tells of every image that becomes committed from now on."""
+        self._observers.append(observer)
+
+    def _committed(self, image: ClusterImage, delta: ImageDelta) -> None:
+        for observer in self._observers:
+            observer(image, delta)
+
+    # Following the log
+
+    def start(self) -> None:
+        """Raises UnsupportedCluster if the log holds what we cannot work with."""
+        self.log.register(self)
+
+    def load_snapshot(self, snapshot: SnapshotId, image: ClusterImage) -> None:
+        self._timeline.load(image)
+
+    def commit(self, batch: MetadataBatch) -> None:
+        self._timeline.commit(batch)
+
+    def leader_changed(self, leader: LeaderAndEpoch) -> None:
+        if leader.leader_id == self.node_id:
+            self._activate(leader.epoch)
+        elif self._active_epoch is not None:
+            self._resign()
+
+    def _activate(self, epoch: int) -> None:
+        self._refuse_unsupported(self._timeline.newest.features)
+        self._active_epoch = epoch
+        if self._timeline.in_transaction:
+            self._append([AbortTransactionRecord(reason="Failover")])
+        if self._timeline.newest.is_empty:
+            self._bootstrap()
+        now_ms = self._clock.monotonic_ms()
+        self._liveness.clear()
+        for broker in self._timeline.newest.brokers.unfenced():
+            self._liveness.grace(broker.id, broker.epoch, now_ms)
+        self._arm_session_timer()
+        request = registration_request(
+            self.node_id, self._incarnation_id, self._endpoints, self.supported_features
+        )
+        self._append(register_controller(self._timeline.newest, request).records)
+
+    def _bootstrap(self) -> None:
+        levels = {
+            record.name: record.feature_level
+            for record in self._bootstrap_records
+            if isinstance(record, FeatureLevelRecord) and record.feature_level > 0
+        }
+        if METADATA_VERSION not in levels:
+            raise UnsupportedCluster(
+                "The metadata log is empty and there are no bootstrap records with a metadata.version. "
+                "Format the storage directory first: barnabas storage format"
+            )
+        self._refuse_unsupported(FeaturesImage(levels))
+        begin, end = BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION), EndTransactionRecord()
+        self._append([begin, *self._bootstrap_records, end])
+
+    def _refuse_unsupported(self, features: FeaturesImage) -> None:
+        sentences = unsupported_levels(features, self.supported_features)
+        if sentences:
+            raise UnsupportedCluster(f"This cluster needs another release: {'; '.join(sentences)}")
+
+    def _resign(self) -> None:
+        self._active_epoch = None
+        self._liveness.clear()
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+            self._session_timer = None
+        self._timeline.revert()
+
+    def shut_down(self) -> None:
+        """No more decisions; what waits is answered NOT_CONTROLLER."""
+        if self._active_epoch is not None:
+            self._resign()
+
+    # Deciding
+
+    def _append(self, records: Sequence[Message]) -> None:
+        if not records:
+            return
+        epoch = self._active_epoch
+        invariant(epoch is not None, "only the active controller appends", node_id=self.node_id)
+        batch = self.log.append(-1 if epoch is None else epoch, records)
+        self._timeline.append(batch)
+
+    def _decide(
+        self, decide: Callable[[ClusterImage], Decision[R]], refuse: Callable[[ErrorCode], R]
+    ) -> Pending[R]:
+        """Appends what a subject decided and promises its response."""
+        pending: Pending[R] = Pending()
+        if self._active_epoch is None:
+            pending.complete(refuse(ErrorCode.NOT_CONTROLLER))
+            return pending
+        try:
+            decision = decide(self._timeline.newest)
+        except ControllerError as fault:
+            pending.complete(refuse(fault.code))
+            return pending
+        self._append(decision.records)
+        self._timeline.when_committed(
+            lambda: pending.complete(decision.response),
+            lambda: pending.complete(refuse(ErrorCode.NOT_CONTROLLER)),
+        )
+        return pending
+
+    # Topics
+
+    def create_topics(
+        self, request: CreateTopicsRequest, *, may_create: Allows, may_describe_configs: Allows
+    ) -> Pending[CreateTopicsResponse]:
+        """Each topic has its own answer; NOT_CONTROLLER stands on all of them."""
+
+        def decide(image: ClusterImage) -> Decision[CreateTopicsResponse]:
+            in_force = self.rules.in_force(image.configs)
+            rules = CreationRules(
+                default_partitions=in_force.integer("num.partitions"),
+                default_replication_factor=in_force.integer("default.replication.factor"),
+                configs=self.rules,
+                may_create=may_create,
+                may_describe_configs=may_describe_configs,
+            )
+            return create_topics(image, request, rules, self._chance)
+
+        def refuse(code: ErrorCode) -> CreateTopicsResponse:
+            result = CreateTopicsResponse.CreatableTopicResult
+            return CreateTopicsResponse(
+                topics=[
+                    result(name=topic.name, error_code=code, error_message=code.message)
+                    for topic in request.topics
+                ]
+            )
+
+        return self._decide(decide, refuse)
+
+    def delete_topics(self, topic_ids: Sequence[bytes]) -> Pending[dict[bytes, ErrorCode]]:
+        """The outcome by topic id."""
+        return self._decide(
+            lambda image: delete_topics(image, topic_ids), lambda code: dict.fromkeys(topic_ids, code)
+        )
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Ids of the topics that exist, by the newest image: for a decision that follows at once."""
+        by_name = self._timeline.newest.topics.by_name
+        return {name: by_name[name].id for name in names if name in by_name}
+
+    def topic_names(self, topic_ids: Sequence[bytes]) -> dict[bytes, str]:
+        """The other way round."""
+        by_id = self._timeline.newest.topics.by_id
+        return {topic_id: by_id[topic_id].name for topic_id in topic_ids if topic_id in by_id}
+
+    @property
+    def deletes_topics(self) -> bool:
+        return self._config.flag("delete.topic.enable")
+
+    # Producer ids and controllers
+
+    def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest
+    ) -> Pending[AllocateProducerIdsResponse]:
+        return self._decide(
+            lambda image: allocate_producer_ids(image, request),
+            lambda code: AllocateProducerIdsResponse(error_code=code),
+        )
+
+    def register_controller(
+        self, request: ControllerRegistrationRequest
+    ) -> Pending[ControllerRegistrationResponse]:
+        return self._decide(
+            lambda image: register_controller(image, request),
+            lambda code: ControllerRegistrationResponse(error_code=code, error_message=code.message),
+        )
+
+    # Brokers
+
+    def register_broker(self, request: BrokerRegistrationRequest) -> Pending[BrokerRegistrationResponse]:
+        now_ms = self._clock.monotonic_ms()
+
+        def decide(image: ClusterImage) -> Decision[BrokerRegistrationResponse]:
+            existing = image.brokers.get(request.broker_id)
+            has_session = existing is not None and self._liveness.has_session(
+                existing.id, existing.epoch, now_ms
+            )
+            decision = broker_subject.register_broker(
+                image,
+                request,
+                cluster_id=self.cluster_id,
+                has_session=has_session,
+                next_offset=self.log.end_offset,
+                allows_unclean=self.rules.unclean_elections(image),
+            )
+            self._liveness.heard(request.broker_id, decision.response.broker_epoch, now_ms)
+            self._arm_session_timer()
+            return decision
+
+        return self._decide(decide, lambda code: BrokerRegistrationResponse(error_code=code))
+
+    def heartbeat(self, request: BrokerHeartbeatRequest) -> Pending[BrokerHeartbeatResponse]:
+        now_ms = self._clock.monotonic_ms()
+
+        def decide(image: ClusterImage) -> Decision[BrokerHeartbeatResponse]:
+            decision = broker_subject.heartbeat(
+                image,
+                request,
+                handed_over=self._handed_over(image, request.broker_id),
+                allows_unclean=self.rules.unclean_elections(image),
+            )
+            self._liveness.heard(
+                request.broker_id, request.broker_epoch, now_ms, request.current_metadata_offset
+            )
+            if decision.response.should_shut_down:
+                self._liveness.forget(request.broker_id)
+            elif request.want_shut_down:
+                last_move = self.log.end_offset + len(decision.records) - 1
+                self._liveness.begin_shutdown(request.broker_id, last_move)
+            self._arm_session_timer()
+            return decision
+
+        return self._decide(decide, lambda code: BrokerHeartbeatResponse(error_code=code))
+
+    def _handed_over(self, image: ClusterImage, broker_id: int) -> bool:
+        """Whether all active brokers have seen the leaderships of a leaving one move."""
+        offset = self._liveness.shutdown_offset(broker_id)
+        active = [i for i in sorted(image.brokers.by_id) if image.brokers.is_active(i) and i != broker_id]
+        return self._liveness.lowest_metadata_offset(active, otherwise=offset) >= offset
+
+    def _arm_session_timer(self) -> None:
+        deadline_ms = self._liveness.next_deadline_ms()
+        if self._session_timer is None and deadline_ms is not None:
+            self._session_timer = self._timers.call_at(deadline_ms, self._check_sessions)
+
+    def _check_sessions(self) -> None:
+        """Fences brokers that fell silent. The timer is not moved by heartbeats: it looks again when it
+        rings."""
+        self._session_timer = None
+        if self._active_epoch is None:
+            return
+        for broker_id in self._liveness.overdue(self._clock.monotonic_ms()):
+            self._liveness.forget(broker_id)
+            image = self._timeline.newest
+            broker = image.brokers.get(broker_id)
+            if broker is not None and not broker.fenced:
+                self._append(broker_subject.fence_broker(image, broker, self.rules.unclean_elections(image)))
+        self._arm_session_timer()

@@ -1,0 +1,93 @@
+"""The `quorum-state` file: what a voter must not forget between two lives, one line of JSON.
+
+    data_version 1, kraft.version 1 (KIP-853): the voters are in the log
+    {"leaderId":1,"leaderEpoch":4,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
+
+    data_version 0, kraft.version 0: the voters are in the config and repeated here
+    {"clusterId":"","leaderId":1,"leaderEpoch":4,"votedId":-1,"appliedOffset":0,
+     "currentVoters":[{"voterId":1}],"data_version":0}
+
+leaderId and votedId are -1 for nobody, never both set in our own files. It is replaced atomically before the
+node acts on what it says.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import msgspec
+
+from config.ports import Files
+from protocol.values import ZERO_UUID, uuid_from_text, uuid_to_text
+
+__all__ = ["QUORUM_STATE_FILE", "MalformedQuorumState", "QuorumStateFile", "encode", "read", "write"]
+
+QUORUM_STATE_FILE: Final = "quorum-state"
+NOBODY: Final = -1
+LATEST_DATA_VERSION: Final = 1
+
+
+class MalformedQuorumState(Exception):
+    """The file is there and does not say what it must; the text names the file and what is wrong."""
+
+
+class QuorumStateFile(msgspec.Struct, frozen=True):
+    """leader_epoch 0 and nobody as leader is the state of a fresh voter."""
+
+    leader_epoch: int = 0
+    leader_id: int = NOBODY
+    voted_id: int = NOBODY
+    voted_directory_id: bytes = ZERO_UUID
+    data_version: int = LATEST_DATA_VERSION
+    voters: tuple[int, ...] = ()
+
+
+def encode(state: QuorumStateFile) -> bytes:
+    """As Kafka writes it: keys in this order, no blanks, no newline."""
+    if state.data_version == 0:
+        content: dict[str, object] = {
+            "clusterId": "",
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.leader_epoch,
+            "votedId": state.voted_id,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": voter} for voter in state.voters],
+        }
+    else:
+        content = {
+            "leaderId": state.leader_id,
+            "leaderEpoch": state.leader_epoch,
+            "votedId": state.voted_id,
+            "votedDirectoryId": uuid_to_text(state.voted_directory_id),
+        }
+    content["data_version"] = state.data_version
+    return json.dumps(content, separators=(",", ":")).encode("ascii")
+
+
+def write(files: Files, directory: str, state: QuorumStateFile) -> None:
+    """Synced when it returns."""
+    files.write_atomically(f"{directory}/{QUORUM_STATE_FILE}", encode(state))
+
+
+def read(files: Files, directory: str) -> QuorumStateFile | None:
+    """None for a voter that has never been in an election."""
+    path = f"{directory}/{QUORUM_STATE_FILE}"
+    if not files.exists(path):
+        return None
+    try:
+        content = json.loads(files.read_bytes(path))
+        version = int(content["data_version"])
+        if not 0 <= version <= LATEST_DATA_VERSION:
+            raise ValueError(f"data_version {version} is not one of 0 and 1")
+        voted_directory = content.get("votedDirectoryId")
+        return QuorumStateFile(
+            leader_epoch=int(content["leaderEpoch"]),
+            leader_id=int(content.get("leaderId", NOBODY)),
+            voted_id=int(content.get("votedId", NOBODY)),
+            voted_directory_id=uuid_from_text(voted_directory) if voted_directory else ZERO_UUID,
+            data_version=version,
+            voters=tuple(int(voter["voterId"]) for voter in content.get("currentVoters") or ()),
+        )
+    except (ValueError, KeyError, TypeError) as fault:
+        raise MalformedQuorumState(f"{path} is no quorum-state file: {fault}") from fault

@@ -1,0 +1,237 @@
+"""Registration, heartbeats and fencing of brokers (KIP-631, KIP-841).
+
+::
+
+                register
+    (unknown) ───────────▶ FENCED ──heartbeat: caught up, no wish to stay fenced──▶ UNFENCED
+                             ▲ │                                                       │
+        session over,        │ │ want_shut_down                     want_shut_down     │
+        want_fence  ─────────┘ │                                                       ▼
+        (from UNFENCED         └───────────────▶ SHUTDOWN_NOW ◀── no leaderships ── CONTROLLED_SHUTDOWN
+         or CONTROLLED_SHUTDOWN)                                     left, all others know it
+
+FENCED, UNFENCED and CONTROLLED_SHUTDOWN are in the image; SHUTDOWN_NOW is the answer "you may go now", given
+together with the fence.
+
+A registration of another incarnation under a living session is refused: two processes would share an id. The
+epoch of a registration is the offset of its record.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from controller.image.brokers import BrokerRegistration, VersionRange
+from controller.image.cluster_image import ClusterImage
+from controller.subjects.features import check_broker_features
+from controller.subjects.partitions import (
+    AllowsUnclean,
+    broker_departs,
+    broker_returns,
+    leads_anything,
+    leaves_directories,
+)
+from controller.subjects.result import ControllerError, Decision
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from protocol.metadata_log.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+
+__all__ = ["BrokerState", "fence_broker", "heartbeat", "next_state", "register_broker", "state_of"]
+
+
+class BrokerState(Enum):
+    """Where a broker is between its registration and its end."""
+
+    FENCED = auto()
+    UNFENCED = auto()
+    CONTROLLED_SHUTDOWN = auto()
+    SHUTDOWN_NOW = auto()
+
+
+def state_of(broker: BrokerRegistration) -> BrokerState:
+    if broker.fenced:
+        return BrokerState.FENCED
+    return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
+
+
+def register_broker(
+    image: ClusterImage,
+    request: BrokerRegistrationRequest,
+    *,
+    cluster_id: str,
+    has_session: bool,
+    next_offset: int,
+    allows_unclean: AllowsUnclean,
+) -> Decision[BrokerRegistrationResponse]:
+    """next_offset: of the first record that this decision returns. has_session: the id's present incarnation
+    is alive. Raises what Kafka answers to a bad registration."""
+    existing = image.brokers.get(request.broker_id)
+    _check_registration(image, request, existing, cluster_id, has_session)
+    records: list[Message] = []
+    same = existing is not None and existing.incarnation_id == request.incarnation_id
+    if existing is not None and not same:
+        records += broker_departs(
+            image.topics, existing.id, lambda broker: image.brokers.is_active(broker), allows_unclean
+        )
+    epoch = next_offset + len(records)
+    record = RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            RegisterBrokerRecord.BrokerEndpoint(
+                name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+            )
+            for e in request.listeners
+        ],
+        features=[
+            RegisterBrokerRecord.BrokerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=sorted(request.log_dirs),
+    )
+    if existing is not None and same:
+        # A repeated request of the same life: an answer was lost, nothing starts over.
+        record.broker_epoch = epoch = existing.epoch
+        record.fenced = existing.fenced
+        record.in_controlled_shutdown = existing.in_controlled_shutdown
+    records.append(record)
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def _check_registration(
+    image: ClusterImage,
+    request: BrokerRegistrationRequest,
+    existing: BrokerRegistration | None,
+    cluster_id: str,
+    has_session: bool,
+) -> None:
+    if request.cluster_id != cluster_id:
+        raise ControllerError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {cluster_id}, but got cluster ID {request.cluster_id}",
+        )
+    if existing is not None and has_session and existing.incarnation_id != request.incarnation_id:
+        raise ControllerError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Another broker is registered with that broker id {request.broker_id}",
+        )
+    if not request.log_dirs:
+        raise ControllerError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+    if len(dict.fromkeys(request.log_dirs)) != len(request.log_dirs):
+        raise ControllerError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
+    for broker in image.brokers.by_id.values():
+        if broker.id == request.broker_id:
+            continue
+        if any(directory in broker.log_dirs for directory in request.log_dirs):
+            raise ControllerError(
+                ErrorCode.INVALID_REGISTRATION,
+                f"Broker {broker.id} is already registered with a directory of this request",
+            )
+    offered = {
+        f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in request.features
+    }
+    check_broker_features(image.features, offered)
+
+
+def next_state(
+    broker: BrokerRegistration, request: BrokerHeartbeatRequest, *, leads: bool, handed_over: bool
+) -> BrokerState:
+    """leads: it leads a partition yet. handed_over: all active brokers have seen its leaderships move
+    away."""
+    state = state_of(broker)
+    if state is BrokerState.FENCED:
+        if request.want_shut_down:
+            return BrokerState.SHUTDOWN_NOW
+        caught_up = request.current_metadata_offset >= broker.epoch
+        return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
+    if state is BrokerState.UNFENCED:
+        if request.want_fence:
+            return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
+        if request.want_shut_down:
+            return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
+        return BrokerState.UNFENCED
+    return BrokerState.SHUTDOWN_NOW if not leads and handed_over else BrokerState.CONTROLLED_SHUTDOWN
+
+
+def heartbeat(
+    image: ClusterImage,
+    request: BrokerHeartbeatRequest,
+    *,
+    handed_over: bool,
+    allows_unclean: AllowsUnclean,
+) -> Decision[BrokerHeartbeatResponse]:
+    """Raises STALE_BROKER_EPOCH, for an unknown broker too, as
+    Kafka."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        raise ControllerError(ErrorCode.STALE_BROKER_EPOCH)
+    leads = request.want_shut_down and leads_anything(image.topics, broker.id)
+    state = next_state(broker, request, leads=leads, handed_over=handed_over)
+    records = _transition(image, broker, state, allows_unclean)
+    records += _directories(image, broker, request, allows_unclean)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= broker.epoch,
+        is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        should_shut_down=state is BrokerState.SHUTDOWN_NOW,
+    )
+    return Decision(records, response)
+
+
+def _transition(
+    image: ClusterImage, broker: BrokerRegistration, state: BrokerState, allows_unclean: AllowsUnclean
+) -> list[Message]:
+    before = state_of(broker)
+    if state is before or (before is BrokerState.FENCED and state is BrokerState.SHUTDOWN_NOW):
+        return []
+    if state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW):
+        return fence_broker(image, broker, allows_unclean)
+    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    if state is BrokerState.UNFENCED:
+        change.fenced = -1
+        return [change, *broker_returns(image.topics, broker.id, image.brokers.is_active, allows_unclean)]
+    change.in_controlled_shutdown = 1
+    return [change, *broker_departs(image.topics, broker.id, image.brokers.is_active, allows_unclean)]
+
+
+def _directories(
+    image: ClusterImage,
+    broker: BrokerRegistration,
+    request: BrokerHeartbeatRequest,
+    allows_unclean: AllowsUnclean,
+) -> list[Message]:
+    """Directories that the broker lost (KIP-858) or wants no new replicas in (KIP-1066)."""
+    lost = tuple(directory for directory in request.offline_log_dirs if directory in broker.log_dirs)
+    cordoned = request.cordoned_log_dirs
+    newly_cordoned = cordoned is not None and tuple(cordoned) != broker.cordoned_log_dirs
+    if not lost and not newly_cordoned:
+        return []
+    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    if lost:
+        change.log_dirs = [directory for directory in broker.log_dirs if directory not in lost]
+    if newly_cordoned:
+        change.cordoned_log_dirs = cordoned
+    moves = (
+        leaves_directories(image.topics, broker.id, lost, image.brokers.is_active, allows_unclean)
+        if lost
+        else []
+    )
+    return [change, *moves]
+
+
+def fence_broker(
+    image: ClusterImage, broker: BrokerRegistration, allows_unclean: AllowsUnclean
+) -> list[Message]:
+    """Takes its leaderships and ISR places away, then fences it: clients are told of the new leaders
+    first."""
+    moves = broker_departs(image.topics, broker.id, image.brokers.is_active, allows_unclean)
+    fence = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=1)
+    return [*moves, fence]

@@ -1,0 +1,71 @@
+"""Registration of controllers (KIP-919): how tools and brokers learn where the other controllers listen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.image.brokers import Endpoint, VersionRange
+from controller.image.cluster_image import ClusterImage
+from controller.subjects.result import Decision
+from protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from protocol.metadata_log.controllers import RegisterControllerRecord
+
+__all__ = ["register_controller", "registration_request"]
+
+
+def register_controller(
+    image: ClusterImage, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    """The newest registration of an id replaces the one before; a repeated one leaves no second record."""
+    response = ControllerRegistrationResponse(error_message=None)
+    known = image.controllers.by_id.get(request.controller_id)
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=[
+            RegisterControllerRecord.ControllerEndpoint(
+                name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+            )
+            for e in request.listeners
+        ],
+        features=[
+            RegisterControllerRecord.ControllerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ],
+    )
+    if known is not None and known.record == record:
+        return Decision((), response)
+    return Decision((record,), response)
+
+
+def registration_request(
+    controller_id: int,
+    incarnation_id: bytes,
+    endpoints: Mapping[str, Endpoint],
+    features: Mapping[str, VersionRange],
+) -> ControllerRegistrationRequest:
+    """What a controller says of itself to the active one."""
+    return ControllerRegistrationRequest(
+        controller_id=controller_id,
+        incarnation_id=incarnation_id,
+        listeners=[
+            ControllerRegistrationRequest.Listener(
+                name=name, host=e.host, port=e.port, security_protocol=e.security_protocol
+            )
+            for name, e in endpoints.items()
+        ],
+        features=[
+            ControllerRegistrationRequest.Feature(
+                name=name, min_supported_version=r.lowest, max_supported_version=r.highest
+            )
+            for name, r in sorted(features.items())
+        ],
+    )

@@ -1,0 +1,70 @@
+"""Which feature levels work here, and what follows for nodes and for the start.
+
+Only what is built and tested is listed: clients act on these levels (a producer changes its transactions'
+protocol with `transaction.version`, a consumer asks for the new group protocol with `group.version`), so a
+level that is promised too early breaks them. A finalized level outside of the range stops the start: the
+log may hold records that we would not understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from controller.image.brokers import VersionRange
+from controller.image.features import KRAFT_VERSION, METADATA_VERSION, FeaturesImage
+from controller.subjects.result import ControllerError
+from protocol.errors import ErrorCode
+
+__all__ = [
+    "LATEST_METADATA_VERSION",
+    "METADATA_VERSION_NAMES",
+    "SUPPORTED_FEATURES",
+    "check_broker_features",
+    "unsupported_levels",
+]
+
+LATEST_METADATA_VERSION: Final = 30
+
+METADATA_VERSION_NAMES: Final[Mapping[int, str]] = MappingProxyType({30: "4.3-IV0"})
+"""Kafka's names of the levels that we can finalize."""
+
+SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
+    {
+        METADATA_VERSION: VersionRange(LATEST_METADATA_VERSION, LATEST_METADATA_VERSION),
+        KRAFT_VERSION: VersionRange(1, 1),
+    }
+)
+
+
+def unsupported_levels(features: FeaturesImage, supported: Mapping[str, VersionRange]) -> list[str]:
+    """A sentence for each finalized level that `supported` does not cover; empty when all is well."""
+    sentences = []
+    for name in sorted(features.levels):
+        level = features.levels[name]
+        known = supported.get(name)
+        if known is None:
+            sentences.append(f"{name} is finalized at level {level}, and this version does not know it")
+        elif not known.covers(level):
+            sentences.append(
+                f"{name} is finalized at level {level}, and this version supports "
+                f"{known.lowest} to {known.highest}"
+            )
+    return sentences
+
+
+def check_broker_features(features: FeaturesImage, offered: Mapping[str, VersionRange]) -> None:
+    """A broker must be able to live with what is finalized (KIP-584); raises what Kafka answers otherwise."""
+    if METADATA_VERSION not in offered:
+        raise ControllerError(
+            ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
+        )
+    for name, level in features.levels.items():
+        known = offered.get(name, VersionRange(0, 0))
+        if not known.covers(level):
+            raise ControllerError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of "
+                f"{name}. The broker wants a version between {known.lowest} and {known.highest}, inclusive.",
+            )

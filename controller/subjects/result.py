@@ -1,0 +1,31 @@
+"""What a decision is: records for the log, and the answer for the time when they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+
+__all__ = ["ControllerError", "Decision"]
+
+R = TypeVar("R")
+
+
+class Decision(msgspec.Struct, Generic[R], frozen=True):
+    """records go into one batch: they are committed together or not at all. May be empty."""
+
+    records: Sequence[Message]
+    response: R
+
+
+class ControllerError(Exception):
+    """An answer for which Kafka has a code. Raised inside a subject, turned into the response at its edge."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.message)
+        self.code = code
+        self.message = message or code.message

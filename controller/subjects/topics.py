@@ -1,0 +1,275 @@
+"""Creation and deletion of topics.
+
+Each topic of a request has its own answer, and a topic with a fault leaves no record. What is left goes into
+one batch, so a topic is never half there.
+
+::
+
+    CreateTopics:  TopicRecord, ConfigRecord*, PartitionRecord*      per topic
+    DeleteTopics:  RemoveTopicRecord                                 replay takes partitions and configs too
+
+Deletion is done when the record is committed; brokers remove the data when they see it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from config.limits import METADATA_RECORDS_PER_REQUEST, PARTITIONS_PER_CREATE_REQUEST
+from config.ports import Chance
+from controller.image.cluster_image import ClusterImage
+from controller.image.configs import ConfigResourceType
+from controller.random_ids import random_uuid
+from controller.subjects.configs import ConfigRules
+from controller.subjects.placement import UsableBroker, place_replicas
+from controller.subjects.result import ControllerError, Decision
+from controller.subjects.topic_names import METADATA_TOPIC, collides_with, name_fault
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+
+__all__ = ["CreationRules", "create_topics", "delete_topics", "new_topic_id"]
+
+UNSET: Final = -1
+
+Result = CreateTopicsResponse.CreatableTopicResult
+
+
+class CreationRules(msgspec.Struct, frozen=True):
+    """What holds for creations on this controller.
+
+    may_create and may_describe_configs: the principal's rights on a topic name.
+    """
+
+    default_partitions: int
+    default_replication_factor: int
+    configs: ConfigRules
+    may_create: Callable[[str], bool]
+    may_describe_configs: Callable[[str], bool]
+
+
+def new_topic_id(chance: Chance, image: ClusterImage) -> bytes:
+    """A random UUID that no topic has."""
+    while True:
+        candidate = random_uuid(chance)
+        if candidate not in image.topics.by_id:
+            return candidate
+
+
+def create_topics(
+    image: ClusterImage, request: CreateTopicsRequest, rules: CreationRules, chance: Chance
+) -> Decision[CreateTopicsResponse]:
+    """Answers in the request's order; a name that stands there twice is answered once."""
+    counts = Counter(topic.name for topic in request.topics)
+    results: dict[str, Result] = {}
+    records: list[Message] = []
+    wanted = []
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            fault = ControllerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            results[topic.name] = _refusal(topic.name, fault)
+        elif topic.name == METADATA_TOPIC or not rules.may_create(topic.name):
+            results[topic.name] = _refusal(topic.name, ControllerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            wanted.append(topic)
+    if sum(_partition_count(topic, rules) for topic in wanted) > PARTITIONS_PER_CREATE_REQUEST:
+        return _refuse_all(request, "Excessively large number of partitions per request.")
+    for topic in wanted:
+        try:
+            topic_records, results[topic.name] = _create(image, topic, rules, chance)
+            records += topic_records
+        except ControllerError as fault:
+            results[topic.name] = _refusal(topic.name, fault)
+    if len(records) > METADATA_RECORDS_PER_REQUEST:
+        return _refuse_all(request, "Unable to perform excessively large batch operation.")
+    answers = [results[name] for name in dict.fromkeys(topic.name for topic in request.topics)]
+    return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=answers))
+
+
+def _partition_count(topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return rules.default_partitions if topic.num_partitions == UNSET else max(topic.num_partitions, 0)
+
+
+def _refuse_all(request: CreateTopicsRequest, sentence: str) -> Decision[CreateTopicsResponse]:
+    fault = ControllerError(ErrorCode.POLICY_VIOLATION, sentence)
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return Decision((), CreateTopicsResponse(topics=[_refusal(name, fault) for name in names]))
+
+
+def _refusal(name: str, fault: ControllerError) -> Result:
+    return Result(name=name, error_code=fault.code, error_message=fault.message)
+
+
+def _create(
+    image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules, chance: Chance
+) -> tuple[list[Message], Result]:
+    if topic.name in image.topics.by_name:
+        raise ControllerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    sentence = name_fault(topic.name)
+    if sentence is not None:
+        raise ControllerError(ErrorCode.INVALID_TOPIC_EXCEPTION, sentence)
+    other = collides_with(topic.name, image.topics.by_name)
+    if other is not None:
+        raise ControllerError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}"
+        )
+    configs = _configs(topic, rules)
+    replicas = _replicas(image, topic, rules, chance)
+    topic_id = new_topic_id(chance, image)
+    records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    for name, value in configs.items():
+        records.append(
+            ConfigRecord(
+                resource_type=ConfigResourceType.TOPIC, resource_name=topic.name, name=name, value=value
+            )
+        )
+    for index, brokers in enumerate(replicas):
+        records.append(_partition_record(image, topic_id, index, brokers))
+    result = Result(name=topic.name, topic_id=topic_id, error_message=None)
+    if rules.may_describe_configs(topic.name):
+        result.num_partitions = len(replicas)
+        result.replication_factor = len(replicas[0])
+        result.configs = [
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in rules.configs.effective_topic_configs(image.configs, configs)
+        ]
+    else:
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return records, result
+
+
+def _configs(topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules) -> dict[str, str]:
+    """The topic's own configs, checked; the last of several values of one name counts."""
+    configs: dict[str, str] = {}
+    nulls = [config.name for config in topic.configs if config.value is None]
+    if nulls:
+        raise ControllerError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
+        )
+    for config in topic.configs:
+        configs[config.name] = config.value or ""
+    sentence = rules.configs.topic_config_fault(configs)
+    if sentence is not None:
+        raise ControllerError(ErrorCode.INVALID_CONFIG, sentence)
+    return configs
+
+
+def _replicas(
+    image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules, chance: Chance
+) -> list[list[int]]:
+    if topic.assignments:
+        return _assigned(image, topic)
+    if topic.replication_factor < UNSET or topic.replication_factor == 0:
+        raise ControllerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < UNSET or topic.num_partitions == 0:
+        raise ControllerError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        )
+    factor = topic.replication_factor
+    brokers = [
+        UsableBroker(broker.id, broker.rack, broker.fenced)
+        for broker in image.brokers.by_id.values()
+        if not broker.in_controlled_shutdown and (broker.usable_log_dirs or not broker.log_dirs)
+    ]
+    return place_replicas(
+        brokers,
+        _partition_count(topic, rules),
+        rules.default_replication_factor if factor == UNSET else factor,
+        chance,
+    )
+
+
+def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) -> list[list[int]]:
+    """A manual assignment, checked in Kafka's order."""
+    manual = "A manual partition assignment was specified, but"
+    if topic.replication_factor != UNSET:
+        raise ControllerError(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
+    if topic.num_partitions != UNSET:
+        raise ControllerError(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
+    by_index: dict[int, list[int]] = {}
+    factor: int | None = None
+    for assignment in topic.assignments:
+        if assignment.partition_index in by_index:
+            raise _bad_assignment(
+                f"Found multiple manual partition assignments for partition {assignment.partition_index}"
+            )
+        _check_replicas(image, assignment.broker_ids, factor)
+        if not any(image.brokers.is_active(broker) for broker in assignment.broker_ids):
+            raise _bad_assignment(
+                "All brokers specified in the manual partition assignment for partition "
+                f"{assignment.partition_index} are fenced or in controlled shutdown."
+            )
+        by_index[assignment.partition_index] = assignment.broker_ids
+        factor = len(assignment.broker_ids)
+    if sorted(by_index) != list(range(len(by_index))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def _check_replicas(image: ClusterImage, brokers: Sequence[int], factor: int | None) -> None:
+    manual = "The manual partition assignment includes"
+    if not brokers:
+        raise _bad_assignment(f"{manual} an empty replica list.")
+    previous: int | None = None
+    for broker in sorted(brokers):
+        if broker not in image.brokers.by_id:
+            raise _bad_assignment(f"{manual} broker {broker}, but no such broker is registered.")
+        if broker == previous:
+            raise _bad_assignment(f"{manual} the broker {broker} more than once.")
+        previous = broker
+    if factor is not None and len(brokers) != factor:
+        raise _bad_assignment(
+            f"{manual} a partition with {len(brokers)} replica(s), but this is not consistent with previous "
+            f"partitions, which have {factor} replica(s)."
+        )
+
+
+def _bad_assignment(sentence: str) -> ControllerError:
+    return ControllerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, sentence)
+
+
+def _partition_record(
+    image: ClusterImage, topic_id: bytes, index: int, brokers: list[int]
+) -> PartitionRecord:
+    isr = [broker for broker in brokers if image.brokers.is_active(broker)]
+    directories = [image.brokers.by_id[broker].default_directory for broker in brokers]
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(brokers),
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=directories,
+    )
+
+
+def delete_topics(image: ClusterImage, topic_ids: Sequence[bytes]) -> Decision[dict[bytes, ErrorCode]]:
+    """The outcome by topic id, UNKNOWN_TOPIC_ID for one that is not there (any more)."""
+    outcome: dict[bytes, ErrorCode] = {}
+    records: list[Message] = []
+    for topic_id in topic_ids:
+        if topic_id not in image.topics.by_id:
+            outcome[topic_id] = ErrorCode.UNKNOWN_TOPIC_ID
+        elif topic_id not in outcome:
+            outcome[topic_id] = ErrorCode.NONE
+            records.append(RemoveTopicRecord(topic_id=topic_id))
+    return Decision(records, outcome)
