@@ -52,7 +52,9 @@ def join(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
     """Any JoinGroup. It is answered, or parked in a member."""
     if not _has_room(group, joining.member_id, turn):
         group.remove(joining.member_id)
+        turn.cancel(DeadlineKind.SESSION, group, joining.member_id)
         turn.answer_parked(joining.parked, join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
+        complete_if_all_joined(group, turn)
     elif group.state is GroupState.DEAD:
         _refuse(joining, turn, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     elif not group.supports(joining.protocol_type, joining.protocols):

@@ -1,0 +1,340 @@
+"""The runtime with the smallest machine there is: keys and values."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from broker.coordinator.batches import coordinator_batch
+from broker.coordinator.outcome import Outcome, Record, UndoLog
+from broker.coordinator.ports import Moment
+from broker.coordinator.runtime import LOAD_RETRY_MS, CoordinatorRuntime, RuntimeSettings
+from protocol.errors import ErrorCode
+from protocol.records.builder import SimpleRecord, build_batch
+from protocol.records.control import TransactionMarker, build_marker_batch
+from protocol.serving import Pending
+from tests.support.group_world import MemoryLog, is_parked, now
+from tests.support.hand_clock import HandClock, HandTimers
+
+TOPIC = "__things"
+
+
+def note(heard: list[ErrorCode], error: ErrorCode, moment: Moment) -> Outcome[None]:
+    heard.append(error)
+    return Outcome()
+
+
+class Shelf:
+    """A state machine of keys and values, with a deadline that a test may set."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.values: dict[bytes, bytes] = {}
+        self.held: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        self.events: list[str] = []
+        self.due_ms: int | None = None
+        self.gathered: list[tuple[bytes, bytes | None]] = []
+
+    def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
+        before = self.values.get(key)
+        if undo is not None:
+            undo.add(lambda: self.replay(key, before, None))
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        self.gathered.append((key, value))
+
+    def load_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        self.held.setdefault(producer_id, []).append((key, value))
+
+    def load_marker(self, producer_id: int, committed: bool) -> None:
+        records = self.held.pop(producer_id, [])
+        if committed:
+            self.gathered.extend(records)
+
+    def build(self, max_records: int) -> bool:
+        for key, value in self.gathered[:max_records]:
+            self.replay(key, value, None)
+        del self.gathered[:max_records]
+        return not self.gathered
+
+    def loaded(self, now: Moment) -> Outcome[None]:
+        self.events.append("loaded")
+        return Outcome()
+
+    def unloaded(self, now: Moment) -> Outcome[None]:
+        self.events.append("unloaded")
+        return Outcome()
+
+    def next_look_ms(self) -> int | None:
+        return self.due_ms
+
+    def expire(self, now: Moment) -> Outcome[None] | None:
+        if self.due_ms is None or self.due_ms > now.monotonic_ms:
+            return None
+        self.due_ms = None
+        self.events.append("expired")
+        outcome: Outcome[None] = Outcome()
+        outcome.records.append(Record(b"expired", b"yes"))
+        return outcome
+
+
+class World:
+    def __init__(self, *, led: bool = True, **settings: int) -> None:
+        self.clock = HandClock()
+        self.timers = HandTimers(self.clock)
+        self.log = MemoryLog()
+        self.runtime = CoordinatorRuntime(
+            TOPIC,
+            Shelf,
+            writer=self.log,
+            reader=self.log,
+            clock=self.clock,
+            timers=self.timers,
+            settings=RuntimeSettings(**settings),
+        )
+        if led:
+            self.runtime.elected(0, 1)
+            self.timers.run_soon()
+
+    @property
+    def shelf(self) -> Shelf:
+        machine = dict(self.runtime.machines())[0]
+        assert machine is not None
+        return machine
+
+    def put(
+        self, key: bytes, value: bytes | None, *, stored: list[ErrorCode] | None = None
+    ) -> str | Pending[str]:
+        def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
+            outcome = Outcome(f"put {key.decode()}")
+            outcome.records.append(Record(key, value))
+            if stored is not None:
+                outcome.on_stored = partial(note, stored)
+            return outcome
+
+        return self.runtime.run(0, operation, lambda error: error.name)
+
+    def ask(self, key: bytes) -> str | Pending[str]:
+        return self.runtime.run(
+            0,
+            lambda shelf, moment: Outcome(shelf.values.get(key, b"nothing").decode()),
+            lambda error: error.name,
+        )
+
+
+def test_a_write_is_answered_at_once_when_it_is_committed_at_once() -> None:
+    world = World()
+    assert world.put(b"a", b"1") == "put a"
+    assert world.ask(b"a") == "1"
+
+
+def test_a_write_is_seen_by_the_machine_at_once_and_answered_when_committed() -> None:
+    world = World()
+    world.log.held = []
+    answer = world.put(b"a", b"1")
+    assert is_parked(answer)
+    assert world.shelf.values == {b"a": b"1"}
+    world.log.decide()
+    assert now(answer) == "put a"
+
+
+def test_a_reader_does_not_learn_what_may_still_be_taken_back() -> None:
+    world = World()
+    world.log.held = []
+    write, read = world.put(b"a", b"1"), world.ask(b"a")
+    assert is_parked(read)
+    world.log.decide(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert now(write) == now(read) == "COORDINATOR_NOT_AVAILABLE"
+    assert world.ask(b"a") == "nothing"
+
+
+def test_a_refused_write_in_the_middle_is_taken_back_alone() -> None:
+    world = World()
+    world.put(b"x", b"0")
+    world.log.held = []
+    first, second, third = world.put(b"x", b"1"), world.put(b"x", b"2"), world.put(b"y", b"3")
+    world.log.decide()
+    world.log.decide(ErrorCode.MESSAGE_TOO_LARGE)
+    assert (now(first), now(second)) == ("put x", "UNKNOWN_SERVER_ERROR")
+    assert world.shelf.values == {b"x": b"1", b"y": b"3"}
+    world.log.decide()
+    assert now(third) == "put y"
+
+
+def test_when_all_are_refused_nothing_is_left_of_them() -> None:
+    world = World()
+    world.put(b"x", b"0")
+    world.log.held = []
+    answers = [world.put(b"x", b"1"), world.put(b"x", None), world.put(b"y", b"3")]
+    for _ in answers:
+        world.log.decide(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert [now(answer) for answer in answers] == ["NOT_COORDINATOR"] * 3
+    assert world.shelf.values == {b"x": b"0"}
+
+
+def test_the_machine_hears_how_its_records_fared() -> None:
+    world = World()
+    heard: list[ErrorCode] = []
+    world.put(b"a", b"1", stored=heard)
+    world.log.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.put(b"b", b"1", stored=heard) == "NOT_COORDINATOR"
+    assert heard == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_write_that_is_not_confirmed_in_time_is_answered_but_not_undone() -> None:
+    world = World(write_timeout_ms=500)
+    world.log.held = []
+    heard: list[ErrorCode] = []
+    answer = world.put(b"a", b"1", stored=heard)
+    world.timers.advance(499)
+    assert is_parked(answer)
+    world.timers.advance(1)
+    assert now(answer) == "COORDINATOR_NOT_AVAILABLE"
+    assert heard == [ErrorCode.REQUEST_TIMED_OUT]
+    world.log.decide()
+    assert world.shelf.values == {b"a": b"1"}
+    assert heard == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_partitions_that_are_led_elsewhere_or_loading_say_so() -> None:
+    world = World(led=False)
+    assert world.ask(b"a") == "NOT_COORDINATOR"
+    world.runtime.elected(0, 1)
+    assert world.ask(b"a") == "COORDINATOR_LOAD_IN_PROGRESS"
+    world.timers.run_soon()
+    assert world.ask(b"a") == "nothing"
+
+
+def test_resigning_answers_writes_on_their_way_and_tells_the_machine() -> None:
+    world = World()
+    shelf = world.shelf
+    world.log.held = []
+    answer = world.put(b"a", b"1")
+    world.runtime.resigned(0, 1)
+    assert now(answer) == "NOT_COORDINATOR"
+    assert shelf.events == ["loaded", "unloaded"]
+    world.log.decide()
+    assert world.ask(b"a") == "NOT_COORDINATOR"
+
+
+def test_news_of_an_older_epoch_do_not_take_a_partition_away() -> None:
+    world = World()
+    world.runtime.elected(0, 5)
+    world.runtime.resigned(0, 4)
+    assert world.ask(b"a") == "nothing"
+
+
+def test_a_new_leader_has_what_the_old_one_committed() -> None:
+    world = World()
+    world.put(b"a", b"1")
+    world.put(b"b", b"2")
+    world.put(b"a", None)
+    world.runtime.resigned(0)
+    world.runtime.elected(0, 2)
+    world.timers.run_soon()
+    assert world.shelf.values == {b"b": b"2"}
+
+
+def test_loading_goes_in_slices_and_lets_others_in_between() -> None:
+    world = World(led=False, slice_records=10, load_buffer_bytes=200)
+    for number in range(100):
+        world.log.append_internal(
+            TOPIC, 0, coordinator_batch([Record(b"%d" % number, b"v")], timestamp_ms=1), lambda *_: None
+        )
+    world.runtime.elected(0, 1)
+    turns = 0
+    while world.ask(b"99") == "COORDINATOR_LOAD_IN_PROGRESS":
+        assert world.timers.run_once() == 1
+        turns += 1
+    assert turns > 20
+    assert len(world.shelf.values) == 100
+
+
+def test_loading_keeps_transactions_apart_until_their_marker() -> None:
+    world = World(led=False)
+
+    def append(batch: bytes | bytearray) -> None:
+        world.log.append_internal(TOPIC, 0, bytes(batch), lambda *_: None)
+
+    for producer_id in (1, 2, 3):
+        append(
+            build_batch(
+                [SimpleRecord(b"p%d" % producer_id, b"v", 1)],
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=0,
+                transactional=True,
+            )
+        )
+    append(build_marker_batch(TransactionMarker(True, 0), timestamp_ms=1, producer_id=1, producer_epoch=0))
+    append(build_marker_batch(TransactionMarker(False, 0), timestamp_ms=1, producer_id=2, producer_epoch=0))
+    world.runtime.elected(0, 1)
+    world.timers.run_soon()
+    assert world.shelf.values == {b"p1": b"v"}
+    assert list(world.shelf.held) == [3]
+
+
+def test_a_broken_batch_is_passed_over() -> None:
+    world = World()
+    for key in (b"a", b"b", b"c"):
+        world.put(key, b"1")
+    log = world.log.batches[TOPIC, 0]
+    log[1] = log[1][:-1] + bytes([log[1][-1] ^ 1])
+    world.runtime.resigned(0)
+    world.runtime.elected(0, 2)
+    world.timers.run_soon()
+    assert set(world.shelf.values) == {b"a", b"c"}
+
+
+def test_a_disk_that_does_not_answer_is_asked_again() -> None:
+    world = World()
+    world.put(b"a", b"1")
+    world.runtime.resigned(0)
+    world.log.unreadable = True
+    world.runtime.elected(0, 2)
+    world.timers.advance(LOAD_RETRY_MS * 3)
+    assert world.ask(b"a") == "COORDINATOR_LOAD_IN_PROGRESS"
+    world.log.unreadable = False
+    world.timers.advance(LOAD_RETRY_MS)
+    assert world.ask(b"a") == "1"
+
+
+def test_deadlines_ring_and_what_they_lead_to_is_written() -> None:
+    world = World()
+    world.shelf.due_ms = world.clock.monotonic_ms() + 50
+    world.ask(b"a")  # whatever runs, the runtime looks at the deadlines afterwards
+    world.timers.advance(49)
+    assert "expired" not in world.shelf.events
+    world.timers.advance(1)
+    assert "expired" in world.shelf.events
+    assert world.ask(b"expired") == "yes"
+
+
+def test_what_need_not_be_atomic_is_cut_into_batches_that_fit() -> None:
+    world = World(batch_bytes=500)
+
+    def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
+        outcome = Outcome("done", atomic=False)
+        outcome.records.extend(Record(b"%03d" % number, b"v" * 50) for number in range(40))
+        return outcome
+
+    assert world.runtime.run(0, operation, lambda error: error.name) == "done"
+    assert len(world.shelf.values) == 40
+    assert len(world.log.batches[TOPIC, 0]) > 5
+    assert all(len(batch) <= 500 for batch in world.log.batches[TOPIC, 0])
+
+
+def test_an_operation_on_all_machines_passes_over_those_that_load() -> None:
+    world = World()
+    world.runtime.elected(1, 1)
+    seen: list[int] = []
+
+    def operation(shelf: Shelf, moment: Moment) -> Outcome[None]:
+        seen.append(shelf.partition)
+        return Outcome()
+
+    world.runtime.run_everywhere(operation)
+    assert seen == [0]

@@ -1,0 +1,272 @@
+"""Committed offsets: who may write them, who sees them, when they go."""
+
+from __future__ import annotations
+
+from broker.coordinator.batches import coordinator_batch
+from broker.coordinator.group.coordinator import GROUP_TOPIC
+from broker.coordinator.group.group_records import CommittedOffset, offset_record
+from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.outcome import Record
+from protocol.codec.compiler import encode
+from protocol.consumer_protocol import ConsumerProtocolSubscription
+from protocol.errors import ErrorCode
+from protocol.records.builder import SimpleRecord, build_batch
+from protocol.records.control import TransactionMarker, build_marker_batch
+from tests.support.group_world import GroupWorld, is_parked, now
+
+DAY_MS = 24 * 60 * 60 * 1000
+WEEK_MS = 7 * DAY_MS
+TEN_MINUTES_MS = 600_000
+
+
+def subscription(*topics: str) -> bytes:
+    return b"\x00\x01" + encode(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+def test_what_was_committed_is_fetched() -> None:
+    world = GroupWorld()
+    assert world.commit_error(42, metadata="here") is ErrorCode.NONE
+    found = world.committed()
+    assert (found.offset, found.leader_epoch, found.metadata, found.error) == (42, 7, "here", 0)
+
+
+def test_what_was_not_committed_is_minus_one_without_an_error() -> None:
+    world = GroupWorld()
+    world.commit_error(42)
+    for found in (world.committed(1), world.committed(topic="other"), world.committed(group_id="nobody")):
+        assert (found.offset, found.leader_epoch, found.metadata, found.error) == (-1, -1, "", 0)
+
+
+def test_null_metadata_is_empty() -> None:
+    world = GroupWorld()
+    world.commit_error(1, metadata=None)
+    assert world.committed().metadata == ""
+
+
+def test_a_simple_commit_makes_a_group_without_a_protocol() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    group = world.groups.describe("g", 6)
+    assert (group.group_state, group.protocol_type, group.error_code) == ("Empty", "", 0)
+
+
+def test_the_empty_group_id_may_commit() -> None:
+    world = GroupWorld()
+    assert world.commit_error(1, group_id="") is ErrorCode.NONE
+    assert world.committed(group_id="").offset == 1
+
+
+def test_an_unknown_group_with_a_generation_has_an_error_of_its_version() -> None:
+    world = GroupWorld()
+    assert world.commit_error(1, member_id="m", generation=3, version=8) is ErrorCode.ILLEGAL_GENERATION
+    assert world.commit_error(1, member_id="m", generation=3, version=9) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_metadata_are_counted_in_characters_of_java() -> None:
+    world = GroupWorld(GroupSettings(offset_metadata_max_characters=4))
+    assert world.commit_error(1, metadata="üüüü") is ErrorCode.NONE
+    assert world.commit_error(2, metadata="12345") is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert world.commit_error(3, metadata="😀😀") is ErrorCode.NONE
+    assert world.commit_error(4, metadata="😀😀!") is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert world.committed().offset == 3
+
+
+def test_a_commit_is_answered_when_the_log_has_it_and_fetches_wait_for_it() -> None:
+    world = GroupWorld()
+    world.log.held = []
+    commit = world.commit(5)
+    fetch = world.groups.fetch_offsets("g", None, require_stable=False)
+    assert is_parked(commit)
+    assert is_parked(fetch)
+    world.log.decide()
+    assert now(fetch).topics[0].partitions[0].offset == 5
+
+
+def test_a_refused_commit_leaves_the_offset_before_it() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    world.log.refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.commit_error(2) is ErrorCode.NOT_COORDINATOR
+    assert world.commit_error(1, group_id="new") is ErrorCode.NOT_COORDINATOR
+    world.log.refusal = ErrorCode.NONE
+    assert world.committed().offset == 1
+    assert world.groups.describe("new", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_commit_that_is_not_replicated_in_time_says_so() -> None:
+    world = GroupWorld()
+    world.log.held = []
+    commit = world.commit(5)
+    world.timers.advance(5_000)
+    assert now(commit).topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# Transactions of other brokers in the log
+
+
+def test_offsets_of_an_open_transaction_are_not_stable() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    index = world.groups.partition_for("g")
+
+    def append(batch: bytes | bytearray) -> None:
+        world.log.append_internal(GROUP_TOPIC, index, bytes(batch), lambda *_: None)
+
+    key, value = offset_record("g", "t", 0, CommittedOffset(9))
+    batch = build_batch(
+        [SimpleRecord(key, value, 1)], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    append(batch)
+    world.restart()
+    assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert world.committed(stable=True).offset == -1
+    assert world.committed(stable=False).offset == 1
+    world.commit_error(3)
+    append(build_marker_batch(TransactionMarker(True, 0), timestamp_ms=1, producer_id=5, producer_epoch=0))
+    world.restart()
+    # The plain commit came after what the transaction wrote.
+    assert world.committed(stable=True).offset == 3
+
+
+def test_a_committed_transaction_counts_from_where_it_was_written() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    index = world.groups.partition_for("g")
+    key, value = offset_record("g", "t", 0, CommittedOffset(9))
+    for batch in (
+        build_batch(
+            [SimpleRecord(key, value, 1)],
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        ),
+        build_marker_batch(TransactionMarker(True, 0), timestamp_ms=1, producer_id=5, producer_epoch=0),
+    ):
+        world.log.append_internal(GROUP_TOPIC, index, bytes(batch), lambda *_: None)
+    world.restart()
+    assert world.committed(stable=True).offset == 9
+
+
+# Expiry
+
+
+def test_offsets_of_simple_consumers_go_a_week_after_the_commit_and_the_group_with_them() -> None:
+    world = GroupWorld()
+    world.commit_error(1, partition=0)
+    world.timers.advance(DAY_MS)
+    world.commit_error(1, partition=1)
+    world.timers.advance(WEEK_MS - DAY_MS + TEN_MINUTES_MS)
+    assert (world.committed(0).offset, world.committed(1).offset) == (-1, 1)
+    assert world.state() == "Empty"
+    world.timers.advance(DAY_MS + TEN_MINUTES_MS)
+    assert world.committed(1).offset == -1
+    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    world.restart()
+    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_offsets_of_a_group_go_a_week_after_its_last_member() -> None:
+    world = GroupWorld()
+    a, b = world.stable_group(2)
+    world.commit_error(1, member_id=a, generation=1)
+    for _ in range(10):
+        world.timers.advance(DAY_MS // 10_000)
+        world.heartbeat(a, 1)
+        world.heartbeat(b, 1)
+    world.leave(a, b)
+    world.timers.advance(WEEK_MS - TEN_MINUTES_MS)
+    assert world.committed().offset == 1
+    world.timers.advance(2 * TEN_MINUTES_MS)
+    assert world.committed().offset == -1
+
+
+def keep_alive(world: GroupWorld, member: str, duration_ms: int) -> None:
+    for _ in range(duration_ms // 1_500_000):
+        world.timers.advance(1_500_000)
+        assert world.heartbeat(member, 1) is ErrorCode.NONE
+
+
+def test_a_group_at_work_keeps_offsets_of_topics_that_it_subscribes() -> None:
+    world = GroupWorld()
+    (member,) = world.stable_group(
+        1, session_ms=1_800_000, protocols=(("range", subscription("mine", "ours")),)
+    )
+    for topic in ("mine", "formerly"):
+        world.commit_error(1, topic=topic, member_id=member, generation=1)
+    keep_alive(world, member, WEEK_MS + 2_000_000)
+    assert world.committed(topic="mine").offset == 1
+    assert world.committed(topic="formerly").offset == -1
+
+
+def test_a_group_whose_subscription_cannot_be_read_keeps_all() -> None:
+    world = GroupWorld()
+    (member,) = world.stable_group(1, session_ms=1_800_000, protocols=(("range", b"\x00"),))
+    world.commit_error(1, member_id=member, generation=1)
+    keep_alive(world, member, WEEK_MS + 2_000_000)
+    assert world.committed().offset == 1
+
+
+def test_a_retention_of_its_own_goes_before_the_brokers() -> None:
+    world = GroupWorld()
+    world.commit_error(1, partition=0, retention_ms=TEN_MINUTES_MS, version=4)
+    world.commit_error(1, partition=1, retention_ms=2 * WEEK_MS, version=4)
+    world.restart()
+    world.timers.advance(3 * TEN_MINUTES_MS)
+    assert (world.committed(0).offset, world.committed(1).offset) == (-1, 1)
+    world.timers.advance(WEEK_MS + TEN_MINUTES_MS)
+    assert world.committed(1).offset == 1
+
+
+def test_a_deleted_topic_takes_its_offsets_along() -> None:
+    world = GroupWorld()
+    for group in ("g", "h"):
+        for topic in ("gone", "stays"):
+            world.commit_error(1, topic=topic, group_id=group)
+    world.groups.topics_deleted(["gone"])
+    for _ in range(2):
+        assert world.committed(topic="gone", group_id="h").offset == -1
+        assert world.committed(topic="stays", group_id="h").offset == 1
+        world.restart()
+
+
+def test_deleting_groups_and_offsets() -> None:
+    world = GroupWorld()
+    (member,) = world.stable_group(1, protocols=(("range", subscription("mine")),))
+    for topic in ("mine", "other"):
+        world.commit_error(1, topic=topic, member_id=member, generation=1)
+    assert world.groups.delete_group("g") is ErrorCode.NON_EMPTY_GROUP
+    assert world.groups.delete_group("nobody") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.groups.subscribes("g", "mine")
+    assert world.groups.delete_offsets("g", {"mine": [0], "other": [0, 1]}) is ErrorCode.NONE
+    assert (world.committed(topic="mine").offset, world.committed(topic="other").offset) == (1, -1)
+    world.leave(member)
+    assert world.groups.delete_group("g") is ErrorCode.NONE
+    world.restart()
+    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.committed(topic="mine").offset == -1
+
+
+def test_a_group_that_cannot_be_deleted_is_still_there() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    world.log.refusal = ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.groups.delete_group("g") is ErrorCode.NOT_COORDINATOR
+    assert world.state() == "Empty"
+    world.log.refusal = ErrorCode.NONE
+    assert world.committed().offset == 1
+
+
+def test_records_of_groups_of_other_kinds_are_left_alone() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    strange = [Record(b"\x00\x03\x00\x01x", b"\x00\x00"), Record(b"\x00\x02\x00\x63", b""), Record(b"", b"x")]
+    world.log.append_internal(
+        GROUP_TOPIC,
+        world.groups.partition_for("g"),
+        coordinator_batch(strange, timestamp_ms=1),
+        lambda *_: None,
+    )
+    world.restart()
+    assert world.committed().offset == 1
