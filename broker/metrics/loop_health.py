@@ -1,0 +1,131 @@
+"""How the loop is doing: its lag, how idle it is, and the pauses of the garbage collector.
+
+Once a second a timer looks at the clocks. It comes late by as much as the loop is behind (lag); and the
+processor time that the loop's thread took since the last look tells how idle it was. Nothing of this
+touches a request.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from broker.metrics.families import Family, counter, gauge
+from broker.metrics.histogram import BOUNDS_NS, new_buckets, quantiles_ms
+from broker.metrics.request_families import QUANTILES
+from config.ports import Clock, Timer, Timers
+
+_LOOK_EVERY_MS: Final = 1000
+_SMOOTHING: Final = 1 - 2.718281828459045 ** (-1 / 60)
+"""A moving average over about a minute, as Kafka's meters."""
+
+
+class LoopHealth:
+    """Must be made, started and stopped in the thread of the loop."""
+
+    def __init__(self, clock: Clock, timers: Timers) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._timer: Timer | None = None
+        self._due_ms = 0
+        self._looked_ns = 0
+        self._thread_ns = 0
+        self.idle_ratio = 1.0
+        self.lag = new_buckets()
+        self.worst_lag_ms = 0
+
+    def start(self) -> None:
+        self._looked_ns = self._clock.monotonic_ns()
+        self._thread_ns = time.thread_time_ns()
+        self._arm()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._due_ms = self._clock.monotonic_ms() + _LOOK_EVERY_MS
+        self._timer = self._timers.call_at(self._due_ms, self._look)
+
+    def _look(self) -> None:
+        now_ns, thread_ns = self._clock.monotonic_ns(), time.thread_time_ns()
+        lag_ns = max(0, now_ns - self._due_ms * 1_000_000)
+        self.lag[bisect_left(BOUNDS_NS, lag_ns)] += 1
+        self.worst_lag_ms = max(self.worst_lag_ms, lag_ns // 1_000_000)
+        elapsed_ns = max(1, now_ns - self._looked_ns)
+        idle = min(1.0, max(0.0, 1 - (thread_ns - self._thread_ns) / elapsed_ns))
+        self.idle_ratio += (idle - self.idle_ratio) * _SMOOTHING
+        self._looked_ns, self._thread_ns = now_ns, thread_ns
+        self._arm()
+
+    def collect(self) -> Iterator[Family]:
+        idle = round(self.idle_ratio, 4)
+        description = "Share of time in which the loop had nothing to do, over a minute"
+        yield gauge("kafka_network_socketserver_networkprocessoravgidle_percent", description, idle)
+        yield gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", description, idle)
+        yield gauge("kafka_network_processor_idle_percent", description, idle, networkProcessor="0")
+        yield Family(
+            "barnabas_loop_lag_ms",
+            "gauge",
+            "How late the loop came to a timer (milliseconds)",
+            [
+                ({"quantile": label}, round(value, 3))
+                for (label, _), value in zip(
+                    QUANTILES,
+                    quantiles_ms(self.lag, [fraction for _, fraction in QUANTILES]),
+                    strict=True,
+                )
+            ],
+        )
+        yield gauge("barnabas_loop_lag_worst_ms", "The longest lag since the start", self.worst_lag_ms)
+
+
+class CollectorPauses:
+    """Time that the cyclic garbage collector took, per generation. `install` hooks it in, `remove` out
+    again."""
+
+    def __init__(self) -> None:
+        self.pauses = [0, 0, 0]
+        self.total_ns = [0, 0, 0]
+        self.worst_ns = 0
+        self._began_ns = 0
+
+    def install(self) -> None:
+        gc.callbacks.append(self._on_collection)
+
+    def remove(self) -> None:
+        if self._on_collection in gc.callbacks:
+            gc.callbacks.remove(self._on_collection)
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began_ns = time.monotonic_ns()
+            return
+        took_ns = time.monotonic_ns() - self._began_ns
+        generation = info["generation"]
+        self.pauses[generation] += 1
+        self.total_ns[generation] += took_ns
+        self.worst_ns = max(self.worst_ns, took_ns)
+
+    def collect(self) -> Iterator[Family]:
+        yield Family(
+            "barnabas_gc_pauses_total",
+            "counter",
+            "Runs of the garbage collector",
+            [({"generation": str(number)}, count) for number, count in enumerate(self.pauses)],
+        )
+        yield Family(
+            "barnabas_gc_pause_seconds_total",
+            "counter",
+            "Time that the garbage collector took",
+            [({"generation": str(number)}, ns / 1e9) for number, ns in enumerate(self.total_ns)],
+        )
+        yield gauge("barnabas_gc_pause_worst_ms", "The longest pause since the start", self.worst_ns / 1e6)
+
+
+def slow_turn_family(count: int) -> Family:
+    return counter("barnabas_slow_turns_total", "Turns of the loop that took more than 100 ms", count)

@@ -1,0 +1,107 @@
+"""Connections, bytes and memory of the network as Kafka's JMX exporter names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.metrics.families import Collector, Family, Sample, gauge
+from broker.network.server import Server
+from broker.network.sockets import Traffic
+from config.limits import LABELS_PER_METRIC
+
+_PREFIX: Final = "kafka_server_socket_server_metrics_"
+
+
+def network_collector(server: Server) -> Collector:
+    def collect() -> Iterator[Family]:
+        def per_listener(value: Callable[[Traffic], int]) -> Iterator[Sample]:
+            for name, acceptor in server.acceptors.items():
+                yield {"listener": name, "networkProcessor": "0"}, value(acceptor.traffic)
+
+        yield Family(
+            _PREFIX + "connection_count",
+            "gauge",
+            "Open connections",
+            per_listener(lambda traffic: traffic.accepted - traffic.closed),
+        )
+        yield Family(
+            _PREFIX + "connection_creation_total",
+            "counter",
+            "Connections that were accepted",
+            per_listener(lambda traffic: traffic.accepted),
+        )
+        yield Family(
+            _PREFIX + "connection_close_total",
+            "counter",
+            "Connections that have ended",
+            per_listener(lambda traffic: traffic.closed),
+        )
+        yield Family(
+            _PREFIX + "expired_connections_killed_count",
+            "gauge",
+            "Connections that were closed because they were idle",
+            per_listener(lambda traffic: traffic.expired),
+        )
+        yield Family(
+            _PREFIX + "incoming_byte_total",
+            "counter",
+            "Bytes that came in",
+            per_listener(lambda traffic: traffic.received_bytes),
+        )
+        yield Family(
+            _PREFIX + "outgoing_byte_total",
+            "counter",
+            "Bytes that went out",
+            per_listener(lambda traffic: traffic.sent_bytes),
+        )
+        yield Family(
+            _PREFIX + "connections_software",
+            "gauge",
+            "Open connections by the client software that they named",
+            _software(server),
+        )
+        yield Family(
+            "barnabas_connections_refused_total",
+            "counter",
+            "Connections that were closed at once, for their address or for want of descriptors",
+            per_listener(lambda traffic: traffic.refused),
+        )
+        memory = server.memory
+        yield gauge(
+            "kafka_network_socketserver_memorypoolused", "Bytes held by requests in flight", memory.used_bytes
+        )
+        yield gauge(
+            "kafka_network_socketserver_memorypoolavailable",
+            "Bytes that requests in flight may still take",
+            max(0, memory.bound_bytes - memory.used_bytes),
+        )
+        yield gauge(
+            "kafka_network_socketserver_expiredconnectionskilledcount",
+            "Connections that were closed because they were idle, all listeners",
+            sum(acceptor.traffic.expired for acceptor in server.acceptors.values()),
+        )
+
+    return collect
+
+
+def _software(server: Server) -> Iterator[Sample]:
+    """Clients choose these names, so there may be as many as they like; what is too much is counted as
+    one."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for connection in server.connections:
+        session = connection.session
+        key = (session.listener, session.client_software_name, session.client_software_version)
+        if key not in counts and len(counts) >= LABELS_PER_METRIC:
+            key = (session.listener, "other", "other")
+        counts[key] = counts.get(key, 0) + 1
+    for (listener, name, version), count in counts.items():
+        yield (
+            {
+                "listener": listener,
+                "networkProcessor": "0",
+                "clientSoftwareName": name,
+                "clientSoftwareVersion": version,
+            },
+            count,
+        )

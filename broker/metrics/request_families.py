@@ -1,0 +1,133 @@
+"""Counts and times of requests as Kafka's JMX exporter names them (`kafka_network_requestmetrics_…`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from broker.metrics.families import Collector, Family, Sample, counter, gauge
+from broker.metrics.histogram import quantiles_ms
+from broker.metrics.requests import ApiTimes, RequestMetrics
+from protocol.errors import ErrorCode
+
+QUANTILES: Final = (
+    ("0.50", 0.5),
+    ("0.75", 0.75),
+    ("0.95", 0.95),
+    ("0.98", 0.98),
+    ("0.99", 0.99),
+    ("0.999", 0.999),
+)
+
+_TIMES: Final = (
+    ("requestqueuetimems", "queue", "Time in which a request waited for the loop"),
+    ("localtimems", "local", "Time in which a request was worked on"),
+    ("remotetimems", "remote", "Time in which a request waited for replicas, records or members"),
+    ("throttletimems", "throttle", "Time for which a connection was muted after its request"),
+    ("responsesendtimems", "send", "Time in which an answer was handed to the kernel"),
+    ("totaltimems", "total", "Time from a request's bytes to its encoded answer"),
+)
+
+
+def request_collector(all_metrics: Sequence[RequestMetrics]) -> Collector:
+    """Families of several dispatchers (broker and controller listener) together."""
+
+    def collect() -> Iterator[Family]:
+        yield Family(
+            "kafka_network_requestmetrics_requests_total",
+            "counter",
+            "Requests by API and version",
+            _requests(all_metrics),
+        )
+        yield Family(
+            "kafka_network_requestmetrics_errors_total",
+            "counter",
+            "Error codes in answers, those of partitions counted each",
+            _errors(all_metrics),
+        )
+        for suffix, attribute, description in _TIMES:
+            name = f"kafka_network_requestmetrics_{suffix}"
+            yield Family(name, "gauge", f"{description} (milliseconds)", _quantiles(all_metrics, attribute))
+            yield Family(
+                f"{name}_count", "counter", f"{description} (samples)", _sample_counts(all_metrics, attribute)
+            )
+        yield gauge(
+            "kafka_network_requestchannel_requestqueuesize",
+            "Requests whose answer is awaited now",
+            sum(metrics.waiting for metrics in all_metrics),
+        )
+        yield counter(
+            "barnabas_malformed_requests_total",
+            "Connections that were closed for what they sent",
+            sum(metrics.malformed for metrics in all_metrics),
+        )
+        yield counter(
+            "barnabas_handler_failures_total",
+            "Requests that failed by our fault",
+            sum(metrics.failures for metrics in all_metrics),
+        )
+
+    return collect
+
+
+def _requests(all_metrics: Iterable[RequestMetrics]) -> Iterator[Sample]:
+    totals: dict[tuple[str, int], int] = {}
+    for metrics in all_metrics:
+        for counts in metrics.all_counts():
+            key = (counts.name, counts.version)
+            totals[key] = totals.get(key, 0) + counts.requests
+    for (name, version), requests in totals.items():
+        yield {"request": name, "version": str(version)}, requests
+
+
+def _errors(all_metrics: Iterable[RequestMetrics]) -> Iterator[Sample]:
+    totals: dict[tuple[str, int], int] = {}
+    for metrics in all_metrics:
+        for counts in metrics.all_counts():
+            for code, times in counts.errors.items():
+                totals[counts.name, code] = totals.get((counts.name, code), 0) + times
+    for (name, code), times in totals.items():
+        yield {"request": name, "error": _error_name(code)}, times
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def _by_api(all_metrics: Iterable[RequestMetrics], attribute: str) -> dict[str, tuple[list[int], int]]:
+    """Buckets per API, and how many requests had no time of this kind at all."""
+    merged: dict[str, tuple[list[int], int]] = {}
+    for metrics in all_metrics:
+        for times in metrics.all_times():
+            buckets: list[int] = getattr(times, attribute)
+            zeros = _zeros(times, attribute, sum(buckets))
+            if times.name in merged:
+                others, other_zeros = merged[times.name]
+                buckets = [one + other for one, other in zip(buckets, others, strict=True)]
+                zeros += other_zeros
+            merged[times.name] = (buckets, zeros)
+    return merged
+
+
+def _zeros(times: ApiTimes, attribute: str, recorded: int) -> int:
+    """Only requests that waited, were throttled or had to queue are recorded as such; the rest took no
+    time."""
+    if attribute in ("queue", "remote", "throttle"):
+        return max(0, sum(times.total) - recorded)
+    return 0
+
+
+def _quantiles(all_metrics: Iterable[RequestMetrics], attribute: str) -> Iterator[Sample]:
+    fractions = [fraction for _, fraction in QUANTILES]
+    for name, (buckets, zeros) in _by_api(all_metrics, attribute).items():
+        values = quantiles_ms(buckets, fractions, zeros)
+        for (label, _), value in zip(QUANTILES, values, strict=True):
+            yield {"request": name, "quantile": label}, round(value, 6)
+
+
+def _sample_counts(all_metrics: Iterable[RequestMetrics], attribute: str) -> Iterator[Sample]:
+    for name, (buckets, zeros) in _by_api(all_metrics, attribute).items():
+        yield {"request": name}, sum(buckets) + zeros

@@ -1,0 +1,179 @@
+"""Histograms, families of requests and of the network, the loop's health, slow turns."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import gc
+import logging
+import time
+from bisect import bisect_left
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from broker.metrics.exposition import portions
+from broker.metrics.families import Collectors
+from broker.metrics.histogram import BOUNDS_NS, new_buckets, quantiles_ms
+from broker.metrics.loop_health import CollectorPauses, LoopHealth
+from broker.metrics.network_families import network_collector
+from broker.metrics.request_families import request_collector
+from broker.metrics.requests import RequestMetrics
+from broker.metrics.watchdog import Watchdog
+from broker.ports.clock import SystemClock
+from protocol.serving import RequestContext, Session
+from tests.support.hand_clock import HandClock, HandTimers
+from tests.support.network_rig import NetworkRig
+from tests.support.sans_io import other
+
+NAMES = Path(__file__).resolve().parents[4].parent / "shared/kafka/prometheus_metrics.tsv"
+
+
+def record(buckets: list[int], milliseconds: float, times: int = 1) -> None:
+    buckets[bisect_left(BOUNDS_NS, int(milliseconds * 1e6))] += times
+
+
+def test_quantiles_are_right_to_a_fifth() -> None:
+    buckets = new_buckets()
+    for sample in range(1, 1001):
+        record(buckets, sample / 10)
+    for fraction, value in zip((0.5, 0.95, 0.99), quantiles_ms(buckets, (0.5, 0.95, 0.99)), strict=True):
+        assert value == pytest.approx(fraction * 100, rel=0.2)
+
+
+def test_quantiles_at_the_edges() -> None:
+    assert quantiles_ms(new_buckets(), (0.5, 0.999)) == [0, 0]
+    buckets = new_buckets()
+    record(buckets, 1_000_000)
+    assert quantiles_ms(buckets, (0.5,)) == [BOUNDS_NS[-1] / 1e6]
+    few = new_buckets()
+    record(few, 10)
+    assert quantiles_ms(few, (0.5, 0.999), zeros=99) == [0, pytest.approx(10, rel=0.2)]
+
+
+def test_requests_of_two_dispatchers_are_shown_together() -> None:
+    broker, controller = RequestMetrics(), RequestMetrics()
+    for metrics, requests in ((broker, 10), (controller, 5)):
+        counts = metrics.counts("ApiVersions", 4)
+        counts.requests += requests
+        counts.errors[35] = 1
+        record(counts.times.total, 2, requests)
+        record(counts.times.local, 2, requests)
+    broker.counts("ApiVersions", 3).requests += 1
+    broker.waiting = 2
+    broker.malformed = 3
+    text = b"".join(portions(request_collector([broker, controller])())).decode()
+    lines = set(text.splitlines())
+    prefix = "kafka_network_requestmetrics_"
+    assert f'{prefix}requests_total{{request="ApiVersions",version="4"}} 15' in lines
+    assert f'{prefix}requests_total{{request="ApiVersions",version="3"}} 1' in lines
+    assert f'{prefix}errors_total{{request="ApiVersions",error="UNSUPPORTED_VERSION"}} 2' in lines
+    assert f'{prefix}totaltimems_count{{request="ApiVersions"}} 15' in lines
+    assert f'{prefix}remotetimems_count{{request="ApiVersions"}} 15' in lines
+    assert f'{prefix}remotetimems{{request="ApiVersions",quantile="0.99"}} 0.0' in lines
+    assert "kafka_network_requestchannel_requestqueuesize 2" in lines
+    assert "barnabas_malformed_requests_total 3" in lines
+
+
+def test_names_are_those_of_the_jmx_exporter() -> None:
+    if not NAMES.exists():
+        pytest.skip("the list of Kafka's own names is not beside this checkout")
+    with NAMES.open() as lines:
+        rows = csv.reader((line for line in lines if not line.startswith("#")), delimiter="\t")
+        theirs = {row[0]: (row[1].lower(), set(filter(None, row[2].split(",")))) for row in rows}
+    rig = NetworkRig()
+    seen: dict[str, tuple[str, set[str]]] = {}
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.ask("hello", 6)
+        metrics = RequestMetrics()
+        metrics.counts("Fetch", 17).errors[3] = 1
+        health = LoopHealth(rig.clock, rig.timers)
+        collectors = Collectors()
+        for collector in (request_collector([metrics]), network_collector(rig.server), health.collect):
+            collectors.register(collector)
+        for family in collectors:
+            samples = list(family.samples)
+            seen[family.name] = (family.kind, set(samples[0][0]) if samples else set())
+
+    rig.run(scenario)
+    ours = {name: shape for name, shape in seen.items() if not name.startswith("barnabas_")}
+    assert len(ours) > 25
+    assert {name: shape for name, shape in ours.items() if theirs.get(name) != shape} == {}
+
+
+def test_the_network_is_counted_by_listener() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.ask("hello", 6)
+        text = b"".join(portions(network_collector(rig.server)())).decode()
+        labels = '{listener="PLAINTEXT",networkProcessor="0"}'
+        for line in (
+            f"kafka_server_socket_server_metrics_connection_count{labels} 1",
+            f"kafka_server_socket_server_metrics_incoming_byte_total{labels} {len(other('hello'))}",
+            f"kafka_server_socket_server_metrics_outgoing_byte_total{labels} 6",
+        ):
+            assert line in text
+        assert 'clientSoftwareName="unknown"' in text
+
+    rig.run(scenario)
+
+
+def test_lag_is_how_late_the_loop_comes() -> None:
+    clock = HandClock()
+    timers = HandTimers(clock)
+    health = LoopHealth(clock, timers)
+    health.start()
+    timers.advance(1000)
+    assert health.worst_lag_ms == 0
+    clock.move(1300)
+    timers.advance(0)
+    assert health.worst_lag_ms == 300
+    assert 'quantile="0.99"' in b"".join(portions(health.collect())).decode()
+    health.stop()
+    before = list(health.lag)
+    timers.advance(5000)
+    assert health.lag == before
+
+
+def test_pauses_of_the_collector_are_counted_by_generation() -> None:
+    pauses = CollectorPauses()
+    pauses.install()
+    gc.collect(0)
+    gc.collect(2)
+    pauses.remove()
+    gc.collect(2)
+    assert (pauses.pauses[0], pauses.pauses[2]) == (1, 1)
+    assert pauses.worst_ns >= max(pauses.total_ns) > 0
+
+
+def test_a_slow_turn_is_caught_with_its_stack_and_request(caplog: pytest.LogCaptureFixture) -> None:
+    context = RequestContext(1, 17, 5, "slow-client", Session("c-1", "PLAINTEXT", "127.0.0.1"), 0, None)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        watchdog = Watchdog(
+            asyncio.get_running_loop(), SystemClock(), lambda: context, limit_ms=30, ask_every_ms=5
+        )
+        watchdog.start()
+        await asyncio.sleep(0.05)
+        assert not caplog.records
+        the_slow_function(lambda: bool(caplog.records))
+        while watchdog.slow_turns == 0:
+            await asyncio.sleep(0.001)
+        watchdog.stop()
+
+    with caplog.at_level(logging.WARNING, "barnabas.watchdog"):
+        uvloop.run(scenario())
+    assert "Fetch version 17 from client 'slow-client' (c-1)" in caplog.text
+    assert "the_slow_function" in caplog.text
+    assert "That turn of the loop is over" in caplog.text
+
+
+def the_slow_function(seen) -> None:  # type: ignore[no-untyped-def]
+    """Blocks the loop until the watchdog has barked; the test's own timeout is the limit."""
+    while not seen():
+        time.sleep(0.001)

@@ -1,0 +1,57 @@
+"""What reaches the loop ends the process, with a code of its own and the stacks on standard error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from broker.fatal import EXIT_CODE
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PROGRAM = """
+import asyncio, logging, socket, sys
+import uvloop
+from broker.fatal import end_on_failure
+from broker.network.acceptor import ListenerSettings
+from broker.network.memory import RequestMemory
+from broker.network.server import Server
+from broker.ports.clock import SystemClock
+from broker.ports.timers import LoopTimers
+from protocol.errors import invariant
+
+logging.basicConfig(stream=sys.stderr)
+
+class Service:
+    def serve(self, connection, frame, arrived_ns):
+        connection.now_ns = arrived_ns
+        log_end_offset = 5
+        invariant(log_end_offset > 7, "the log end never goes back", log_end_offset=log_end_offset)
+    def sent(self, connection): pass
+    def malformed(self, connection, reason): pass
+
+async def main():
+    loop = asyncio.get_running_loop()
+    end_on_failure(loop)
+    clock = SystemClock()
+    server = Server(loop, clock=clock, timers=LoopTimers(loop, clock), memory=RequestMemory(1 << 27))
+    port = server.listen(ListenerSettings("PLAINTEXT", "127.0.0.1", 0), Service()).port
+    server.start()
+    sock = socket.create_connection(("127.0.0.1", port))
+    sock.sendall(bytes([0, 0, 0, 2, 0, 1]))
+    await asyncio.sleep(20)
+    print("still alive")
+
+uvloop.run(main())
+"""
+
+
+def test_a_broken_invariant_of_a_request_ends_the_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == EXIT_CODE == 70
+    assert "still alive" not in done.stdout
+    assert "InvariantViolated: the log end never goes back (log_end_offset=5)" in done.stderr
+    assert "most recent call first" in done.stderr, "the stacks of all threads are dumped"
