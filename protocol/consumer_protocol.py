@@ -1,4 +1,7 @@
-"""Consumer protocol."""
+"""What consumers of a classic group tell one another: blobs inside JoinGroup and SyncGroup.
+
+A blob starts with its version as int16.
+"""
 
 from typing import Annotated
 
@@ -8,9 +11,14 @@ from protocol.primitives import i32
 
 @data(versions="0-3", flexible="none")
 class ConsumerProtocolSubscription(Message):
-    """ConsumerProtocolSubscription."""
+    """What a consumer tells its group's leader in JoinGroup.
+
+    From 1 the partitions it owns (KIP-429), 2 their generation (KIP-792), 3 its rack (KIP-881).
+    """
 
     class TopicPartition(Struct):
+        """One partition."""
+
         topic: str = ""
         partitions: list[i32] = []
 
@@ -23,9 +31,11 @@ class ConsumerProtocolSubscription(Message):
 
 @data(versions="0-3", flexible="none")
 class ConsumerProtocolAssignment(Message):
-    """ConsumerProtocolAssignment."""
+    """The partitions that a group's leader gives to a consumer, carried by SyncGroup."""
 
     class TopicPartition(Struct):
+        """One partition."""
+
         topic: str = ""
         partitions: list[i32] = []
 

@@ -1,4 +1,4 @@
-"""Producer snapshot."""
+"""Producer state on disk."""
 
 from protocol.codec.message import Message, Struct, data
 from protocol.primitives import i16, i32, i64, u32
@@ -6,9 +6,11 @@ from protocol.primitives import i16, i32, i64, u32
 
 @data(versions="1", flexible="none")
 class ProducerSnapshot(Message):
-    """ProducerSnapshot."""
+    """A partition's producers at an offset, as written to `.snapshot` files."""
 
     class ProducerEntry(Struct):
+        """One producer."""
+
         producer_id: i64 = 0
         epoch: i16 = 0
         last_sequence: i32 = 0

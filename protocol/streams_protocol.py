@@ -1,4 +1,4 @@
-"""Streams protocol."""
+"""What Streams clients of a classic group tell their leader: a blob inside JoinGroup."""
 
 from typing import Annotated
 
@@ -9,13 +9,17 @@ from protocol.values import ZERO_UUID
 
 @data(versions="1-11", flexible="none")
 class SubscriptionInfoData(Message):
-    """SubscriptionInfoData."""
+    """What a Streams client of the classic protocol tells its group's leader."""
 
     class TaskId(Struct):
+        """A task: its subtopology and partition."""
+
         topic_group_id: i32 = 0
         partition: i32 = 0
 
     class TaskOffsetSum(Struct):
+        """How far a task's state stores have come."""
+
         topic_group_id: i32 = 0
         partition: Annotated[i32, Since(10)] = 0
         offset_sum: Annotated[i64, Since(10)] = 0
@@ -23,10 +27,14 @@ class SubscriptionInfoData(Message):
         partition_to_offset_sum: Annotated[list["SubscriptionInfoData.PartitionToOffsetSum"], Until(9)] = []
 
     class PartitionToOffsetSum(Struct):
+        """A partition of the task, and the sum of its offsets."""
+
         partition: i32 = 0
         offset_sum: i64 = 0
 
     class ClientTag(Struct):
+        """A tag of the client, for rack awareness (KIP-708)."""
+
         key: bytes = b""
         value: bytes = b""
 

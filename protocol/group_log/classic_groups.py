@@ -1,4 +1,4 @@
-"""Classic groups."""
+"""Classic groups in `__consumer_offsets`."""
 
 from typing import Annotated
 
@@ -8,16 +8,18 @@ from protocol.primitives import i32, i64
 
 @coordinator_key(key=2, versions="0", flexible="none")
 class GroupMetadataKey(Message):
-    """GroupMetadataKey."""
+    """Of which classic group this is."""
 
     group: str = ""
 
 
 @coordinator_value(key=2, versions="0-4", flexible="4+")
 class GroupMetadataValue(Message):
-    """GroupMetadataValue."""
+    """A classic group's generation with its members, subscriptions and assignments."""
 
     class MemberMetadata(Struct):
+        """One member of the group."""
+
         member_id: str = ""
         group_instance_id: Annotated[str | None, Since(3), Ignorable] = None
         client_id: str = ""

@@ -1,4 +1,4 @@
-"""Consumer groups."""
+"""Consumer groups of the newer protocol (KIP-848) in `__consumer_offsets`."""
 
 from typing import Annotated
 
@@ -11,14 +11,14 @@ from protocol.values import ZERO_UUID
 
 @coordinator_key(key=3, versions="0", flexible="none")
 class ConsumerGroupMetadataKey(Message):
-    """ConsumerGroupMetadataKey."""
+    """Of which consumer group (KIP-848) this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=3, versions="0", flexible="0+")
 class ConsumerGroupMetadataValue(Message):
-    """ConsumerGroupMetadataValue."""
+    """A consumer group's epoch, and the hash of the topics that it was computed for."""
 
     epoch: i32 = 0
     metadata_hash: Annotated[i64, Tag(0)] = 0
@@ -26,22 +26,26 @@ class ConsumerGroupMetadataValue(Message):
 
 @coordinator_key(key=4, versions="0", flexible="none")
 class ConsumerGroupPartitionMetadataKey(Message):
-    """ConsumerGroupPartitionMetadataKey."""
+    """Of which consumer group this is; only read."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=4, versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue(Message):
-    """ConsumerGroupPartitionMetadataValue."""
+    """The topics a consumer group subscribed to, as it saw them; replaced by the metadata hash, only read."""
 
     class TopicMetadata(Struct):
+        """One topic, as the group saw it."""
+
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""
         num_partitions: i32 = 0
         partition_metadata: list["ConsumerGroupPartitionMetadataValue.PartitionMetadata"] = []
 
     class PartitionMetadata(Struct):
+        """One partition, and the racks of its replicas."""
+
         partition: i32 = 0
         racks: list[str] = []
 
@@ -50,7 +54,7 @@ class ConsumerGroupPartitionMetadataValue(Message):
 
 @coordinator_key(key=5, versions="0", flexible="none")
 class ConsumerGroupMemberMetadataKey(Message):
-    """ConsumerGroupMemberMetadataKey."""
+    """Of which member of a consumer group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -58,13 +62,17 @@ class ConsumerGroupMemberMetadataKey(Message):
 
 @coordinator_value(key=5, versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue(Message):
-    """ConsumerGroupMemberMetadataValue."""
+    """What a member of a consumer group said of itself."""
 
     class ClassicMemberMetadata(Struct):
+        """What a member that still speaks the classic protocol has said."""
+
         session_timeout_ms: i32 = 0
         supported_protocols: list["ConsumerGroupMemberMetadataValue.ClassicProtocol"] = []
 
     class ClassicProtocol(Struct):
+        """An assignor that a classic member can use."""
+
         name: str = ""
         metadata: bytes = b""
 
@@ -83,14 +91,14 @@ class ConsumerGroupMemberMetadataValue(Message):
 
 @coordinator_key(key=6, versions="0", flexible="none")
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
-    """ConsumerGroupTargetAssignmentMetadataKey."""
+    """Of which consumer group this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=6, versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    """ConsumerGroupTargetAssignmentMetadataValue."""
+    """The epoch for which the target assignment was made."""
 
     assignment_epoch: i32 = 0
     assignment_timestamp: Annotated[i64, Tag(0)] = 0
@@ -98,7 +106,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message):
 
 @coordinator_key(key=7, versions="0", flexible="none")
 class ConsumerGroupTargetAssignmentMemberKey(Message):
-    """ConsumerGroupTargetAssignmentMemberKey."""
+    """Of which member of a consumer group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -106,9 +114,11 @@ class ConsumerGroupTargetAssignmentMemberKey(Message):
 
 @coordinator_value(key=7, versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """ConsumerGroupTargetAssignmentMemberValue."""
+    """The partitions that a member shall have."""
 
     class TopicPartition(Struct):
+        """One partition."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
 
@@ -117,7 +127,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
 
 @coordinator_key(key=8, versions="0", flexible="none")
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    """ConsumerGroupCurrentMemberAssignmentKey."""
+    """Of which member of a consumer group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -125,9 +135,11 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
 @coordinator_value(key=8, versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """ConsumerGroupCurrentMemberAssignmentValue."""
+    """The partitions that a member has, and those that it must give up first."""
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
         assignment_epochs: Annotated[list[i32] | None, Tag(0)] = []
@@ -141,7 +153,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
 
 @coordinator_key(key=16, versions="0", flexible="none")
 class ConsumerGroupRegularExpressionKey(Message):
-    """ConsumerGroupRegularExpressionKey."""
+    """A regular expression to which members of a consumer group subscribe."""
 
     group_id: str = ""
     regular_expression: str = ""
@@ -149,7 +161,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 @coordinator_value(key=16, versions="0", flexible="0+")
 class ConsumerGroupRegularExpressionValue(Message):
-    """ConsumerGroupRegularExpressionValue."""
+    """The topics that matched a regular expression when it was last resolved."""
 
     topics: list[str] = []
     version: i64 = 0

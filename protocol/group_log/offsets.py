@@ -1,4 +1,4 @@
-"""Offsets."""
+"""Committed offsets in `__consumer_offsets`."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @coordinator_key(key=0, versions="0", flexible="none")
 class LegacyOffsetCommitKey(Message):
-    """LegacyOffsetCommitKey."""
+    """An offset's key as written before Kafka 0.9; only read."""
 
     group: str = ""
     topic: str = ""
@@ -18,7 +18,7 @@ class LegacyOffsetCommitKey(Message):
 
 @coordinator_value(key=0, versions="0", flexible="none")
 class LegacyOffsetCommitValue(Message):
-    """LegacyOffsetCommitValue."""
+    """An offset as written before Kafka 0.9; only read."""
 
     offset: i64 = 0
     metadata: str = ""
@@ -27,7 +27,7 @@ class LegacyOffsetCommitValue(Message):
 
 @coordinator_key(key=1, versions="0", flexible="none")
 class OffsetCommitKey(Message):
-    """OffsetCommitKey."""
+    """Whose offset this is: group, topic and partition."""
 
     group: str = ""
     topic: str = ""
@@ -36,7 +36,7 @@ class OffsetCommitKey(Message):
 
 @coordinator_value(key=1, versions="0-4", flexible="4+")
 class OffsetCommitValue(Message):
-    """OffsetCommitValue."""
+    """A committed offset. Version 1 carries an expiry of its own, 3 the leader epoch, 4 the topic id."""
 
     offset: i64 = 0
     leader_epoch: Annotated[i32, Since(3), Ignorable] = -1

@@ -1,4 +1,4 @@
-"""Share groups."""
+"""Share groups (KIP-932) in `__consumer_offsets`."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @coordinator_key(key=10, versions="0", flexible="none")
 class ShareGroupMemberMetadataKey(Message):
-    """ShareGroupMemberMetadataKey."""
+    """Of which member of a share group (KIP-932) this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -17,7 +17,7 @@ class ShareGroupMemberMetadataKey(Message):
 
 @coordinator_value(key=10, versions="0", flexible="0+")
 class ShareGroupMemberMetadataValue(Message):
-    """ShareGroupMemberMetadataValue."""
+    """What a member of a share group said of itself."""
 
     rack_id: str | None = ""
     client_id: str = ""
@@ -27,14 +27,14 @@ class ShareGroupMemberMetadataValue(Message):
 
 @coordinator_key(key=11, versions="0", flexible="none")
 class ShareGroupMetadataKey(Message):
-    """ShareGroupMetadataKey."""
+    """Of which share group this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=11, versions="0", flexible="0+")
 class ShareGroupMetadataValue(Message):
-    """ShareGroupMetadataValue."""
+    """A share group's epoch, and the hash of the topics that it was computed for."""
 
     epoch: i32 = 0
     metadata_hash: i64 = 0
@@ -42,14 +42,14 @@ class ShareGroupMetadataValue(Message):
 
 @coordinator_key(key=12, versions="0", flexible="none")
 class ShareGroupTargetAssignmentMetadataKey(Message):
-    """ShareGroupTargetAssignmentMetadataKey."""
+    """Of which share group this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=12, versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue(Message):
-    """ShareGroupTargetAssignmentMetadataValue."""
+    """The epoch for which the target assignment was made."""
 
     assignment_epoch: i32 = 0
     assignment_timestamp: Annotated[i64, Tag(0)] = 0
@@ -57,7 +57,7 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
 @coordinator_key(key=13, versions="0", flexible="none")
 class ShareGroupTargetAssignmentMemberKey(Message):
-    """ShareGroupTargetAssignmentMemberKey."""
+    """Of which member of a share group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -65,9 +65,11 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
 @coordinator_value(key=13, versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """ShareGroupTargetAssignmentMemberValue."""
+    """The partitions that a member shall have."""
 
     class TopicPartition(Struct):
+        """One partition."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
 
@@ -76,7 +78,7 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
 @coordinator_key(key=14, versions="0", flexible="none")
 class ShareGroupCurrentMemberAssignmentKey(Message):
-    """ShareGroupCurrentMemberAssignmentKey."""
+    """Of which member of a share group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -84,9 +86,11 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
 
 @coordinator_value(key=14, versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    """ShareGroupCurrentMemberAssignmentValue."""
+    """The partitions that a member has."""
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
 
@@ -98,21 +102,25 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
 
 @coordinator_key(key=15, versions="0", flexible="none")
 class ShareGroupStatePartitionMetadataKey(Message):
-    """ShareGroupStatePartitionMetadataKey."""
+    """Of which share group this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=15, versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Message):
-    """ShareGroupStatePartitionMetadataValue."""
+    """Which partitions have stored state, are getting it, or are losing it."""
 
     class TopicPartitionsInfo(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""
         partitions: list[i32] = []
 
     class TopicInfo(Struct):
+        """A topic whose state is being deleted."""
+
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""
 

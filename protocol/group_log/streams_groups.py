@@ -1,4 +1,4 @@
-"""Streams groups."""
+"""Streams groups (KIP-1071) in `__consumer_offsets`."""
 
 from typing import Annotated
 
@@ -8,16 +8,18 @@ from protocol.primitives import i8, i16, i32, i64, u16
 
 @coordinator_key(key=17, versions="0", flexible="none")
 class StreamsGroupMetadataKey(Message):
-    """StreamsGroupMetadataKey."""
+    """Of which Streams group (KIP-1071) this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=17, versions="0", flexible="0+")
 class StreamsGroupMetadataValue(Message):
-    """StreamsGroupMetadataValue."""
+    """A Streams group's epoch, and what its topology was last validated against."""
 
     class LastAssignmentConfig(Struct):
+        """A config with which the last assignment was made."""
+
         key: str = ""
         value: str = ""
 
@@ -29,7 +31,7 @@ class StreamsGroupMetadataValue(Message):
 
 @coordinator_key(key=19, versions="0", flexible="none")
 class StreamsGroupMemberMetadataKey(Message):
-    """StreamsGroupMemberMetadataKey."""
+    """Of which member of a Streams group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -37,13 +39,17 @@ class StreamsGroupMemberMetadataKey(Message):
 
 @coordinator_value(key=19, versions="0", flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """StreamsGroupMemberMetadataValue."""
+    """What a member of a Streams group said of itself."""
 
     class Endpoint(Struct):
+        """An address."""
+
         host: str = ""
         port: u16 = 0
 
     class KeyValue(Struct):
+        """A name and its value."""
+
         key: str = ""
         value: str = ""
 
@@ -60,14 +66,14 @@ class StreamsGroupMemberMetadataValue(Message):
 
 @coordinator_key(key=20, versions="0", flexible="none")
 class StreamsGroupTargetAssignmentMetadataKey(Message):
-    """StreamsGroupTargetAssignmentMetadataKey."""
+    """Of which Streams group this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=20, versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue(Message):
-    """StreamsGroupTargetAssignmentMetadataValue."""
+    """The epoch for which the target assignment was made."""
 
     assignment_epoch: i32 = 0
     assignment_timestamp: Annotated[i64, Tag(0)] = 0
@@ -75,7 +81,7 @@ class StreamsGroupTargetAssignmentMetadataValue(Message):
 
 @coordinator_key(key=21, versions="0", flexible="none")
 class StreamsGroupTargetAssignmentMemberKey(Message):
-    """StreamsGroupTargetAssignmentMemberKey."""
+    """Of which member of a Streams group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -83,9 +89,11 @@ class StreamsGroupTargetAssignmentMemberKey(Message):
 
 @coordinator_value(key=21, versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """StreamsGroupTargetAssignmentMemberValue."""
+    """The tasks that a member shall have."""
 
     class TaskIds(Struct):
+        """Tasks of one subtopology, by partition."""
+
         subtopology_id: str = ""
         partitions: list[i32] = []
 
@@ -96,7 +104,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
 
 @coordinator_key(key=22, versions="0", flexible="none")
 class StreamsGroupCurrentMemberAssignmentKey(Message):
-    """StreamsGroupCurrentMemberAssignmentKey."""
+    """Of which member of a Streams group this is."""
 
     group_id: str = ""
     member_id: str = ""
@@ -104,9 +112,11 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
 @coordinator_value(key=22, versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """StreamsGroupCurrentMemberAssignmentValue."""
+    """The tasks that a member has, and those that it must give up first."""
 
     class TaskIds(Struct):
+        """Tasks of one subtopology, by partition."""
+
         subtopology_id: str = ""
         partitions: list[i32] = []
         assignment_epochs: Annotated[list[i32] | None, Tag(0)] = []
@@ -124,16 +134,18 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
 
 @coordinator_key(key=23, versions="0", flexible="none")
 class StreamsGroupTopologyKey(Message):
-    """StreamsGroupTopologyKey."""
+    """Of which Streams group this is."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=23, versions="0", flexible="0+")
 class StreamsGroupTopologyValue(Message):
-    """StreamsGroupTopologyValue."""
+    """The topology that a Streams group runs."""
 
     class Subtopology(Struct):
+        """A part of the topology that runs as tasks of its own."""
+
         subtopology_id: str = ""
         source_topics: list[str] = []
         source_topic_regex: list[str] = []
@@ -143,16 +155,22 @@ class StreamsGroupTopologyValue(Message):
         copartition_groups: list["StreamsGroupTopologyValue.CopartitionGroup"] = []
 
     class TopicInfo(Struct):
+        """An internal topic that the topology needs."""
+
         name: str = ""
         partitions: i32 = 0
         replication_factor: i16 = 0
         topic_configs: list["StreamsGroupTopologyValue.TopicConfig"] = []
 
     class TopicConfig(Struct):
+        """A config of the topic."""
+
         key: str = ""
         value: str = ""
 
     class CopartitionGroup(Struct):
+        """Source topics that must have equally many partitions, by index."""
+
         source_topics: list[i16] = []
         source_topic_regex: list[i16] = []
         repartition_source_topics: list[i16] = []

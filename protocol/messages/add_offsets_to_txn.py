@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (API key 25): add group offsets partition to txn."""
+"""AddOffsetsToTxn, API key 25. Asked by: client (txn)."""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,7 +6,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=25, versions="0-4", flexible="3+", listeners="broker")
 class AddOffsetsToTxnRequest(Message):
-    """Add group offsets partition to txn."""
+    """Add a group's offsets partition to a transaction."""
 
     transactional_id: str = ""
     producer_id: i64 = 0
@@ -16,7 +16,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @response(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """Answer: add group offsets partition to txn."""
+    """Whether it belongs to the transaction."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (API key 24): add/verify partitions in txn."""
+"""AddPartitionsToTxn, API key 24. Asked by: client v0-3; broker v4+."""
 
 from typing import Annotated
 
@@ -8,9 +8,13 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=24, versions="0-5", flexible="3+", listeners="broker")
 class AddPartitionsToTxnRequest(Message):
-    """Add/verify partitions in txn."""
+    """Add partitions to a transaction: a client's, or from 4 a batch of a broker's, which may only verify
+    (KIP-890).
+    """
 
     class AddPartitionsToTxnTransaction(Struct):
+        """One transaction of a broker's batch."""
+
         transactional_id: str = ""
         producer_id: i64 = 0
         producer_epoch: i16 = 0
@@ -18,6 +22,8 @@ class AddPartitionsToTxnRequest(Message):
         topics: list["AddPartitionsToTxnRequest.AddPartitionsToTxnTopic"] = []
 
     class AddPartitionsToTxnTopic(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partitions: list[i32] = []
 
@@ -30,17 +36,23 @@ class AddPartitionsToTxnRequest(Message):
 
 @response(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
-    """Answer: add/verify partitions in txn."""
+    """Per partition, whether it belongs to the transaction."""
 
     class AddPartitionsToTxnResult(Struct):
+        """The answer for one transaction."""
+
         transactional_id: str = ""
         topic_results: list["AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult"] = []
 
     class AddPartitionsToTxnTopicResult(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         results_by_partition: list["AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult"] = []
 
     class AddPartitionsToTxnPartitionResult(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         partition_error_code: i16 = 0
 

@@ -1,4 +1,7 @@
-"""AddRaftVoter (API key 80): add KRaft voter."""
+"""AddRaftVoter, API key 80. Asked by: admin; auto-join controller.
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -9,9 +12,11 @@ from protocol.values import ZERO_UUID
 
 @request(key=80, versions="0-1", flexible="0+", listeners="broker controller")
 class AddRaftVoterRequest(Message):
-    """Add KRaft voter."""
+    """Add a voter to the metadata quorum (KIP-853)."""
 
     class Listener(Struct):
+        """One address."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
@@ -26,7 +31,7 @@ class AddRaftVoterRequest(Message):
 
 @response(key=80, versions="0-1", flexible="0+")
 class AddRaftVoterResponse(Message):
-    """Answer: add KRaft voter."""
+    """Whether it was added."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,4 +1,7 @@
-"""AllocateProducerIds (API key 67): allocate block of 1000 producer ids."""
+"""AllocateProducerIds, API key 67. Asked by: broker.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,7 +9,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=67, versions="0", flexible="0+", listeners="controller")
 class AllocateProducerIdsRequest(Message):
-    """Allocate block of 1000 producer ids."""
+    """A broker asks the controller for a block of producer ids (KIP-730)."""
 
     broker_id: i32 = 0
     broker_epoch: i64 = -1
@@ -14,7 +17,7 @@ class AllocateProducerIdsRequest(Message):
 
 @response(key=67, versions="0", flexible="0+")
 class AllocateProducerIdsResponse(Message):
-    """Answer: allocate block of 1000 producer ids."""
+    """The first id of the block and how many there are."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

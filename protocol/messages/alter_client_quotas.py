@@ -1,4 +1,7 @@
-"""AlterClientQuotas (API key 49): alter quotas."""
+"""AlterClientQuotas, API key 49. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import f64, i16, i32
@@ -6,17 +9,23 @@ from protocol.primitives import f64, i16, i32
 
 @request(key=49, versions="0-1", flexible="1+", listeners="broker controller")
 class AlterClientQuotasRequest(Message):
-    """Alter quotas."""
+    """Set or remove quotas (KIP-546)."""
 
     class EntryData(Struct):
+        """One entity with its quotas."""
+
         entity: list["AlterClientQuotasRequest.EntityData"] = []
         ops: list["AlterClientQuotasRequest.OpData"] = []
 
     class EntityData(Struct):
+        """One part of the entity: a user, a client id or an address; a null name is the default."""
+
         entity_type: str = ""
         entity_name: str | None = ""
 
     class OpData(Struct):
+        """A quota to set or remove."""
+
         key: str = ""
         value: f64 = 0.0
         remove: bool = False
@@ -27,14 +36,18 @@ class AlterClientQuotasRequest(Message):
 
 @response(key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """Answer: alter quotas."""
+    """Per entity, whether it was changed."""
 
     class EntryData(Struct):
+        """One entity with its quotas."""
+
         error_code: i16 = 0
         error_message: str | None = ""
         entity: list["AlterClientQuotasResponse.EntityData"] = []
 
     class EntityData(Struct):
+        """One part of the entity: a user, a client id or an address; a null name is the default."""
+
         entity_type: str = ""
         entity_name: str | None = ""
 

@@ -1,4 +1,7 @@
-"""AlterConfigs (API key 33): replace configs (legacy, non incremental)."""
+"""AlterConfigs, API key 33. Asked by: old admin clients.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,14 +9,18 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=33, versions="0-2", flexible="2+", listeners="broker controller")
 class AlterConfigsRequest(Message):
-    """Replace configs (legacy, non incremental)."""
+    """Replace all dynamic configs of resources; the older way."""
 
     class AlterConfigsResource(Struct):
+        """A resource and its configs."""
+
         resource_type: i8 = 0
         resource_name: str = ""
         configs: list["AlterConfigsRequest.AlterableConfig"] = []
 
     class AlterableConfig(Struct):
+        """A config and what to do with it."""
+
         name: str = ""
         value: str | None = ""
 
@@ -23,9 +30,11 @@ class AlterConfigsRequest(Message):
 
 @response(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """Answer: replace configs (legacy, non incremental)."""
+    """Per resource, whether it was changed."""
 
     class AlterConfigsResourceResponse(Struct):
+        """Whether one resource was changed."""
+
         error_code: i16 = 0
         error_message: str | None = ""
         resource_type: i8 = 0

@@ -1,4 +1,4 @@
-"""AlterPartition (API key 56): ISR change request."""
+"""AlterPartition, API key 56. Asked by: broker (partition leader)."""
 
 from typing import Annotated
 
@@ -9,13 +9,20 @@ from protocol.values import ZERO_UUID
 
 @request(key=56, versions="2-3", flexible="0+", listeners="controller")
 class AlterPartitionRequest(Message):
-    """ISR change request."""
+    """A leader's wish for another set of in-sync replicas (KIP-497).
+
+    From 3 with the broker epoch of each replica (KIP-903).
+    """
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterPartitionRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """The in-sync replicas that the leader wishes for one partition."""
+
         partition_index: i32 = 0
         leader_epoch: i32 = 0
         new_isr: Annotated[list[i32], Until(2)] = []
@@ -24,6 +31,8 @@ class AlterPartitionRequest(Message):
         partition_epoch: i32 = 0
 
     class BrokerState(Struct):
+        """A replica with the epoch of its broker's incarnation."""
+
         broker_id: i32 = 0
         broker_epoch: i64 = -1
 
@@ -34,13 +43,17 @@ class AlterPartitionRequest(Message):
 
 @response(key=56, versions="2-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """Answer: ISR change request."""
+    """The partition as the controller now has it."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterPartitionResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition, as the controller now has it."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         leader_id: i32 = 0

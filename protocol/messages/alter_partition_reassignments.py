@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments (API key 45): reassign / cancel reassign."""
+"""AlterPartitionReassignments, API key 45. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -8,13 +11,20 @@ from protocol.primitives import i16, i32
 
 @request(key=45, versions="0-1", flexible="0+", listeners="broker controller")
 class AlterPartitionReassignmentsRequest(Message):
-    """Reassign / cancel reassign."""
+    """Move partitions to other replicas, or stop that (KIP-455).
+
+    From 1 a change of the replication factor can be forbidden (KIP-860).
+    """
 
     class ReassignableTopic(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partitions: list["AlterPartitionReassignmentsRequest.ReassignablePartition"] = []
 
     class ReassignablePartition(Struct):
+        """The replicas that one partition shall have; null stops a move."""
+
         partition_index: i32 = 0
         replicas: list[i32] | None = None
 
@@ -25,13 +35,17 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @response(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """Answer: reassign / cancel reassign."""
+    """Per partition, whether the move was accepted."""
 
     class ReassignableTopicResponse(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         partitions: list["AlterPartitionReassignmentsResponse.ReassignablePartitionResponse"] = []
 
     class ReassignablePartitionResponse(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         error_message: str | None = ""

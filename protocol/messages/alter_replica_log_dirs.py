@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (API key 34): move replica between log dirs."""
+"""AlterReplicaLogDirs, API key 34. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,13 +6,17 @@ from protocol.primitives import i16, i32
 
 @request(key=34, versions="1-2", flexible="2+", listeners="broker")
 class AlterReplicaLogDirsRequest(Message):
-    """Move replica between log dirs."""
+    """Move replicas between the log directories of a broker (KIP-113)."""
 
     class AlterReplicaLogDir(Struct):
+        """A directory and the replicas that shall lie there."""
+
         path: str = ""
         topics: list["AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic"] = []
 
     class AlterReplicaLogDirTopic(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partitions: list[i32] = []
 
@@ -21,13 +25,17 @@ class AlterReplicaLogDirsRequest(Message):
 
 @response(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
-    """Answer: move replica between log dirs."""
+    """Per partition, whether the move was accepted."""
 
     class AlterReplicaLogDirTopicResult(Struct):
+        """One topic of the answer."""
+
         topic_name: str = ""
         partitions: list["AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult"] = []
 
     class AlterReplicaLogDirPartitionResult(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
 

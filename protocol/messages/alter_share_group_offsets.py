@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (API key 91): alter share group offsets."""
+"""AlterShareGroupOffsets, API key 91. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, i64
@@ -7,13 +7,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=91, versions="0", flexible="0+", listeners="broker")
 class AlterShareGroupOffsetsRequest(Message):
-    """Alter share group offsets."""
+    """Move the start offsets of an empty share group (KIP-932)."""
 
     class AlterShareGroupOffsetsRequestTopic(Struct):
+        """Partitions of one topic."""
+
         topic_name: str = ""
         partitions: list["AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition"] = []
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
+        """The new start offset of one partition."""
+
         partition_index: i32 = 0
         start_offset: i64 = 0
 
@@ -23,14 +27,18 @@ class AlterShareGroupOffsetsRequest(Message):
 
 @response(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Message):
-    """Answer: alter share group offsets."""
+    """Per partition, whether it was moved."""
 
     class AlterShareGroupOffsetsResponseTopic(Struct):
+        """One topic of the answer."""
+
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition"] = []
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None

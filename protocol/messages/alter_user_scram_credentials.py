@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials (API key 51): upsert/delete SCRAM users."""
+"""AlterUserScramCredentials, API key 51. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,13 +9,17 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=51, versions="0", flexible="0+", listeners="broker controller")
 class AlterUserScramCredentialsRequest(Message):
-    """Upsert/delete SCRAM users."""
+    """Set or delete SCRAM credentials (KIP-554)."""
 
     class ScramCredentialDeletion(Struct):
+        """A credential to delete."""
+
         name: str = ""
         mechanism: i8 = 0
 
     class ScramCredentialUpsertion(Struct):
+        """A credential to set: the salted password, never the password."""
+
         name: str = ""
         mechanism: i8 = 0
         iterations: i32 = 0
@@ -25,9 +32,11 @@ class AlterUserScramCredentialsRequest(Message):
 
 @response(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """Answer: upsert/delete SCRAM users."""
+    """Per user, whether it was changed."""
 
     class AlterUserScramCredentialsResult(Struct):
+        """Whether one user was changed."""
+
         user: str = ""
         error_code: i16 = 0
         error_message: str | None = ""

@@ -1,4 +1,4 @@
-"""ApiVersions (API key 18): API version + feature negotiation."""
+"""ApiVersions, API key 18. Asked by: client (all)."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=18, versions="0-4", flexible="3+", listeners="broker controller")
 class ApiVersionsRequest(Message):
-    """API version + feature negotiation."""
+    """Which APIs and versions do you speak? The first request of most clients.
+
+    From 3 the client says what software it is (KIP-511).
+    """
 
     client_software_name: Annotated[str, Since(3), Ignorable] = ""
     client_software_version: Annotated[str, Since(3), Ignorable] = ""
@@ -16,19 +19,29 @@ class ApiVersionsRequest(Message):
 
 @response(key=18, versions="0-4", flexible="3+")
 class ApiVersionsResponse(Message):
-    """Answer: API version + feature negotiation."""
+    """APIs with their versions, and the cluster's features (KIP-584).
+
+    Its header is version 0 always, so that every client can read it; an unsupported version is answered in
+    version 0.
+    """
 
     class ApiVersion(Struct):
+        """An API and the versions that are served."""
+
         api_key: i16 = 0
         min_version: i16 = 0
         max_version: i16 = 0
 
     class SupportedFeatureKey(Struct):
+        """A feature and the levels that the broker can run."""
+
         name: str = ""
         min_version: i16 = 0
         max_version: i16 = 0
 
     class FinalizedFeatureKey(Struct):
+        """A feature and the level that the cluster runs."""
+
         name: str = ""
         max_version_level: i16 = 0
         min_version_level: i16 = 0

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (API key 73): tell controller replica->dir assignment (JBOD)."""
+"""AssignReplicasToDirs, API key 73. Asked by: broker."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, i64
@@ -7,17 +7,23 @@ from protocol.values import ZERO_UUID
 
 @request(key=73, versions="0", flexible="0+", listeners="controller")
 class AssignReplicasToDirsRequest(Message):
-    """Tell controller replica->dir assignment (JBOD)."""
+    """A broker tells in which log directory its replicas lie (KIP-858)."""
 
     class DirectoryData(Struct):
+        """A log directory and the replicas in it."""
+
         id: Uuid = ZERO_UUID
         topics: list["AssignReplicasToDirsRequest.TopicData"] = []
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["AssignReplicasToDirsRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
 
     broker_id: i32 = 0
@@ -27,17 +33,23 @@ class AssignReplicasToDirsRequest(Message):
 
 @response(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsResponse(Message):
-    """Answer: tell controller replica->dir assignment (JBOD)."""
+    """Per partition, whether it was recorded."""
 
     class DirectoryData(Struct):
+        """A log directory and the replicas in it."""
+
         id: Uuid = ZERO_UUID
         topics: list["AssignReplicasToDirsResponse.TopicData"] = []
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["AssignReplicasToDirsResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
 

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (API key 53): announce leader."""
+"""BeginQuorumEpoch, API key 53. Asked by: controller (raft leader)."""
 
 from typing import Annotated
 
@@ -9,19 +9,25 @@ from protocol.values import ZERO_UUID
 
 @request(key=53, versions="0-1", flexible="1+", listeners="controller")
 class BeginQuorumEpochRequest(Message):
-    """Announce leader."""
+    """A new leader makes itself known to voters (KIP-595)."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["BeginQuorumEpochRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         voter_directory_id: Annotated[Uuid, Since(1), Ignorable] = ZERO_UUID
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class LeaderEndpoint(Struct):
+        """One address of the leader."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
@@ -34,19 +40,25 @@ class BeginQuorumEpochRequest(Message):
 
 @response(key=53, versions="0-1", flexible="1+")
 class BeginQuorumEpochResponse(Message):
-    """Answer: announce leader."""
+    """Whether it was accepted, and who leads."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["BeginQuorumEpochResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: u16 = 0

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (API key 63): broker liveness, fencing, log dir state."""
+"""BrokerHeartbeat, API key 63. Asked by: broker."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import Uuid, i16, i32, i64
 
 @request(key=63, versions="0-2", flexible="0+", listeners="controller")
 class BrokerHeartbeatRequest(Message):
-    """Broker liveness, fencing, log dir state."""
+    """A registered broker is alive, and wishes to be unfenced or to shut down (KIP-631).
+
+    From 1 with offline directories (KIP-858), 2 with cordoned ones.
+    """
 
     broker_id: i32 = 0
     broker_epoch: i64 = -1
@@ -21,7 +24,7 @@ class BrokerHeartbeatRequest(Message):
 
 @response(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatResponse(Message):
-    """Answer: broker liveness, fencing, log dir state."""
+    """Whether it is fenced and may shut down."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""BrokerRegistration (API key 62): register broker incarnation."""
+"""BrokerRegistration, API key 62. Asked by: broker."""
 
 from typing import Annotated
 
@@ -9,15 +9,22 @@ from protocol.values import ZERO_UUID
 
 @request(key=62, versions="0-4", flexible="0+", listeners="controller")
 class BrokerRegistrationRequest(Message):
-    """Register broker incarnation."""
+    """A broker's incarnation registers with the controller (KIP-631).
+
+    From 2 with its log directories (KIP-858), 4 with feature ranges that start at 0.
+    """
 
     class Listener(Struct):
+        """One address."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
         security_protocol: i16 = 0
 
     class Feature(Struct):
+        """A feature and its levels."""
+
         name: str = ""
         min_supported_version: i16 = 0
         max_supported_version: i16 = 0
@@ -35,7 +42,7 @@ class BrokerRegistrationRequest(Message):
 
 @response(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationResponse(Message):
-    """Answer: register broker incarnation."""
+    """The broker epoch."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (API key 69): describe consumer groups (new protocol)."""
+"""ConsumerGroupDescribe, API key 69. Asked by: admin."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=69, versions="0-1", flexible="0+", listeners="broker")
 class ConsumerGroupDescribeRequest(Message):
-    """Describe consumer groups (new protocol)."""
+    """Describe consumer groups of the newer protocol (KIP-848)."""
 
     group_ids: list[str] = []
     include_authorized_operations: bool = False
@@ -19,9 +19,11 @@ class ConsumerGroupDescribeRequest(Message):
 
 @response(key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
-    """Answer: describe consumer groups (new protocol)."""
+    """Members with their current and target assignments."""
 
     class DescribedGroup(Struct):
+        """One group of the answer."""
+
         error_code: i16 = 0
         error_message: str | None = None
         group_id: str = ""
@@ -33,6 +35,8 @@ class ConsumerGroupDescribeResponse(Message):
         authorized_operations: i32 = -2147483648
 
     class Member(Struct):
+        """One member of the group."""
+
         member_id: str = ""
         instance_id: str | None = None
         rack_id: str | None = None
@@ -50,9 +54,13 @@ class ConsumerGroupDescribeResponse(Message):
         member_type: Annotated[i8, Since(1), Ignorable] = -1
 
     class Assignment(Struct):
+        """What the member is to work on."""
+
         topic_partitions: list["ConsumerGroupDescribeResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""
         partitions: list[i32] = []

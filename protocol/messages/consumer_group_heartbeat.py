@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (API key 68): new consumer protocol join/heartbeat/leave."""
+"""ConsumerGroupHeartbeat, API key 68. Asked by: client (KIP-848 consumer)."""
 
 from typing import Annotated
 
@@ -9,9 +9,15 @@ from protocol.values import ZERO_UUID
 
 @request(key=68, versions="0-1", flexible="0+", listeners="broker")
 class ConsumerGroupHeartbeatRequest(Message):
-    """New consumer protocol join/heartbeat/leave."""
+    """Join, stay in or leave a consumer group of the newer protocol (KIP-848).
+
+    Fields that have not changed are null; epoch 0 joins, -1 leaves, -2 leaves for a while; from 1 a regular
+    expression may be subscribed to, and the client makes the member id.
+    """
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
 
@@ -29,12 +35,16 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @response(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """Answer: new consumer protocol join/heartbeat/leave."""
+    """The member's epoch, and its assignment when it has changed."""
 
     class Assignment(Struct):
+        """What the member is to work on."""
+
         topic_partitions: list["ConsumerGroupHeartbeatResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
 

@@ -1,4 +1,4 @@
-"""ControllerRegistration (API key 70): register controller endpoints."""
+"""ControllerRegistration, API key 70. Asked by: controller."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, u16
@@ -7,15 +7,19 @@ from protocol.values import ZERO_UUID
 
 @request(key=70, versions="0", flexible="0+", listeners="controller")
 class ControllerRegistrationRequest(Message):
-    """Register controller endpoints."""
+    """A controller's incarnation registers with the active one (KIP-919)."""
 
     class Listener(Struct):
+        """One address."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
         security_protocol: i16 = 0
 
     class Feature(Struct):
+        """A feature and its levels."""
+
         name: str = ""
         min_supported_version: i16 = 0
         max_supported_version: i16 = 0
@@ -29,7 +33,7 @@ class ControllerRegistrationRequest(Message):
 
 @response(key=70, versions="0", flexible="0+")
 class ControllerRegistrationResponse(Message):
-    """Answer: register controller endpoints."""
+    """Whether it was registered."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,4 +1,7 @@
-"""CreateAcls (API key 30): create ACLs."""
+"""CreateAcls, API key 30. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,9 +9,11 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=30, versions="1-3", flexible="2+", listeners="broker controller")
 class CreateAclsRequest(Message):
-    """Create ACLs."""
+    """Add access control entries."""
 
     class AclCreation(Struct):
+        """An entry to add."""
+
         resource_type: i8 = 0
         resource_name: str = ""
         resource_pattern_type: i8 = 3
@@ -22,9 +27,11 @@ class CreateAclsRequest(Message):
 
 @response(key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse(Message):
-    """Answer: create ACLs."""
+    """Per entry, whether it was added."""
 
     class AclCreationResult(Struct):
+        """Whether one entry was added."""
+
         error_code: i16 = 0
         error_message: str | None = ""
 

@@ -1,4 +1,7 @@
-"""CreateDelegationToken (API key 38): create delegation token."""
+"""CreateDelegationToken, API key 38. Asked by: admin/client.
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -8,9 +11,14 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=38, versions="1-3", flexible="2+", listeners="broker controller")
 class CreateDelegationTokenRequest(Message):
-    """Create delegation token."""
+    """Create a delegation token (KIP-48).
+
+    From 3 for another owner (KIP-373).
+    """
 
     class CreatableRenewers(Struct):
+        """Who else may renew the token."""
+
         principal_type: str = ""
         principal_name: str = ""
 
@@ -22,7 +30,7 @@ class CreateDelegationTokenRequest(Message):
 
 @response(key=38, versions="1-3", flexible="2+")
 class CreateDelegationTokenResponse(Message):
-    """Answer: create delegation token."""
+    """The token and its secret."""
 
     error_code: i16 = 0
     principal_type: str = ""

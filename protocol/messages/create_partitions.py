@@ -1,4 +1,7 @@
-"""CreatePartitions (API key 37): add partitions."""
+"""CreatePartitions, API key 37. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,14 +9,18 @@ from protocol.primitives import i16, i32
 
 @request(key=37, versions="0-3", flexible="2+", listeners="broker controller")
 class CreatePartitionsRequest(Message):
-    """Add partitions."""
+    """Add partitions to topics (KIP-195)."""
 
     class CreatePartitionsTopic(Struct):
+        """A topic and how many partitions it shall have."""
+
         name: str = ""
         count: i32 = 0
         assignments: list["CreatePartitionsRequest.CreatePartitionsAssignment"] | None = []
 
     class CreatePartitionsAssignment(Struct):
+        """The replicas of one new partition, chosen by the caller."""
+
         broker_ids: list[i32] = []
 
     topics: list[CreatePartitionsTopic] = []
@@ -23,9 +30,11 @@ class CreatePartitionsRequest(Message):
 
 @response(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """Answer: add partitions."""
+    """Per topic, whether they were added."""
 
     class CreatePartitionsTopicResult(Struct):
+        """Whether one topic has grown."""
+
         name: str = ""
         error_code: i16 = 0
         error_message: str | None = None

@@ -1,4 +1,7 @@
-"""CreateTopics (API key 19): create topics."""
+"""CreateTopics, API key 19. Asked by: admin; broker (auto-create).
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -9,9 +12,14 @@ from protocol.values import ZERO_UUID
 
 @request(key=19, versions="2-7", flexible="5+", listeners="broker controller")
 class CreateTopicsRequest(Message):
-    """Create topics."""
+    """Create topics, or only check whether they could be created.
+
+    From 4 the broker's defaults for partitions and replicas are -1 (KIP-464).
+    """
 
     class CreatableTopic(Struct):
+        """A topic to create."""
+
         name: str = ""
         num_partitions: i32 = 0
         replication_factor: i16 = 0
@@ -19,10 +27,14 @@ class CreateTopicsRequest(Message):
         configs: list["CreateTopicsRequest.CreatableTopicConfig"] = []
 
     class CreatableReplicaAssignment(Struct):
+        """The replicas of one partition, chosen by the caller."""
+
         partition_index: i32 = 0
         broker_ids: list[i32] = []
 
     class CreatableTopicConfig(Struct):
+        """A config of the new topic."""
+
         name: str = ""
         value: str | None = ""
 
@@ -33,9 +45,14 @@ class CreateTopicsRequest(Message):
 
 @response(key=19, versions="2-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """Answer: create topics."""
+    """Per topic, what was created.
+
+    From 5 with the configs (KIP-525), 7 with the topic id.
+    """
 
     class CreatableTopicResult(Struct):
+        """What became of one topic."""
+
         name: str = ""
         topic_id: Annotated[Uuid, Since(7), Ignorable] = ZERO_UUID
         error_code: i16 = 0
@@ -48,6 +65,8 @@ class CreateTopicsResponse(Message):
         ] = []
 
     class CreatableTopicConfigs(Struct):
+        """A config that the new topic has."""
+
         name: str = ""
         value: str | None = ""
         read_only: bool = False

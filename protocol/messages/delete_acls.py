@@ -1,4 +1,7 @@
-"""DeleteAcls (API key 31): delete ACLs."""
+"""DeleteAcls, API key 31. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,9 +9,11 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=31, versions="1-3", flexible="2+", listeners="broker controller")
 class DeleteAclsRequest(Message):
-    """Delete ACLs."""
+    """Remove the access control entries that match filters."""
 
     class DeleteAclsFilter(Struct):
+        """Which entries shall go."""
+
         resource_type_filter: i8 = 0
         resource_name_filter: str | None = ""
         pattern_type_filter: i8 = 3
@@ -22,14 +27,18 @@ class DeleteAclsRequest(Message):
 
 @response(key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """Answer: delete ACLs."""
+    """What each filter removed."""
 
     class DeleteAclsFilterResult(Struct):
+        """What one filter removed."""
+
         error_code: i16 = 0
         error_message: str | None = ""
         matching_acls: list["DeleteAclsResponse.DeleteAclsMatchingAcl"] = []
 
     class DeleteAclsMatchingAcl(Struct):
+        """An entry that matched the filter."""
+
         error_code: i16 = 0
         error_message: str | None = ""
         resource_type: i8 = 0

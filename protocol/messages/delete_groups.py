@@ -1,4 +1,4 @@
-"""DeleteGroups (API key 42): delete groups."""
+"""DeleteGroups, API key 42. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,16 +6,18 @@ from protocol.primitives import i16, i32
 
 @request(key=42, versions="0-2", flexible="2+", listeners="broker")
 class DeleteGroupsRequest(Message):
-    """Delete groups."""
+    """Delete groups that have no members."""
 
     groups_names: list[str] = []
 
 
 @response(key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """Answer: delete groups."""
+    """Per group, whether it is gone."""
 
     class DeletableGroupResult(Struct):
+        """Whether one group is gone."""
+
         group_id: str = ""
         error_code: i16 = 0
 

@@ -1,4 +1,4 @@
-"""DeleteRecords (API key 21): advance log start offset."""
+"""DeleteRecords, API key 21. Asked by: admin; Streams."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,13 +6,17 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=21, versions="0-2", flexible="2+", listeners="broker")
 class DeleteRecordsRequest(Message):
-    """Advance log start offset."""
+    """Move log start offsets forward: what lies before may go."""
 
     class DeleteRecordsTopic(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partitions: list["DeleteRecordsRequest.DeleteRecordsPartition"] = []
 
     class DeleteRecordsPartition(Struct):
+        """Before which offset the records of one partition may go; -1 is the high watermark."""
+
         partition_index: i32 = 0
         offset: i64 = 0
 
@@ -22,13 +26,17 @@ class DeleteRecordsRequest(Message):
 
 @response(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse(Message):
-    """Answer: advance log start offset."""
+    """The new log start offset of each partition."""
 
     class DeleteRecordsTopicResult(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         partitions: list["DeleteRecordsResponse.DeleteRecordsPartitionResult"] = []
 
     class DeleteRecordsPartitionResult(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         low_watermark: i64 = 0
         error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (API key 92): delete share group offsets."""
+"""DeleteShareGroupOffsets, API key 92. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,9 +7,11 @@ from protocol.values import ZERO_UUID
 
 @request(key=92, versions="0", flexible="0+", listeners="broker")
 class DeleteShareGroupOffsetsRequest(Message):
-    """Delete share group offsets."""
+    """Forget a share group's offsets of topics (KIP-932)."""
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
+        """A topic whose offsets shall be forgotten."""
+
         topic_name: str = ""
 
     group_id: str = ""
@@ -18,9 +20,11 @@ class DeleteShareGroupOffsetsRequest(Message):
 
 @response(key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse(Message):
-    """Answer: delete share group offsets."""
+    """Per topic, whether they are gone."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
+        """One topic of the answer."""
+
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID
         error_code: i16 = 0

@@ -1,4 +1,7 @@
-"""DeleteTopics (API key 20): delete topics by name or id."""
+"""DeleteTopics, API key 20. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -9,9 +12,11 @@ from protocol.values import ZERO_UUID
 
 @request(key=20, versions="1-6", flexible="4+", listeners="broker controller")
 class DeleteTopicsRequest(Message):
-    """Delete topics by name or id."""
+    """Delete topics by name, from 6 also by id."""
 
     class DeleteTopicState(Struct):
+        """A topic to delete, by name or id."""
+
         name: str | None = None
         topic_id: Uuid = ZERO_UUID
 
@@ -22,9 +27,11 @@ class DeleteTopicsRequest(Message):
 
 @response(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """Answer: delete topics by name or id."""
+    """Per topic, whether it is going."""
 
     class DeletableTopicResult(Struct):
+        """Whether one topic is going."""
+
         name: Annotated[str | None, NullableSince(6)] = ""
         topic_id: Annotated[Uuid, Since(6), Ignorable] = ZERO_UUID
         error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""DescribeAcls (API key 29): list ACLs."""
+"""DescribeAcls, API key 29. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,7 +6,7 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=29, versions="1-3", flexible="2+", listeners="broker controller")
 class DescribeAclsRequest(Message):
-    """List ACLs."""
+    """The access control entries that match a filter."""
 
     resource_type_filter: i8 = 0
     resource_name_filter: str | None = ""
@@ -19,15 +19,19 @@ class DescribeAclsRequest(Message):
 
 @response(key=29, versions="1-3", flexible="2+")
 class DescribeAclsResponse(Message):
-    """Answer: list ACLs."""
+    """Matching entries by resource."""
 
     class DescribeAclsResource(Struct):
+        """A resource with its matching entries."""
+
         resource_type: i8 = 0
         resource_name: str = ""
         pattern_type: i8 = 3
         acls: list["DescribeAclsResponse.AclDescription"] = []
 
     class AclDescription(Struct):
+        """One entry of a resource."""
+
         principal: str = ""
         host: str = ""
         operation: i8 = 0

@@ -1,4 +1,4 @@
-"""DescribeCluster (API key 60): cluster id, brokers or controllers, fenced flag."""
+"""DescribeCluster, API key 60. Asked by: client/admin."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=60, versions="0-2", flexible="0+", listeners="broker controller")
 class DescribeClusterRequest(Message):
-    """Cluster id, brokers or controllers, fenced flag."""
+    """The cluster's brokers, from 1 alternatively its controllers (KIP-919).
+
+    From 2 with fenced brokers.
+    """
 
     include_cluster_authorized_operations: bool = False
     endpoint_type: Annotated[i8, Since(1)] = 1
@@ -17,9 +20,11 @@ class DescribeClusterRequest(Message):
 
 @response(key=60, versions="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
-    """Answer: cluster id, brokers or controllers, fenced flag."""
+    """Cluster id, controller and nodes."""
 
     class DescribeClusterBroker(Struct):
+        """A node of the cluster."""
+
         broker_id: i32 = 0
         host: str = ""
         port: i32 = 0

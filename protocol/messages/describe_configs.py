@@ -1,4 +1,4 @@
-"""DescribeConfigs (API key 32): describe configs."""
+"""DescribeConfigs, API key 32. Asked by: admin."""
 
 from typing import Annotated
 
@@ -8,9 +8,14 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=32, versions="1-4", flexible="4+", listeners="broker controller")
 class DescribeConfigsRequest(Message):
-    """Describe configs."""
+    """Configs of topics, brokers, loggers, groups and client metrics.
+
+    From 1 with synonyms (KIP-226), 3 with documentation.
+    """
 
     class DescribeConfigsResource(Struct):
+        """A resource, and which of its configs; null is all."""
+
         resource_type: i8 = 0
         resource_name: str = ""
         configuration_keys: list[str] | None = []
@@ -22,9 +27,11 @@ class DescribeConfigsRequest(Message):
 
 @response(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """Answer: describe configs."""
+    """Config values, where they come from, and what they are."""
 
     class DescribeConfigsResult(Struct):
+        """One resource of the answer."""
+
         error_code: i16 = 0
         error_message: str | None = ""
         resource_type: i8 = 0
@@ -32,6 +39,8 @@ class DescribeConfigsResponse(Message):
         configs: list["DescribeConfigsResponse.DescribeConfigsResourceResult"] = []
 
     class DescribeConfigsResourceResult(Struct):
+        """One config."""
+
         name: str = ""
         value: str | None = ""
         read_only: bool = False
@@ -42,6 +51,8 @@ class DescribeConfigsResponse(Message):
         documentation: Annotated[str | None, Since(3), Ignorable] = ""
 
     class DescribeConfigsSynonym(Struct):
+        """A config of another name or place from which the value may come."""
+
         name: str = ""
         value: str | None = ""
         source: i8 = 0

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (API key 41): describe delegation tokens."""
+"""DescribeDelegationToken, API key 41. Asked by: admin/client."""
 
 from typing import Annotated
 
@@ -8,9 +8,11 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=41, versions="1-3", flexible="2+", listeners="broker controller")
 class DescribeDelegationTokenRequest(Message):
-    """Describe delegation tokens."""
+    """Describe delegation tokens, all or by owner."""
 
     class DescribeDelegationTokenOwner(Struct):
+        """An owner whose tokens are wanted."""
+
         principal_type: str = ""
         principal_name: str = ""
 
@@ -19,9 +21,11 @@ class DescribeDelegationTokenRequest(Message):
 
 @response(key=41, versions="1-3", flexible="2+")
 class DescribeDelegationTokenResponse(Message):
-    """Answer: describe delegation tokens."""
+    """Tokens with their secrets and renewers."""
 
     class DescribedDelegationToken(Struct):
+        """One token."""
+
         principal_type: str = ""
         principal_name: str = ""
         token_requester_principal_type: Annotated[str, Since(3)] = ""
@@ -34,6 +38,8 @@ class DescribeDelegationTokenResponse(Message):
         renewers: list["DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer"] = []
 
     class DescribedDelegationTokenRenewer(Struct):
+        """One who may renew the token."""
+
         principal_type: str = ""
         principal_name: str = ""
 

@@ -1,4 +1,4 @@
-"""DescribeGroups (API key 15): describe classic groups."""
+"""DescribeGroups, API key 15. Asked by: admin."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import i16, i32
 
 @request(key=15, versions="0-6", flexible="5+", listeners="broker")
 class DescribeGroupsRequest(Message):
-    """Describe classic groups."""
+    """Describe classic groups.
+
+    From 3 with authorized operations; 6 answers GROUP_ID_NOT_FOUND for a group that is not there.
+    """
 
     groups: list[str] = []
     include_authorized_operations: Annotated[bool, Since(3)] = False
@@ -16,9 +19,11 @@ class DescribeGroupsRequest(Message):
 
 @response(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
-    """Answer: describe classic groups."""
+    """Classic groups with their members."""
 
     class DescribedGroup(Struct):
+        """One group of the answer."""
+
         error_code: i16 = 0
         error_message: Annotated[str | None, Since(6)] = None
         group_id: str = ""
@@ -29,6 +34,8 @@ class DescribeGroupsResponse(Message):
         authorized_operations: Annotated[i32, Since(3)] = -2147483648
 
     class DescribedGroupMember(Struct):
+        """A member of the group."""
+
         member_id: str = ""
         group_instance_id: Annotated[str | None, Since(4), Ignorable] = None
         client_id: str = ""

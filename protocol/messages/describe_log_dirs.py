@@ -1,4 +1,4 @@
-"""DescribeLogDirs (API key 35): log dir sizes, per replica size/lag, volume bytes; v5 cordoned flag."""
+"""DescribeLogDirs, API key 35. Asked by: admin."""
 
 from typing import Annotated
 
@@ -8,9 +8,11 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=35, versions="1-5", flexible="2+", listeners="broker")
 class DescribeLogDirsRequest(Message):
-    """Log dir sizes, per replica size/lag, volume bytes; v5 cordoned flag."""
+    """What lies in a broker's log directories (KIP-113)."""
 
     class DescribableLogDirTopic(Struct):
+        """Partitions of one topic."""
+
         topic: str = ""
         partitions: list[i32] = []
 
@@ -19,9 +21,11 @@ class DescribeLogDirsRequest(Message):
 
 @response(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """Answer: log dir sizes, per replica size/lag, volume bytes; v5 cordoned flag."""
+    """Sizes and lags of replicas; from 4 the volume's size (KIP-827), 5 whether it takes new replicas."""
 
     class DescribeLogDirsResult(Struct):
+        """One log directory."""
+
         error_code: i16 = 0
         log_dir: str = ""
         topics: list["DescribeLogDirsResponse.DescribeLogDirsTopic"] = []
@@ -30,10 +34,14 @@ class DescribeLogDirsResponse(Message):
         is_cordoned: Annotated[bool, Since(5), Ignorable] = False
 
     class DescribeLogDirsTopic(Struct):
+        """Replicas of one topic."""
+
         name: str = ""
         partitions: list["DescribeLogDirsResponse.DescribeLogDirsPartition"] = []
 
     class DescribeLogDirsPartition(Struct):
+        """One replica: its size and how far it lags."""
+
         partition_index: i32 = 0
         partition_size: i64 = 0
         offset_lag: i64 = 0

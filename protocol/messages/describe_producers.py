@@ -1,4 +1,4 @@
-"""DescribeProducers (API key 61): active producers of partitions."""
+"""DescribeProducers, API key 61. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,9 +6,11 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=61, versions="0", flexible="0+", listeners="broker")
 class DescribeProducersRequest(Message):
-    """Active producers of partitions."""
+    """The producers that are active in partitions (KIP-664)."""
 
     class TopicRequest(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partition_indexes: list[i32] = []
 
@@ -17,19 +19,25 @@ class DescribeProducersRequest(Message):
 
 @response(key=61, versions="0", flexible="0+")
 class DescribeProducersResponse(Message):
-    """Answer: active producers of partitions."""
+    """Producers with their sequences and open transactions."""
 
     class TopicResponse(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         partitions: list["DescribeProducersResponse.PartitionResponse"] = []
 
     class PartitionResponse(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None
         active_producers: list["DescribeProducersResponse.ProducerState"] = []
 
     class ProducerState(Struct):
+        """One producer, as the partition knows it."""
+
         producer_id: i64 = 0
         producer_epoch: i32 = 0
         last_sequence: i32 = -1

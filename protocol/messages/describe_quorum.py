@@ -1,4 +1,7 @@
-"""DescribeQuorum (API key 55): quorum state, voters, lag."""
+"""DescribeQuorum, API key 55. Asked by: admin; controller.
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -9,13 +12,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=55, versions="0-2", flexible="0+", listeners="broker controller")
 class DescribeQuorumRequest(Message):
-    """Quorum state, voters, lag."""
+    """The state of the Raft quorum (KIP-642)."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["DescribeQuorumRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
 
     topics: list[TopicData] = []
@@ -23,13 +30,17 @@ class DescribeQuorumRequest(Message):
 
 @response(key=55, versions="0-2", flexible="0+")
 class DescribeQuorumResponse(Message):
-    """Answer: quorum state, voters, lag."""
+    """Leader, voters and observers with their log ends; from 2 their addresses (KIP-853)."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["DescribeQuorumResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         error_message: Annotated[str | None, Since(2), Ignorable] = ""
@@ -40,6 +51,8 @@ class DescribeQuorumResponse(Message):
         observers: list["DescribeQuorumResponse.ReplicaState"] = []
 
     class ReplicaState(Struct):
+        """How far one replica of the quorum has come."""
+
         replica_id: i32 = 0
         replica_directory_id: Annotated[Uuid, Since(2)] = ZERO_UUID
         log_end_offset: i64 = 0
@@ -47,10 +60,14 @@ class DescribeQuorumResponse(Message):
         last_caught_up_timestamp: Annotated[i64, Since(1), Ignorable] = -1
 
     class Node(Struct):
+        """A coordinator's address."""
+
         node_id: i32 = 0
         listeners: list["DescribeQuorumResponse.Listener"] = []
 
     class Listener(Struct):
+        """One address."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (API key 90): share group offsets."""
+"""DescribeShareGroupOffsets, API key 90. Asked by: admin."""
 
 from typing import Annotated
 
@@ -9,13 +9,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=90, versions="0-1", flexible="0+", listeners="broker")
 class DescribeShareGroupOffsetsRequest(Message):
-    """Share group offsets."""
+    """Where share groups stand in partitions (KIP-932)."""
 
     class DescribeShareGroupOffsetsRequestGroup(Struct):
+        """A group, and which of its topics; null is all."""
+
         group_id: str = ""
         topics: list["DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic"] | None = []
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
+        """Partitions of one topic."""
+
         topic_name: str = ""
         partitions: list[i32] = []
 
@@ -24,20 +28,26 @@ class DescribeShareGroupOffsetsRequest(Message):
 
 @response(key=90, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse(Message):
-    """Answer: share group offsets."""
+    """Start offsets, from 1 with the lag."""
 
     class DescribeShareGroupOffsetsResponseGroup(Struct):
+        """One group of the answer."""
+
         group_id: str = ""
         topics: list["DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic"] = []
         error_code: i16 = 0
         error_message: str | None = None
 
     class DescribeShareGroupOffsetsResponseTopic(Struct):
+        """One topic of the answer."""
+
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID
         partitions: list["DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition"] = []
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
+        """Where the group stands in one partition."""
+
         partition_index: i32 = 0
         start_offset: i64 = 0
         leader_epoch: i32 = 0

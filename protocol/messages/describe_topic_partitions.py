@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (API key 75): paged topic description incl. ELR."""
+"""DescribeTopicPartitions, API key 75. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,12 +7,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=75, versions="0", flexible="0+", listeners="broker")
 class DescribeTopicPartitionsRequest(Message):
-    """Paged topic description incl. ELR."""
+    """Describe topics page by page, with their eligible leader replicas (KIP-966)."""
 
     class TopicRequest(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
 
     class Cursor(Struct):
+        """Where a page starts."""
+
         topic_name: str = ""
         partition_index: i32 = 0
 
@@ -23,9 +27,11 @@ class DescribeTopicPartitionsRequest(Message):
 
 @response(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """Answer: paged topic description incl. ELR."""
+    """One page, and where the next one starts."""
 
     class DescribeTopicPartitionsResponseTopic(Struct):
+        """One topic with those of its partitions that fit the page."""
+
         error_code: i16 = 0
         name: str | None = ""
         topic_id: Uuid = ZERO_UUID
@@ -34,6 +40,8 @@ class DescribeTopicPartitionsResponse(Message):
         topic_authorized_operations: i32 = -2147483648
 
     class DescribeTopicPartitionsResponsePartition(Struct):
+        """One partition with its replicas."""
+
         error_code: i16 = 0
         partition_index: i32 = 0
         leader_id: i32 = 0
@@ -45,6 +53,8 @@ class DescribeTopicPartitionsResponse(Message):
         offline_replicas: list[i32] = []
 
     class Cursor(Struct):
+        """Where a page starts."""
+
         topic_name: str = ""
         partition_index: i32 = 0
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions (API key 65): describe transactions."""
+"""DescribeTransactions, API key 65. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,16 +6,18 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=65, versions="0", flexible="0+", listeners="broker")
 class DescribeTransactionsRequest(Message):
-    """Describe transactions."""
+    """Describe transactions by transactional id (KIP-664)."""
 
     transactional_ids: list[str] = []
 
 
 @response(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """Answer: describe transactions."""
+    """State, producer and partitions of each."""
 
     class TransactionState(Struct):
+        """One transaction."""
+
         error_code: i16 = 0
         transactional_id: str = ""
         transaction_state: str = ""
@@ -26,6 +28,8 @@ class DescribeTransactionsResponse(Message):
         topics: list["DescribeTransactionsResponse.TopicData"] = []
 
     class TopicData(Struct):
+        """One topic."""
+
         topic: str = ""
         partitions: list[i32] = []
 

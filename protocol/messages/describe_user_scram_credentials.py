@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (API key 50): describe SCRAM users."""
+"""DescribeUserScramCredentials, API key 50. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,9 +6,11 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=50, versions="0", flexible="0+", listeners="broker controller")
 class DescribeUserScramCredentialsRequest(Message):
-    """Describe SCRAM users."""
+    """Which SCRAM mechanisms users have (KIP-554); never the secrets."""
 
     class UserName(Struct):
+        """A user who is asked about."""
+
         name: str = ""
 
     users: list[UserName] | None = []
@@ -16,15 +18,19 @@ class DescribeUserScramCredentialsRequest(Message):
 
 @response(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse(Message):
-    """Answer: describe SCRAM users."""
+    """Mechanisms and iterations by user."""
 
     class DescribeUserScramCredentialsResult(Struct):
+        """One user of the answer."""
+
         user: str = ""
         error_code: i16 = 0
         error_message: str | None = ""
         credential_infos: list["DescribeUserScramCredentialsResponse.CredentialInfo"] = []
 
     class CredentialInfo(Struct):
+        """A mechanism that the user has."""
+
         mechanism: i8 = 0
         iterations: i32 = 0
 

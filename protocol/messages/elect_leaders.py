@@ -1,4 +1,7 @@
-"""ElectLeaders (API key 43): preferred / unclean election."""
+"""ElectLeaders, API key 43. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -8,9 +11,11 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=43, versions="0-2", flexible="2+", listeners="broker controller")
 class ElectLeadersRequest(Message):
-    """Preferred / unclean election."""
+    """Elect preferred leaders, or from 1 unclean ones (KIP-460)."""
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic: str = ""
         partitions: list[i32] = []
 
@@ -21,13 +26,17 @@ class ElectLeadersRequest(Message):
 
 @response(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """Answer: preferred / unclean election."""
+    """Per partition, what became of the election."""
 
     class ReplicaElectionResult(Struct):
+        """One topic of the answer."""
+
         topic: str = ""
         partition_result: list["ElectLeadersResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
+        """One partition of the answer."""
+
         partition_id: i32 = 0
         error_code: i16 = 0
         error_message: str | None = ""

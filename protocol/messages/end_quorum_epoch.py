@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (API key 54): resign leader."""
+"""EndQuorumEpoch, API key 54. Asked by: controller (raft leader)."""
 
 from typing import Annotated
 
@@ -9,13 +9,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=54, versions="0-1", flexible="1+", listeners="controller")
 class EndQuorumEpochRequest(Message):
-    """Resign leader."""
+    """A leader resigns and names whom it prefers (KIP-595)."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["EndQuorumEpochRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         leader_id: i32 = 0
         leader_epoch: i32 = 0
@@ -23,10 +27,14 @@ class EndQuorumEpochRequest(Message):
         preferred_candidates: Annotated[list["EndQuorumEpochRequest.ReplicaInfo"], Since(1), Ignorable] = []
 
     class ReplicaInfo(Struct):
+        """How far one replica has come."""
+
         candidate_id: i32 = 0
         candidate_directory_id: Uuid = ZERO_UUID
 
     class LeaderEndpoint(Struct):
+        """One address of the leader."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
@@ -38,19 +46,25 @@ class EndQuorumEpochRequest(Message):
 
 @response(key=54, versions="0-1", flexible="1+")
 class EndQuorumEpochResponse(Message):
-    """Answer: resign leader."""
+    """Whether it was heard."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["EndQuorumEpochResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: u16 = 0

@@ -1,4 +1,4 @@
-"""EndTxn (API key 26): commit/abort txn; v5 returns bumped pid/epoch."""
+"""EndTxn, API key 26. Asked by: client (txn)."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=26, versions="0-5", flexible="3+", listeners="broker")
 class EndTxnRequest(Message):
-    """Commit/abort txn; v5 returns bumped pid/epoch."""
+    """Commit or abort a transaction.
+
+    From 5 each transaction gets an epoch of its own (KIP-890).
+    """
 
     transactional_id: str = ""
     producer_id: i64 = 0
@@ -18,7 +21,7 @@ class EndTxnRequest(Message):
 
 @response(key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """Answer: commit/abort txn; v5 returns bumped pid/epoch."""
+    """Whether the end was recorded; from 5 the producer's next epoch."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

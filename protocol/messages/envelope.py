@@ -1,4 +1,4 @@
-"""Envelope (API key 58): forward a client request with principal to controller."""
+"""Envelope, API key 58. Asked by: broker."""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import i16
@@ -6,7 +6,7 @@ from protocol.primitives import i16
 
 @request(key=58, versions="0", flexible="0+", listeners="controller")
 class EnvelopeRequest(Message):
-    """Forward a client request with principal to controller."""
+    """A broker forwards a client's request to the controller, with the principal (KIP-590)."""
 
     request_data: bytes = b""
     request_principal: bytes | None = b""
@@ -15,7 +15,7 @@ class EnvelopeRequest(Message):
 
 @response(key=58, versions="0", flexible="0+")
 class EnvelopeResponse(Message):
-    """Answer: forward a client request with principal to controller."""
+    """The answer to the forwarded request."""
 
     response_data: bytes | None = None
     error_code: i16 = 0

@@ -1,4 +1,7 @@
-"""ExpireDelegationToken (API key 40): expire delegation token."""
+"""ExpireDelegationToken, API key 40. Asked by: admin/client.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,7 +9,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=40, versions="1-2", flexible="2+", listeners="broker controller")
 class ExpireDelegationTokenRequest(Message):
-    """Expire delegation token."""
+    """Let a delegation token expire earlier, or now."""
 
     hmac: bytes = b""
     expiry_time_period_ms: i64 = 0
@@ -14,7 +17,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @response(key=40, versions="1-2", flexible="2+")
 class ExpireDelegationTokenResponse(Message):
-    """Answer: expire delegation token."""
+    """Until when it lives."""
 
     error_code: i16 = 0
     expiry_timestamp_ms: i64 = 0

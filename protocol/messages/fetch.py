@@ -1,4 +1,4 @@
-"""Fetch (API key 1): read record batches; replication; KRaft log fetch."""
+"""Fetch, API key 1. Asked by: client (consumer); broker follower; controller/broker raft observer (metadata)."""
 
 from typing import Annotated
 
@@ -9,18 +9,29 @@ from protocol.values import ZERO_UUID
 
 @request(key=1, versions="4-18", flexible="12+", listeners="broker controller")
 class FetchRequest(Message):
-    """Read record batches; replication; KRaft log fetch."""
+    """Read record batches: consumers from topics, followers from leaders, observers from the metadata log.
+
+    From 4 an isolation level, 5 log start offsets, 7 sessions (KIP-227), 9 leader epochs, 11 the reader's
+    rack (KIP-392), 12 the epoch last fetched (KIP-595), 13 topic ids (KIP-516), 15 the replica state
+    (KIP-903), 17 directory ids (KIP-853), 18 the follower's high watermark.
+    """
 
     class ReplicaState(Struct):
+        """The follower that asks: its id and its broker epoch."""
+
         replica_id: i32 = -1
         replica_epoch: i64 = -1
 
     class FetchTopic(Struct):
+        """Partitions of one topic."""
+
         topic: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partitions: list["FetchRequest.FetchPartition"] = []
 
     class FetchPartition(Struct):
+        """From where one partition is read."""
+
         partition: i32 = 0
         current_leader_epoch: Annotated[i32, Since(9), Ignorable] = -1
         fetch_offset: i64 = 0
@@ -31,6 +42,8 @@ class FetchRequest(Message):
         high_watermark: Annotated[i64, Tag(1, since=18), Ignorable] = 9223372036854775807
 
     class ForgottenTopic(Struct):
+        """Partitions that leave the session."""
+
         topic: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partitions: list[i32] = []
@@ -51,14 +64,22 @@ class FetchRequest(Message):
 
 @response(key=1, versions="4-18", flexible="12+")
 class FetchResponse(Message):
-    """Answer: read record batches; replication; KRaft log fetch."""
+    """Record batches with how far each partition reaches.
+
+    A diverging epoch tells a follower to truncate (KIP-595); 11 and later may send a consumer to a nearer
+    replica (KIP-392).
+    """
 
     class FetchableTopicResponse(Struct):
+        """One topic of the answer."""
+
         topic: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partitions: list["FetchResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """What was read of one partition, and how far it reaches."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         high_watermark: i64 = 0
@@ -72,22 +93,32 @@ class FetchResponse(Message):
         records: Records | None = None
 
     class EpochEndOffset(Struct):
+        """The last epoch that leader and follower share, and its end."""
+
         epoch: i32 = -1
         end_offset: i64 = -1
 
     class LeaderIdAndEpoch(Struct):
+        """Who leads now, and since which epoch."""
+
         leader_id: i32 = -1
         leader_epoch: i32 = -1
 
     class SnapshotId(Struct):
+        """Which snapshot: its end offset (exclusive) and epoch."""
+
         end_offset: i64 = -1
         epoch: i32 = -1
 
     class AbortedTransaction(Struct):
+        """A transaction that was aborted within the fetched range, from its first offset on."""
+
         producer_id: i64 = 0
         first_offset: i64 = 0
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: i32 = 0

@@ -1,4 +1,4 @@
-"""FetchSnapshot (API key 59): fetch metadata snapshot bytes."""
+"""FetchSnapshot, API key 59. Asked by: controller follower / broker observer."""
 
 from typing import Annotated
 
@@ -11,13 +11,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=59, versions="0-1", flexible="0+", listeners="controller")
 class FetchSnapshotRequest(Message):
-    """Fetch metadata snapshot bytes."""
+    """A piece of a metadata snapshot (KIP-630)."""
 
     class TopicSnapshot(Struct):
+        """Snapshots of one topic."""
+
         name: str = ""
         partitions: list["FetchSnapshotRequest.PartitionSnapshot"] = []
 
     class PartitionSnapshot(Struct):
+        """A snapshot of one partition."""
+
         partition: i32 = 0
         current_leader_epoch: i32 = 0
         snapshot_id: "FetchSnapshotRequest.SnapshotId" = field(
@@ -27,6 +31,8 @@ class FetchSnapshotRequest(Message):
         replica_directory_id: Annotated[Uuid, Tag(0, since=1), Ignorable] = ZERO_UUID
 
     class SnapshotId(Struct):
+        """Which snapshot: its end offset (exclusive) and epoch."""
+
         end_offset: i64 = 0
         epoch: i32 = 0
 
@@ -38,13 +44,17 @@ class FetchSnapshotRequest(Message):
 
 @response(key=59, versions="0-1", flexible="0+")
 class FetchSnapshotResponse(Message):
-    """Answer: fetch metadata snapshot bytes."""
+    """The piece, and how large the whole is."""
 
     class TopicSnapshot(Struct):
+        """Snapshots of one topic."""
+
         name: str = ""
         partitions: list["FetchSnapshotResponse.PartitionSnapshot"] = []
 
     class PartitionSnapshot(Struct):
+        """A snapshot of one partition."""
+
         index: i32 = 0
         error_code: i16 = 0
         snapshot_id: "FetchSnapshotResponse.SnapshotId" = field(
@@ -56,14 +66,20 @@ class FetchSnapshotResponse(Message):
         unaligned_records: Records = b""
 
     class SnapshotId(Struct):
+        """Which snapshot: its end offset (exclusive) and epoch."""
+
         end_offset: i64 = 0
         epoch: i32 = 0
 
     class LeaderIdAndEpoch(Struct):
+        """Who leads now, and since which epoch."""
+
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: u16 = 0

@@ -1,4 +1,4 @@
-"""FindCoordinator (API key 10): locate group / txn / share coordinator."""
+"""FindCoordinator, API key 10. Asked by: client (all); broker (share)."""
 
 from typing import Annotated
 
@@ -8,7 +8,11 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=10, versions="0-6", flexible="3+", listeners="broker")
 class FindCoordinatorRequest(Message):
-    """Locate group / txn / share coordinator."""
+    """Which broker coordinates a group, a transactional id or a share partition.
+
+    Key type 0 is a group, 1 a transactional id, 2 a share partition (from 6); from 4 many keys at once
+    (KIP-699).
+    """
 
     key: Annotated[str, Until(3)] = ""
     key_type: Annotated[i8, Since(1)] = 0
@@ -17,9 +21,11 @@ class FindCoordinatorRequest(Message):
 
 @response(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    """Answer: locate group / txn / share coordinator."""
+    """The coordinator of each key."""
 
     class Coordinator(Struct):
+        """The coordinator of one key."""
+
         key: str = ""
         node_id: i32 = 0
         host: str = ""

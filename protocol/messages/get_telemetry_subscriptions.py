@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (API key 71): get telemetry subscription."""
+"""GetTelemetrySubscriptions, API key 71. Asked by: client (KIP-714)."""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import Uuid, i8, i16, i32
@@ -7,14 +7,14 @@ from protocol.values import ZERO_UUID
 
 @request(key=71, versions="0", flexible="0+", listeners="broker")
 class GetTelemetrySubscriptionsRequest(Message):
-    """Get telemetry subscription."""
+    """Which metrics should I push? (KIP-714)"""
 
     client_instance_id: Uuid = ZERO_UUID
 
 
 @response(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Message):
-    """Answer: get telemetry subscription."""
+    """The subscription: names, interval, compression."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

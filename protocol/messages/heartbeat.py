@@ -1,4 +1,4 @@
-"""Heartbeat (API key 12): classic heartbeat."""
+"""Heartbeat, API key 12. Asked by: client (classic group)."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import i16, i32
 
 @request(key=12, versions="0-4", flexible="4+", listeners="broker")
 class HeartbeatRequest(Message):
-    """Classic heartbeat."""
+    """A member of a classic group is alive.
+
+    From 3 static members are named (KIP-345).
+    """
 
     group_id: str = ""
     generation_id: i32 = 0
@@ -18,7 +21,7 @@ class HeartbeatRequest(Message):
 
 @response(key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """Answer: classic heartbeat."""
+    """Whether the member may go on, or must rejoin."""
 
     throttle_time_ms: Annotated[i32, Since(1), Ignorable] = 0
     error_code: i16 = 0

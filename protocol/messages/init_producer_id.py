@@ -1,4 +1,4 @@
-"""InitProducerId (API key 22): allocate/bump producer id + epoch."""
+"""InitProducerId, API key 22. Asked by: client (idempotent / txn producer)."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=22, versions="0-6", flexible="2+", listeners="broker", latest_version_unstable=True)
 class InitProducerIdRequest(Message):
-    """Allocate/bump producer id + epoch."""
+    """A producer id for an idempotent or transactional producer.
+
+    From 3 an epoch bump by its owner (KIP-360); 6, unstable, keeps a prepared transaction (KIP-939).
+    """
 
     transactional_id: str | None = ""
     transaction_timeout_ms: i32 = 0
@@ -20,7 +23,7 @@ class InitProducerIdRequest(Message):
 
 @response(key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse(Message):
-    """Answer: allocate/bump producer id + epoch."""
+    """A producer id and epoch."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

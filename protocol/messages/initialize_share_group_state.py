@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (API key 83): init share-partition state."""
+"""InitializeShareGroupState, API key 83. Asked by: broker (group coord -> share coord)."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, i64
@@ -7,13 +7,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=83, versions="0", flexible="0+", listeners="broker")
 class InitializeShareGroupStateRequest(Message):
-    """Init share-partition state."""
+    """Set up the stored state of share partitions (KIP-932)."""
 
     class InitializeStateData(Struct):
+        """The partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["InitializeShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition: i32 = 0
         state_epoch: i32 = 0
         start_offset: i64 = 0
@@ -24,13 +28,17 @@ class InitializeShareGroupStateRequest(Message):
 
 @response(key=83, versions="0", flexible="0+")
 class InitializeShareGroupStateResponse(Message):
-    """Answer: init share-partition state."""
+    """Per partition, whether it was set up."""
 
     class InitializeStateResult(Struct):
+        """One topic of the answer."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["InitializeShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
+        """One partition of the answer."""
+
         partition: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None

@@ -1,4 +1,4 @@
-"""JoinGroup (API key 11): join classic group."""
+"""JoinGroup, API key 11. Asked by: client (classic group)."""
 
 from typing import Annotated
 
@@ -8,9 +8,15 @@ from protocol.primitives import i16, i32
 
 @request(key=11, versions="0-9", flexible="6+", listeners="broker")
 class JoinGroupRequest(Message):
-    """Join classic group."""
+    """Join a classic group, or a new round of its rebalance.
+
+    From 4 the first attempt is told its member id (KIP-394), 5 static members (KIP-345), 8 a reason
+    (KIP-800).
+    """
 
     class JoinGroupRequestProtocol(Struct):
+        """A protocol that the member can use, with its metadata, the best first."""
+
         name: str = ""
         metadata: bytes = b""
 
@@ -26,9 +32,14 @@ class JoinGroupRequest(Message):
 
 @response(key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse(Message):
-    """Answer: join classic group."""
+    """The generation, who leads it, and for the leader all members.
+
+    From 9 the leader may be told to skip the assignment (KIP-814).
+    """
 
     class JoinGroupResponseMember(Struct):
+        """A member, as the leader sees it."""
+
         member_id: str = ""
         group_instance_id: Annotated[str | None, Since(5), Ignorable] = None
         metadata: bytes = b""

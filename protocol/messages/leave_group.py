@@ -1,4 +1,4 @@
-"""LeaveGroup (API key 13): leave group / remove members."""
+"""LeaveGroup, API key 13. Asked by: client (classic group, admin)."""
 
 from typing import Annotated
 
@@ -8,9 +8,14 @@ from protocol.primitives import i16, i32
 
 @request(key=13, versions="0-5", flexible="4+", listeners="broker")
 class LeaveGroupRequest(Message):
-    """Leave group / remove members."""
+    """Leave a classic group, or remove members from it.
+
+    From 3 several members at once (KIP-345), 5 with a reason (KIP-800).
+    """
 
     class MemberIdentity(Struct):
+        """A member that leaves."""
+
         member_id: str = ""
         group_instance_id: str | None = None
         reason: Annotated[str | None, Since(5), Ignorable] = None
@@ -22,9 +27,11 @@ class LeaveGroupRequest(Message):
 
 @response(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """Answer: leave group / remove members."""
+    """Who has left."""
 
     class MemberResponse(Struct):
+        """Whether one member has left."""
+
         member_id: str = ""
         group_instance_id: str | None = ""
         error_code: i16 = 0

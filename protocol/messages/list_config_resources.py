@@ -1,4 +1,4 @@
-"""ListConfigResources (API key 74): list config resources (v0: client-metrics only)."""
+"""ListConfigResources, API key 74. Asked by: admin."""
 
 from typing import Annotated
 
@@ -8,16 +8,18 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=74, versions="0-1", flexible="0+", listeners="broker")
 class ListConfigResourcesRequest(Message):
-    """List config resources (v0: client-metrics only)."""
+    """Which resources have configs: in 0 client metrics only, from 1 any type (KIP-1142)."""
 
     resource_types: Annotated[list[i8], Since(1)] = []
 
 
 @response(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Message):
-    """Answer: list config resources (v0: client-metrics only)."""
+    """Names and types."""
 
     class ConfigResource(Struct):
+        """A resource that has configs."""
+
         resource_name: str = ""
         resource_type: Annotated[i8, Since(1), Ignorable] = 16
 

@@ -1,4 +1,4 @@
-"""ListGroups (API key 16): list groups with state/type filters."""
+"""ListGroups, API key 16. Asked by: admin."""
 
 from typing import Annotated
 
@@ -8,7 +8,10 @@ from protocol.primitives import i16, i32
 
 @request(key=16, versions="0-5", flexible="3+", listeners="broker")
 class ListGroupsRequest(Message):
-    """List groups with state/type filters."""
+    """List the groups that a broker coordinates.
+
+    From 4 by state (KIP-518), 5 by type (KIP-848).
+    """
 
     states_filter: Annotated[list[str], Since(4)] = []
     types_filter: Annotated[list[str], Since(5)] = []
@@ -16,9 +19,11 @@ class ListGroupsRequest(Message):
 
 @response(key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse(Message):
-    """Answer: list groups with state/type filters."""
+    """Groups with protocol, state and type."""
 
     class ListedGroup(Struct):
+        """One group."""
+
         group_id: str = ""
         protocol_type: str = ""
         group_state: Annotated[str, Since(4), Ignorable] = ""

@@ -1,4 +1,4 @@
-"""ListOffsets (API key 2): offset by timestamp / earliest / latest / max-ts / tiered."""
+"""ListOffsets, API key 2. Asked by: client (consumer/admin); follower."""
 
 from typing import Annotated
 
@@ -8,13 +8,21 @@ from protocol.primitives import i8, i16, i32, i64
 
 @request(key=2, versions="1-11", flexible="6+", listeners="broker")
 class ListOffsetsRequest(Message):
-    """Offset by timestamp / earliest / latest / max-ts / tiered."""
+    """The offset at a time, or at a place: earliest -2, latest -1, greatest timestamp -3, earliest local -4,
+    latest tiered -5, earliest not yet uploaded -6.
+
+    From 2 an isolation level, 4 leader epochs, 10 a timeout for look-ups in remote storage.
+    """
 
     class ListOffsetsTopic(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partitions: list["ListOffsetsRequest.ListOffsetsPartition"] = []
 
     class ListOffsetsPartition(Struct):
+        """What is looked for in one partition."""
+
         partition_index: i32 = 0
         current_leader_epoch: Annotated[i32, Since(4), Ignorable] = -1
         timestamp: i64 = 0
@@ -27,13 +35,17 @@ class ListOffsetsRequest(Message):
 
 @response(key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse(Message):
-    """Answer: offset by timestamp / earliest / latest / max-ts / tiered."""
+    """The offset and timestamp that were found, -1 if there is none."""
 
     class ListOffsetsTopicResponse(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         partitions: list["ListOffsetsResponse.ListOffsetsPartitionResponse"] = []
 
     class ListOffsetsPartitionResponse(Struct):
+        """What was found in one partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         timestamp: i64 = -1

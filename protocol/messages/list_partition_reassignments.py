@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (API key 46): list reassignments."""
+"""ListPartitionReassignments, API key 46. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,9 +9,11 @@ from protocol.primitives import i16, i32
 
 @request(key=46, versions="0", flexible="0+", listeners="broker controller")
 class ListPartitionReassignmentsRequest(Message):
-    """List reassignments."""
+    """Which partitions are on the move (KIP-455)."""
 
     class ListPartitionReassignmentsTopics(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partition_indexes: list[i32] = []
 
@@ -18,13 +23,17 @@ class ListPartitionReassignmentsRequest(Message):
 
 @response(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """Answer: list reassignments."""
+    """Moving partitions with the replicas that come and go."""
 
     class OngoingTopicReassignment(Struct):
+        """Moving partitions of one topic."""
+
         name: str = ""
         partitions: list["ListPartitionReassignmentsResponse.OngoingPartitionReassignment"] = []
 
     class OngoingPartitionReassignment(Struct):
+        """One moving partition."""
+
         partition_index: i32 = 0
         replicas: list[i32] = []
         adding_replicas: list[i32] = []

@@ -1,4 +1,4 @@
-"""ListTransactions (API key 66): list transactions with filters."""
+"""ListTransactions, API key 66. Asked by: admin."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=66, versions="0-2", flexible="0+", listeners="broker")
 class ListTransactionsRequest(Message):
-    """List transactions with filters."""
+    """List transactions by state, producer, from 1 duration and from 2 pattern (KIP-664)."""
 
     state_filters: list[str] = []
     producer_id_filters: list[i64] = []
@@ -18,9 +18,11 @@ class ListTransactionsRequest(Message):
 
 @response(key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """Answer: list transactions with filters."""
+    """Transactions with producer and state."""
 
     class TransactionState(Struct):
+        """One transaction."""
+
         transactional_id: str = ""
         producer_id: i64 = 0
         transaction_state: str = ""

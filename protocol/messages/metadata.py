@@ -1,4 +1,4 @@
-"""Metadata (API key 3): brokers, controller id, topics, partitions, leaders."""
+"""Metadata, API key 3. Asked by: client (all)."""
 
 from typing import Annotated
 
@@ -18,9 +18,14 @@ from protocol.values import ZERO_UUID
 
 @request(key=3, versions="0-13", flexible="9+", listeners="broker")
 class MetadataRequest(Message):
-    """Brokers, controller id, topics, partitions, leaders."""
+    """What the cluster looks like: brokers, and the partitions of some or all topics.
+
+    In 0 no topics means all, from 1 null does; 4 says whether topics may be created, 12 asks by topic id.
+    """
 
     class MetadataRequestTopic(Struct):
+        """A topic by name, or from 10 by id."""
+
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         name: Annotated[str | None, NullableSince(10)] = ""
 
@@ -32,15 +37,23 @@ class MetadataRequest(Message):
 
 @response(key=3, versions="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """Answer: brokers, controller id, topics, partitions, leaders."""
+    """Brokers, the controller and partitions with their leaders.
+
+    From 5 offline replicas, 7 leader epochs, 8 authorized operations, 10 topic ids, 13 an error of the whole
+    (KIP-1102).
+    """
 
     class MetadataResponseBroker(Struct):
+        """One broker and its address on this listener."""
+
         node_id: i32 = 0
         host: str = ""
         port: i32 = 0
         rack: Annotated[str | None, Since(1), Ignorable] = None
 
     class MetadataResponseTopic(Struct):
+        """One topic."""
+
         error_code: i16 = 0
         name: Annotated[str | None, NullableSince(12)] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
@@ -49,6 +62,8 @@ class MetadataResponse(Message):
         topic_authorized_operations: Annotated[i32, Since(8)] = -2147483648
 
     class MetadataResponsePartition(Struct):
+        """One partition with its leader and replicas."""
+
         error_code: i16 = 0
         partition_index: i32 = 0
         leader_id: i32 = 0

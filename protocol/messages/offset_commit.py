@@ -1,4 +1,4 @@
-"""OffsetCommit (API key 8): commit group offsets."""
+"""OffsetCommit, API key 8. Asked by: client (consumer, admin)."""
 
 from typing import Annotated
 
@@ -9,14 +9,21 @@ from protocol.values import ZERO_UUID
 
 @request(key=8, versions="2-10", flexible="8+", listeners="broker")
 class OffsetCommitRequest(Message):
-    """Commit group offsets."""
+    """Record how far a group has read.
+
+    From 6 leader epochs, 7 static members, 9 the member epoch of the newer groups (KIP-848), 10 topic ids.
+    """
 
     class OffsetCommitRequestTopic(Struct):
+        """Offsets of one topic."""
+
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetCommitRequest.OffsetCommitRequestPartition"] = []
 
     class OffsetCommitRequestPartition(Struct):
+        """The offset of one partition."""
+
         partition_index: i32 = 0
         committed_offset: i64 = 0
         committed_leader_epoch: Annotated[i32, Since(6), Ignorable] = -1
@@ -32,14 +39,18 @@ class OffsetCommitRequest(Message):
 
 @response(key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse(Message):
-    """Answer: commit group offsets."""
+    """Per partition, whether the offset was recorded."""
 
     class OffsetCommitResponseTopic(Struct):
+        """One topic of the answer."""
+
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetCommitResponse.OffsetCommitResponsePartition"] = []
 
     class OffsetCommitResponsePartition(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
 

@@ -1,4 +1,4 @@
-"""OffsetDelete (API key 47): delete committed offsets."""
+"""OffsetDelete, API key 47. Asked by: admin."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,13 +6,17 @@ from protocol.primitives import i16, i32
 
 @request(key=47, versions="0", flexible="none", listeners="broker")
 class OffsetDeleteRequest(Message):
-    """Delete committed offsets."""
+    """Forget a group's offsets of partitions that it does not read (KIP-496)."""
 
     class OffsetDeleteRequestTopic(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partitions: list["OffsetDeleteRequest.OffsetDeleteRequestPartition"] = []
 
     class OffsetDeleteRequestPartition(Struct):
+        """A partition to forget."""
+
         partition_index: i32 = 0
 
     group_id: str = ""
@@ -21,13 +25,17 @@ class OffsetDeleteRequest(Message):
 
 @response(key=47, versions="0", flexible="none")
 class OffsetDeleteResponse(Message):
-    """Answer: delete committed offsets."""
+    """Per partition, whether it was forgotten."""
 
     class OffsetDeleteResponseTopic(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         partitions: list["OffsetDeleteResponse.OffsetDeleteResponsePartition"] = []
 
     class OffsetDeleteResponsePartition(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
 

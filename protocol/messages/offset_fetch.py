@@ -1,4 +1,4 @@
-"""OffsetFetch (API key 9): fetch committed offsets, batched groups from v8."""
+"""OffsetFetch, API key 9. Asked by: client (consumer, admin)."""
 
 from typing import Annotated
 
@@ -19,19 +19,29 @@ from protocol.values import ZERO_UUID
 
 @request(key=9, versions="1-10", flexible="6+", listeners="broker")
 class OffsetFetchRequest(Message):
-    """Fetch committed offsets, batched groups from v8."""
+    """How far a group has read.
+
+    From 2 null topics mean all; 7 may insist on stable offsets (KIP-447); 8 asks for several groups; 9
+    carries the member epoch (KIP-848), 10 topic ids.
+    """
 
     class OffsetFetchRequestTopic(Struct):
+        """Partitions of one topic, up to 7."""
+
         name: str = ""
         partition_indexes: list[i32] = []
 
     class OffsetFetchRequestGroup(Struct):
+        """A group, and which of its topics; null is all."""
+
         group_id: str = ""
         member_id: Annotated[str | None, Since(9), Ignorable] = None
         member_epoch: Annotated[i32, Since(9), Ignorable] = -1
         topics: list["OffsetFetchRequest.OffsetFetchRequestTopics"] | None = []
 
     class OffsetFetchRequestTopics(Struct):
+        """Partitions of one topic, from 8 on."""
+
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partition_indexes: list[i32] = []
@@ -44,13 +54,20 @@ class OffsetFetchRequest(Message):
 
 @response(key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    """Answer: fetch committed offsets, batched groups from v8."""
+    """Committed offsets, -1 where there is none.
+
+    From 8 an answer per group.
+    """
 
     class OffsetFetchResponseTopic(Struct):
+        """Offsets of one topic, up to 7."""
+
         name: str = ""
         partitions: list["OffsetFetchResponse.OffsetFetchResponsePartition"] = []
 
     class OffsetFetchResponsePartition(Struct):
+        """The offset of one partition, up to 7."""
+
         partition_index: i32 = 0
         committed_offset: i64 = 0
         committed_leader_epoch: Annotated[i32, Since(5), Ignorable] = -1
@@ -58,16 +75,22 @@ class OffsetFetchResponse(Message):
         error_code: i16 = 0
 
     class OffsetFetchResponseGroup(Struct):
+        """One group of the answer."""
+
         group_id: str = ""
         topics: list["OffsetFetchResponse.OffsetFetchResponseTopics"] = []
         error_code: i16 = 0
 
     class OffsetFetchResponseTopics(Struct):
+        """Offsets of one topic, from 8 on."""
+
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetFetchResponse.OffsetFetchResponsePartitions"] = []
 
     class OffsetFetchResponsePartitions(Struct):
+        """The offset of one partition, from 8 on."""
+
         partition_index: i32 = 0
         committed_offset: i64 = 0
         committed_leader_epoch: i32 = -1

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (API key 23): end offset of leader epoch."""
+"""OffsetForLeaderEpoch, API key 23. Asked by: client (consumer truncation check); follower."""
 
 from typing import Annotated
 
@@ -8,13 +8,20 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=23, versions="2-4", flexible="4+", listeners="broker")
 class OffsetForLeaderEpochRequest(Message):
-    """End offset of leader epoch."""
+    """Where does a leader epoch end? Asked to find where logs diverge.
+
+    From 3 with the replica's id.
+    """
 
     class OffsetForLeaderTopic(Struct):
+        """Partitions of one topic."""
+
         topic: str = ""
         partitions: list["OffsetForLeaderEpochRequest.OffsetForLeaderPartition"] = []
 
     class OffsetForLeaderPartition(Struct):
+        """The epoch that is asked about in one partition."""
+
         partition: i32 = 0
         current_leader_epoch: i32 = -1
         leader_epoch: i32 = 0
@@ -25,13 +32,17 @@ class OffsetForLeaderEpochRequest(Message):
 
 @response(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """Answer: end offset of leader epoch."""
+    """The largest epoch not above the one asked for, and its end offset."""
 
     class OffsetForLeaderTopicResult(Struct):
+        """One topic of the answer."""
+
         topic: str = ""
         partitions: list["OffsetForLeaderEpochResponse.EpochEndOffset"] = []
 
     class EpochEndOffset(Struct):
+        """The last epoch that leader and follower share, and its end."""
+
         error_code: i16 = 0
         partition: i32 = 0
         leader_epoch: i32 = -1

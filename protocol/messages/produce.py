@@ -1,4 +1,4 @@
-"""Produce (API key 0): append record batches to partitions."""
+"""Produce, API key 0. Asked by: client (producer)."""
 
 from typing import Annotated
 
@@ -9,14 +9,22 @@ from protocol.values import ZERO_UUID
 
 @request(key=0, versions="3-13", flexible="9+", listeners="broker")
 class ProduceRequest(Message):
-    """Append record batches to partitions."""
+    """Append record batches to partitions.
+
+    From 7 zstd may be used; 8 brings errors per record; 10 names the current leader (KIP-951); 12 adds the
+    partition to its transaction (KIP-890); 13 names topics by id.
+    """
 
     class TopicProduceData(Struct):
+        """Batches for one topic."""
+
         name: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partition_data: list["ProduceRequest.PartitionProduceData"] = []
 
     class PartitionProduceData(Struct):
+        """A batch for one partition."""
+
         index: i32 = 0
         records: Records | None = None
 
@@ -28,14 +36,21 @@ class ProduceRequest(Message):
 
 @response(key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Message):
-    """Answer: append record batches to partitions."""
+    """What became of each appended batch.
+
+    In 10 and later NOT_LEADER_OR_FOLLOWER comes with the current leader and its address (KIP-951).
+    """
 
     class TopicProduceResponse(Struct):
+        """One topic of the answer."""
+
         name: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partition_responses: list["ProduceResponse.PartitionProduceResponse"] = []
 
     class PartitionProduceResponse(Struct):
+        """What became of one batch."""
+
         index: i32 = 0
         error_code: i16 = 0
         base_offset: i64 = 0
@@ -46,14 +61,20 @@ class ProduceResponse(Message):
         current_leader: Annotated["ProduceResponse.LeaderIdAndEpoch | None", Tag(0, since=10)] = None
 
     class BatchIndexAndErrorMessage(Struct):
+        """A record that was refused, by its place in the batch."""
+
         batch_index: i32 = 0
         batch_index_error_message: str | None = None
 
     class LeaderIdAndEpoch(Struct):
+        """Who leads now, and since which epoch."""
+
         leader_id: i32 = -1
         leader_epoch: i32 = -1
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: i32 = 0

@@ -1,4 +1,4 @@
-"""ReadShareGroupState (API key 84): read share-partition state."""
+"""ReadShareGroupState, API key 84. Asked by: broker (partition leader -> share coord)."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i8, i16, i32, i64
@@ -7,13 +7,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=84, versions="0", flexible="0+", listeners="broker")
 class ReadShareGroupStateRequest(Message):
-    """Read share-partition state."""
+    """Read the stored state of share partitions (KIP-932)."""
 
     class ReadStateData(Struct):
+        """The partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition: i32 = 0
         leader_epoch: i32 = 0
 
@@ -23,13 +27,17 @@ class ReadShareGroupStateRequest(Message):
 
 @response(key=84, versions="0", flexible="0+")
 class ReadShareGroupStateResponse(Message):
-    """Answer: read share-partition state."""
+    """Start offset and batches with their delivery states."""
 
     class ReadStateResult(Struct):
+        """One topic of the answer."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
+        """One partition of the answer."""
+
         partition: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None
@@ -38,6 +46,8 @@ class ReadShareGroupStateResponse(Message):
         state_batches: list["ReadShareGroupStateResponse.StateBatch"] = []
 
     class StateBatch(Struct):
+        """A range of offsets in one delivery state."""
+
         first_offset: i64 = 0
         last_offset: i64 = 0
         delivery_state: i8 = 0

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (API key 87): read state summary (SPSO)."""
+"""ReadShareGroupStateSummary, API key 87. Asked by: broker."""
 
 from typing import Annotated
 
@@ -9,13 +9,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=87, versions="0-1", flexible="0+", listeners="broker")
 class ReadShareGroupStateSummaryRequest(Message):
-    """Read state summary (SPSO)."""
+    """Read only where share partitions start (KIP-932)."""
 
     class ReadStateSummaryData(Struct):
+        """The partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateSummaryRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition: i32 = 0
         leader_epoch: i32 = 0
 
@@ -25,13 +29,17 @@ class ReadShareGroupStateSummaryRequest(Message):
 
 @response(key=87, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse(Message):
-    """Answer: read state summary (SPSO)."""
+    """Start offset and epochs of each."""
 
     class ReadStateSummaryResult(Struct):
+        """One topic of the answer."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateSummaryResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
+        """One partition of the answer."""
+
         partition: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None

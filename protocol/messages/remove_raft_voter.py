@@ -1,4 +1,7 @@
-"""RemoveRaftVoter (API key 81): remove KRaft voter."""
+"""RemoveRaftVoter, API key 81. Asked by: admin; auto-join controller.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,7 +10,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=81, versions="0", flexible="0+", listeners="broker controller")
 class RemoveRaftVoterRequest(Message):
-    """Remove KRaft voter."""
+    """Remove a voter from the metadata quorum (KIP-853)."""
 
     cluster_id: str | None = ""
     voter_id: i32 = 0
@@ -16,7 +19,7 @@ class RemoveRaftVoterRequest(Message):
 
 @response(key=81, versions="0", flexible="0+")
 class RemoveRaftVoterResponse(Message):
-    """Answer: remove KRaft voter."""
+    """Whether it was removed."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,43 +1,43 @@
-"""Removed."""
+"""The APIs that went with ZooKeeper: their keys stay reserved, their versions are none."""
 
 from protocol.codec.message import Message, request, response
 
 
 @request(key=7, versions="none", flexible="none", listeners="")
 class ControlledShutdownRequest(Message):
-    """ZK controlled shutdown."""
+    """A broker's wish to leave, told to the ZooKeeper controller; gone since 4.0."""
 
 
 @response(key=7, versions="none", flexible="none")
 class ControlledShutdownResponse(Message):
-    """Answer: ZK controlled shutdown."""
+    """Answer to a request that is gone since 4.0."""
 
 
 @request(key=4, versions="none", flexible="none", listeners="")
 class LeaderAndIsrRequest(Message):
-    """ZK controller -> broker leader/ISR push."""
+    """The ZooKeeper controller's order to lead or follow; gone since 4.0."""
 
 
 @response(key=4, versions="none", flexible="none")
 class LeaderAndIsrResponse(Message):
-    """Answer: ZK controller -> broker leader/ISR push."""
+    """Answer to a request that is gone since 4.0."""
 
 
 @request(key=5, versions="none", flexible="none", listeners="")
 class StopReplicaRequest(Message):
-    """ZK controller -> broker stop replica."""
+    """The ZooKeeper controller's order to drop a replica; gone since 4.0."""
 
 
 @response(key=5, versions="none", flexible="none")
 class StopReplicaResponse(Message):
-    """Answer: ZK controller -> broker stop replica."""
+    """Answer to a request that is gone since 4.0."""
 
 
 @request(key=6, versions="none", flexible="none", listeners="")
 class UpdateMetadataRequest(Message):
-    """ZK controller -> broker metadata push."""
+    """The ZooKeeper controller's news of the cluster; gone since 4.0."""
 
 
 @response(key=6, versions="none", flexible="none")
 class UpdateMetadataResponse(Message):
-    """Answer: ZK controller -> broker metadata push."""
+    """Answer to a request that is gone since 4.0."""

@@ -1,4 +1,7 @@
-"""RenewDelegationToken (API key 39): renew delegation token."""
+"""RenewDelegationToken, API key 39. Asked by: admin/client.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,7 +9,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=39, versions="1-2", flexible="2+", listeners="broker controller")
 class RenewDelegationTokenRequest(Message):
-    """Renew delegation token."""
+    """Let a delegation token live longer."""
 
     hmac: bytes = b""
     renew_period_ms: i64 = 0
@@ -14,7 +17,7 @@ class RenewDelegationTokenRequest(Message):
 
 @response(key=39, versions="1-2", flexible="2+")
 class RenewDelegationTokenResponse(Message):
-    """Answer: renew delegation token."""
+    """Until when it lives."""
 
     error_code: i16 = 0
     expiry_timestamp_ms: i64 = 0

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (API key 36): SASL token exchange, session lifetime."""
+"""SaslAuthenticate, API key 36. Asked by: client (SASL)."""
 
 from typing import Annotated
 
@@ -8,14 +8,14 @@ from protocol.primitives import i16, i64
 
 @request(key=36, versions="0-2", flexible="2+", listeners="broker controller")
 class SaslAuthenticateRequest(Message):
-    """SASL token exchange, session lifetime."""
+    """One token of a SASL exchange."""
 
     auth_bytes: bytes = b""
 
 
 @response(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    """Answer: SASL token exchange, session lifetime."""
+    """The next token; from 1 how long the session lives (KIP-368)."""
 
     error_code: i16 = 0
     error_message: str | None = ""

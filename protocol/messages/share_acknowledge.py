@@ -1,4 +1,4 @@
-"""ShareAcknowledge (API key 79): acknowledge."""
+"""ShareAcknowledge, API key 79. Asked by: client (share consumer)."""
 
 from typing import Annotated
 
@@ -11,17 +11,23 @@ from protocol.values import ZERO_UUID
 
 @request(key=79, versions="1-2", flexible="0+", listeners="broker")
 class ShareAcknowledgeRequest(Message):
-    """Acknowledge."""
+    """Acknowledge records of a share group: accept, release, reject, from 2 renew (KIP-932)."""
 
     class AcknowledgeTopic(Struct):
+        """Acknowledgements for one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareAcknowledgeRequest.AcknowledgePartition"] = []
 
     class AcknowledgePartition(Struct):
+        """Acknowledgements for one partition."""
+
         partition_index: i32 = 0
         acknowledgement_batches: list["ShareAcknowledgeRequest.AcknowledgementBatch"] = []
 
     class AcknowledgementBatch(Struct):
+        """A range of offsets: one acknowledgement for all of them, or one for each."""
+
         first_offset: i64 = 0
         last_offset: i64 = 0
         acknowledge_types: list[i8] = []
@@ -35,13 +41,17 @@ class ShareAcknowledgeRequest(Message):
 
 @response(key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse(Message):
-    """Answer: acknowledge."""
+    """Per partition, whether it was recorded."""
 
     class ShareAcknowledgeTopicResponse(Struct):
+        """One topic of the answer."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareAcknowledgeResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None
@@ -50,10 +60,14 @@ class ShareAcknowledgeResponse(Message):
         )
 
     class LeaderIdAndEpoch(Struct):
+        """Who leads now, and since which epoch."""
+
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: i32 = 0

@@ -1,4 +1,4 @@
-"""ShareFetch (API key 78): acquire + piggyback ack."""
+"""ShareFetch, API key 78. Asked by: client (share consumer)."""
 
 from typing import Annotated
 
@@ -11,23 +11,34 @@ from protocol.values import ZERO_UUID
 
 @request(key=78, versions="1-2", flexible="0+", listeners="broker")
 class ShareFetchRequest(Message):
-    """Acquire + piggyback ack."""
+    """Acquire records for a share group, and acknowledge earlier ones (KIP-932).
+
+    From 2 with an acquire mode (KIP-1206).
+    """
 
     class FetchTopic(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareFetchRequest.FetchPartition"] = []
 
     class FetchPartition(Struct):
+        """From where one partition is read."""
+
         partition_index: i32 = 0
         partition_max_bytes: Annotated[i32, Until(0)] = 0
         acknowledgement_batches: list["ShareFetchRequest.AcknowledgementBatch"] = []
 
     class AcknowledgementBatch(Struct):
+        """A range of offsets: one acknowledgement for all of them, or one for each."""
+
         first_offset: i64 = 0
         last_offset: i64 = 0
         acknowledge_types: list[i8] = []
 
     class ForgottenTopic(Struct):
+        """Partitions that leave the session."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
 
@@ -47,13 +58,17 @@ class ShareFetchRequest(Message):
 
 @response(key=78, versions="1-2", flexible="0+")
 class ShareFetchResponse(Message):
-    """Answer: acquire + piggyback ack."""
+    """Records, and which of them were acquired."""
 
     class ShareFetchableTopicResponse(Struct):
+        """One topic of the answer."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareFetchResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None
@@ -66,15 +81,21 @@ class ShareFetchResponse(Message):
         acquired_records: list["ShareFetchResponse.AcquiredRecords"] = []
 
     class LeaderIdAndEpoch(Struct):
+        """Who leads now, and since which epoch."""
+
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class AcquiredRecords(Struct):
+        """A range of offsets that this member now holds, and how often they have been delivered."""
+
         first_offset: i64 = 0
         last_offset: i64 = 0
         delivery_count: i16 = 0
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: i32 = 0

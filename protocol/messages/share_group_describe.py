@@ -1,4 +1,4 @@
-"""ShareGroupDescribe (API key 77): describe share groups."""
+"""ShareGroupDescribe, API key 77. Asked by: admin."""
 
 from msgspec import field
 
@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=77, versions="1", flexible="0+", listeners="broker")
 class ShareGroupDescribeRequest(Message):
-    """Describe share groups."""
+    """Describe share groups (KIP-932)."""
 
     group_ids: list[str] = []
     include_authorized_operations: bool = False
@@ -17,9 +17,11 @@ class ShareGroupDescribeRequest(Message):
 
 @response(key=77, versions="1", flexible="0+")
 class ShareGroupDescribeResponse(Message):
-    """Answer: describe share groups."""
+    """Members with their assignments."""
 
     class DescribedGroup(Struct):
+        """One group of the answer."""
+
         error_code: i16 = 0
         error_message: str | None = None
         group_id: str = ""
@@ -31,6 +33,8 @@ class ShareGroupDescribeResponse(Message):
         authorized_operations: i32 = -2147483648
 
     class Member(Struct):
+        """One member of the group."""
+
         member_id: str = ""
         rack_id: str | None = None
         member_epoch: i32 = 0
@@ -42,9 +46,13 @@ class ShareGroupDescribeResponse(Message):
         )
 
     class Assignment(Struct):
+        """What the member is to work on."""
+
         topic_partitions: list["ShareGroupDescribeResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""
         partitions: list[i32] = []

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (API key 76): share group membership."""
+"""ShareGroupHeartbeat, API key 76. Asked by: client (share consumer)."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,7 +7,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=76, versions="1", flexible="0+", listeners="broker")
 class ShareGroupHeartbeatRequest(Message):
-    """Share group membership."""
+    """Join, stay in or leave a share group (KIP-932)."""
 
     group_id: str = ""
     member_id: str = ""
@@ -18,12 +18,16 @@ class ShareGroupHeartbeatRequest(Message):
 
 @response(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """Answer: share group membership."""
+    """The member's epoch, and its assignment when it has changed."""
 
     class Assignment(Struct):
+        """What the member is to work on."""
+
         topic_partitions: list["ShareGroupHeartbeatResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
+        """Partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
 

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (API key 89): describe streams groups."""
+"""StreamsGroupDescribe, API key 89. Asked by: admin."""
 
 from msgspec import field
 
@@ -8,7 +8,7 @@ from protocol.primitives import i16, i32, i64, u16
 
 @request(key=89, versions="0", flexible="0+", listeners="broker")
 class StreamsGroupDescribeRequest(Message):
-    """Describe streams groups."""
+    """Describe Streams groups (KIP-1071)."""
 
     group_ids: list[str] = []
     include_authorized_operations: bool = False
@@ -16,9 +16,11 @@ class StreamsGroupDescribeRequest(Message):
 
 @response(key=89, versions="0", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """Answer: describe streams groups."""
+    """Topology, and members with their tasks."""
 
     class DescribedGroup(Struct):
+        """One group of the answer."""
+
         error_code: i16 = 0
         error_message: str | None = None
         group_id: str = ""
@@ -30,10 +32,14 @@ class StreamsGroupDescribeResponse(Message):
         authorized_operations: i32 = -2147483648
 
     class Topology(Struct):
+        """What the group runs, as subtopologies."""
+
         epoch: i32 = 0
         subtopologies: list["StreamsGroupDescribeResponse.Subtopology"] | None = None
 
     class Subtopology(Struct):
+        """A part of the topology that runs as tasks of its own."""
+
         subtopology_id: str = ""
         source_topics: list[str] = []
         repartition_sink_topics: list[str] = []
@@ -41,16 +47,22 @@ class StreamsGroupDescribeResponse(Message):
         repartition_source_topics: list["StreamsGroupDescribeResponse.TopicInfo"] = []
 
     class TopicInfo(Struct):
+        """An internal topic that the topology needs."""
+
         name: str = ""
         partitions: i32 = 0
         replication_factor: i16 = 0
         topic_configs: list["StreamsGroupDescribeResponse.KeyValue"] = []
 
     class KeyValue(Struct):
+        """A name and its value."""
+
         key: str = ""
         value: str = ""
 
     class Member(Struct):
+        """One member of the group."""
+
         member_id: str = ""
         member_epoch: i32 = 0
         instance_id: str | None = None
@@ -72,20 +84,28 @@ class StreamsGroupDescribeResponse(Message):
         is_classic: bool = False
 
     class Endpoint(Struct):
+        """An address."""
+
         host: str = ""
         port: u16 = 0
 
     class TaskOffset(Struct):
+        """How far a task has come."""
+
         subtopology_id: str = ""
         partition: i32 = 0
         offset: i64 = 0
 
     class Assignment(Struct):
+        """What the member is to work on."""
+
         active_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []
         standby_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []
         warmup_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []
 
     class TaskIds(Struct):
+        """Tasks of one subtopology, by partition."""
+
         subtopology_id: str = ""
         partitions: list[i32] = []
 

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (API key 88): streams group membership + topology."""
+"""StreamsGroupHeartbeat, API key 88. Asked by: client (Streams, KIP-1071)."""
 
 from msgspec import field
 
@@ -8,13 +8,20 @@ from protocol.primitives import i8, i16, i32, i64, u16
 
 @request(key=88, versions="0", flexible="0+", listeners="broker")
 class StreamsGroupHeartbeatRequest(Message):
-    """Streams group membership + topology."""
+    """Join, stay in or leave a Streams group (KIP-1071).
+
+    Fields that have not changed are null; the first heartbeat brings the topology.
+    """
 
     class Topology(Struct):
+        """What the group runs, as subtopologies."""
+
         epoch: i32 = 0
         subtopologies: list["StreamsGroupHeartbeatRequest.Subtopology"] = []
 
     class Subtopology(Struct):
+        """A part of the topology that runs as tasks of its own."""
+
         subtopology_id: str = ""
         source_topics: list[str] = []
         source_topic_regex: list[str] = []
@@ -24,29 +31,41 @@ class StreamsGroupHeartbeatRequest(Message):
         copartition_groups: list["StreamsGroupHeartbeatRequest.CopartitionGroup"] = []
 
     class TopicInfo(Struct):
+        """An internal topic that the topology needs."""
+
         name: str = ""
         partitions: i32 = 0
         replication_factor: i16 = 0
         topic_configs: list["StreamsGroupHeartbeatRequest.KeyValue"] = []
 
     class KeyValue(Struct):
+        """A name and its value."""
+
         key: str = ""
         value: str = ""
 
     class CopartitionGroup(Struct):
+        """Source topics that must have equally many partitions, by index."""
+
         source_topics: list[i16] = []
         source_topic_regex: list[i16] = []
         repartition_source_topics: list[i16] = []
 
     class TaskIds(Struct):
+        """Tasks of one subtopology, by partition."""
+
         subtopology_id: str = ""
         partitions: list[i32] = []
 
     class Endpoint(Struct):
+        """An address."""
+
         host: str = ""
         port: u16 = 0
 
     class TaskOffset(Struct):
+        """How far a task has come."""
+
         subtopology_id: str = ""
         partition: i32 = 0
         offset: i64 = 0
@@ -72,17 +91,23 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @response(key=88, versions="0", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """Answer: streams group membership + topology."""
+    """The member's epoch, its tasks and what is wrong with the group."""
 
     class Status(Struct):
+        """Something that is amiss with the group, and in which words."""
+
         status_code: i8 = 0
         status_detail: str = ""
 
     class TaskIds(Struct):
+        """Tasks of one subtopology, by partition."""
+
         subtopology_id: str = ""
         partitions: list[i32] = []
 
     class EndpointToPartitions(Struct):
+        """The partitions that can be queried at one member's address."""
+
         user_endpoint: "StreamsGroupHeartbeatResponse.Endpoint" = field(
             default_factory=lambda: StreamsGroupHeartbeatResponse.Endpoint()
         )
@@ -90,10 +115,14 @@ class StreamsGroupHeartbeatResponse(Message):
         standby_partitions: list["StreamsGroupHeartbeatResponse.TopicPartition"] = []
 
     class Endpoint(Struct):
+        """An address."""
+
         host: str = ""
         port: u16 = 0
 
     class TopicPartition(Struct):
+        """One partition."""
+
         topic: str = ""
         partitions: list[i32] = []
 

@@ -1,4 +1,4 @@
-"""SyncGroup (API key 14): distribute classic assignment."""
+"""SyncGroup, API key 14. Asked by: client (classic group)."""
 
 from typing import Annotated
 
@@ -8,9 +8,14 @@ from protocol.primitives import i16, i32
 
 @request(key=14, versions="0-5", flexible="4+", listeners="broker")
 class SyncGroupRequest(Message):
-    """Distribute classic assignment."""
+    """The leader hands in the assignment of a generation; the others ask for their part.
+
+    From 5 the protocol type and name are checked.
+    """
 
     class SyncGroupRequestAssignment(Struct):
+        """The part of one member."""
+
         member_id: str = ""
         assignment: bytes = b""
 
@@ -25,7 +30,7 @@ class SyncGroupRequest(Message):
 
 @response(key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse(Message):
-    """Answer: distribute classic assignment."""
+    """The member's part of the assignment."""
 
     throttle_time_ms: Annotated[i32, Since(1), Ignorable] = 0
     error_code: i16 = 0

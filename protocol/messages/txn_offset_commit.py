@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (API key 28): commit offsets inside txn."""
+"""TxnOffsetCommit, API key 28. Asked by: client (txn)."""
 
 from typing import Annotated
 
@@ -8,13 +8,20 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=28, versions="0-5", flexible="3+", listeners="broker")
 class TxnOffsetCommitRequest(Message):
-    """Commit offsets inside txn."""
+    """Record a group's offsets as part of a transaction.
+
+    From 3 with the member's generation (KIP-447); 5 adds the group's partition to the transaction (KIP-890).
+    """
 
     class TxnOffsetCommitRequestTopic(Struct):
+        """Offsets of one topic."""
+
         name: str = ""
         partitions: list["TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition"] = []
 
     class TxnOffsetCommitRequestPartition(Struct):
+        """The offset of one partition."""
+
         partition_index: i32 = 0
         committed_offset: i64 = 0
         committed_leader_epoch: Annotated[i32, Since(2), Ignorable] = -1
@@ -32,13 +39,17 @@ class TxnOffsetCommitRequest(Message):
 
 @response(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    """Answer: commit offsets inside txn."""
+    """Per partition, whether the offset was recorded."""
 
     class TxnOffsetCommitResponseTopic(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         partitions: list["TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition"] = []
 
     class TxnOffsetCommitResponsePartition(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
 

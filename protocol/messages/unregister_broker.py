@@ -1,4 +1,7 @@
-"""UnregisterBroker (API key 64): unregister dead broker."""
+"""UnregisterBroker, API key 64. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import i16, i32
@@ -6,14 +9,14 @@ from protocol.primitives import i16, i32
 
 @request(key=64, versions="0", flexible="0+", listeners="broker controller")
 class UnregisterBrokerRequest(Message):
-    """Unregister dead broker."""
+    """Forget a broker that will not come back."""
 
     broker_id: i32 = 0
 
 
 @response(key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse(Message):
-    """Answer: unregister dead broker."""
+    """Whether it was forgotten."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

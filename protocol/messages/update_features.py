@@ -1,4 +1,7 @@
-"""UpdateFeatures (API key 57): finalize/downgrade feature levels."""
+"""UpdateFeatures, API key 57. Asked by: admin.
+
+Brokers forward it to the controller.
+"""
 
 from typing import Annotated
 
@@ -8,9 +11,14 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=57, versions="0-2", flexible="0+", listeners="broker controller")
 class UpdateFeaturesRequest(Message):
-    """Finalize/downgrade feature levels."""
+    """Raise or lower feature levels (KIP-584).
+
+    From 1 an upgrade type and a dry run (KIP-778).
+    """
 
     class FeatureUpdateKey(Struct):
+        """A feature and the level that it shall have."""
+
         feature: str = ""
         max_version_level: i16 = 0
         allow_downgrade: Annotated[bool, Until(0)] = False
@@ -23,9 +31,11 @@ class UpdateFeaturesRequest(Message):
 
 @response(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """Answer: finalize/downgrade feature levels."""
+    """Whether the levels were changed."""
 
     class UpdatableFeatureResult(Struct):
+        """Whether one feature was changed."""
+
         feature: str = ""
         error_code: i16 = 0
         error_message: str | None = ""

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (API key 82): update voter endpoints/versions."""
+"""UpdateRaftVoter, API key 82. Asked by: controller."""
 
 from typing import Annotated
 
@@ -11,14 +11,18 @@ from protocol.values import ZERO_UUID
 
 @request(key=82, versions="0", flexible="0+", listeners="controller")
 class UpdateRaftVoterRequest(Message):
-    """Update voter endpoints/versions."""
+    """A voter's new addresses and versions (KIP-853)."""
 
     class Listener(Struct):
+        """One address."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
 
     class KRaftVersionFeature(Struct):
+        """The kraft.version levels that the voter can run."""
+
         min_supported_version: i16 = 0
         max_supported_version: i16 = 0
 
@@ -32,9 +36,11 @@ class UpdateRaftVoterRequest(Message):
 
 @response(key=82, versions="0", flexible="0+")
 class UpdateRaftVoterResponse(Message):
-    """Answer: update voter endpoints/versions."""
+    """Whether they were recorded, and who leads."""
 
     class CurrentLeader(Struct):
+        """Who leads, and where."""
+
         leader_id: i32 = -1
         leader_epoch: i32 = -1
         host: str = ""

@@ -1,4 +1,4 @@
-"""Vote (API key 52): vote / pre-vote (v2)."""
+"""Vote, API key 52. Asked by: controller (raft voter)."""
 
 from typing import Annotated
 
@@ -9,13 +9,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=52, versions="0-2", flexible="0+", listeners="controller")
 class VoteRequest(Message):
-    """Vote / pre-vote (v2)."""
+    """A candidate's request for a vote (KIP-595); from 2 also before it stands (KIP-996)."""
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["VoteRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         replica_epoch: i32 = 0
         replica_id: i32 = 0
@@ -32,13 +36,20 @@ class VoteRequest(Message):
 
 @response(key=52, versions="0-2", flexible="0+")
 class VoteResponse(Message):
-    """Answer: vote / pre-vote (v2)."""
+    """Whether the vote was given.
+
+    From 1 with the leader's address (KIP-853).
+    """
 
     class TopicData(Struct):
+        """One topic."""
+
         topic_name: str = ""
         partitions: list["VoteResponse.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
         leader_id: i32 = 0
@@ -46,6 +57,8 @@ class VoteResponse(Message):
         vote_granted: bool = False
 
     class NodeEndpoint(Struct):
+        """The address of a leader that is named in this answer."""
+
         node_id: i32 = 0
         host: str = ""
         port: u16 = 0

@@ -1,4 +1,4 @@
-"""WriteShareGroupState (API key 85): write share-partition state."""
+"""WriteShareGroupState, API key 85. Asked by: broker (partition leader -> share coord)."""
 
 from typing import Annotated
 
@@ -9,13 +9,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=85, versions="0-1", flexible="0+", listeners="broker")
 class WriteShareGroupStateRequest(Message):
-    """Write share-partition state."""
+    """Store the state of share partitions (KIP-932)."""
 
     class WriteStateData(Struct):
+        """The partitions of one topic."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["WriteShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
+        """One partition."""
+
         partition: i32 = 0
         state_epoch: i32 = 0
         leader_epoch: i32 = 0
@@ -24,6 +28,8 @@ class WriteShareGroupStateRequest(Message):
         state_batches: list["WriteShareGroupStateRequest.StateBatch"] = []
 
     class StateBatch(Struct):
+        """A range of offsets in one delivery state."""
+
         first_offset: i64 = 0
         last_offset: i64 = 0
         delivery_state: i8 = 0
@@ -35,13 +41,17 @@ class WriteShareGroupStateRequest(Message):
 
 @response(key=85, versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse(Message):
-    """Answer: write share-partition state."""
+    """Per partition, whether it was stored."""
 
     class WriteStateResult(Struct):
+        """One topic of the answer."""
+
         topic_id: Uuid = ZERO_UUID
         partitions: list["WriteShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
+        """One partition of the answer."""
+
         partition: i32 = 0
         error_code: i16 = 0
         error_message: str | None = None

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (API key 27): write commit/abort control records."""
+"""WriteTxnMarkers, API key 27. Asked by: broker (txn coordinator); admin abortTransaction."""
 
 from typing import Annotated
 
@@ -8,9 +8,14 @@ from protocol.primitives import i8, i16, i32, i64
 
 @request(key=27, versions="1-2", flexible="1+", listeners="broker")
 class WriteTxnMarkersRequest(Message):
-    """Write commit/abort control records."""
+    """The transaction coordinator's markers for partition leaders.
+
+    From 2 with the transaction version (KIP-1228).
+    """
 
     class WritableTxnMarker(Struct):
+        """One transaction to end."""
+
         producer_id: i64 = 0
         producer_epoch: i16 = 0
         transaction_result: bool = False
@@ -19,6 +24,8 @@ class WriteTxnMarkersRequest(Message):
         transaction_version: Annotated[i8, Since(2), Ignorable] = 0
 
     class WritableTxnMarkerTopic(Struct):
+        """Partitions of one topic."""
+
         name: str = ""
         partition_indexes: list[i32] = []
 
@@ -27,17 +34,23 @@ class WriteTxnMarkersRequest(Message):
 
 @response(key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
-    """Answer: write commit/abort control records."""
+    """Per partition, whether the marker was written."""
 
     class WritableTxnMarkerResult(Struct):
+        """The answer for one producer."""
+
         producer_id: i64 = 0
         topics: list["WriteTxnMarkersResponse.WritableTxnMarkerTopicResult"] = []
 
     class WritableTxnMarkerTopicResult(Struct):
+        """One topic of the answer."""
+
         name: str = ""
         partitions: list["WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult"] = []
 
     class WritableTxnMarkerPartitionResult(Struct):
+        """One partition of the answer."""
+
         partition_index: i32 = 0
         error_code: i16 = 0
 

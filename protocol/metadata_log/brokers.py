@@ -1,4 +1,4 @@
-"""Brokers."""
+"""Metadata records of brokers: registered, fenced, changed, gone."""
 
 from typing import Annotated
 
@@ -9,15 +9,19 @@ from protocol.values import ZERO_UUID
 
 @metadata_record(key=0, versions="0-4", flexible="0+")
 class RegisterBrokerRecord(Message):
-    """RegisterBrokerRecord."""
+    """A broker's incarnation, with its addresses, features and log directories."""
 
     class BrokerEndpoint(Struct):
+        """One address of the broker."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
         security_protocol: i16 = 0
 
     class BrokerFeature(Struct):
+        """A feature and the levels that the broker can run."""
+
         name: str = ""
         min_supported_version: i16 = 0
         max_supported_version: i16 = 0
@@ -37,7 +41,7 @@ class RegisterBrokerRecord(Message):
 
 @metadata_record(key=1, versions="0", flexible="0+")
 class UnregisterBrokerRecord(Message):
-    """UnregisterBrokerRecord."""
+    """A broker is forgotten."""
 
     broker_id: i32 = 0
     broker_epoch: i64 = 0
@@ -45,7 +49,7 @@ class UnregisterBrokerRecord(Message):
 
 @metadata_record(key=7, versions="0", flexible="0+")
 class FenceBrokerRecord(Message):
-    """FenceBrokerRecord."""
+    """A broker may not lead or be in sync; replaced by BrokerRegistrationChangeRecord, still read."""
 
     id: i32 = 0
     epoch: i64 = 0
@@ -53,7 +57,7 @@ class FenceBrokerRecord(Message):
 
 @metadata_record(key=8, versions="0", flexible="0+")
 class UnfenceBrokerRecord(Message):
-    """UnfenceBrokerRecord."""
+    """A broker is fenced no more; replaced by BrokerRegistrationChangeRecord, still read."""
 
     id: i32 = 0
     epoch: i64 = 0
@@ -61,7 +65,10 @@ class UnfenceBrokerRecord(Message):
 
 @metadata_record(key=17, versions="0-3", flexible="0+")
 class BrokerRegistrationChangeRecord(Message):
-    """BrokerRegistrationChangeRecord."""
+    """A broker is fenced or unfenced, shuts down, or its log directories have changed.
+
+    The tags are 0 for no change.
+    """
 
     broker_id: i32 = 0
     broker_epoch: i64 = 0

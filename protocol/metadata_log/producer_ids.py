@@ -1,4 +1,4 @@
-"""Producer ids."""
+"""Metadata records of producer ids."""
 
 from protocol.codec.message import Message, metadata_record
 from protocol.primitives import i32, i64
@@ -6,7 +6,7 @@ from protocol.primitives import i32, i64
 
 @metadata_record(key=15, versions="0", flexible="0+")
 class ProducerIdsRecord(Message):
-    """ProducerIdsRecord."""
+    """The first producer id that is not handed out yet, and to which broker the last block went."""
 
     broker_id: i32 = 0
     broker_epoch: i64 = -1

@@ -1,4 +1,4 @@
-"""Security."""
+"""Metadata records of access control, SCRAM credentials and delegation tokens."""
 
 from protocol.codec.message import Message, metadata_record
 from protocol.primitives import Uuid, i8, i32, i64
@@ -7,7 +7,7 @@ from protocol.values import ZERO_UUID
 
 @metadata_record(key=18, versions="0", flexible="0+")
 class AccessControlEntryRecord(Message):
-    """AccessControlEntryRecord."""
+    """An access control entry."""
 
     id: Uuid = ZERO_UUID
     resource_type: i8 = 0
@@ -21,14 +21,14 @@ class AccessControlEntryRecord(Message):
 
 @metadata_record(key=19, versions="0", flexible="0+")
 class RemoveAccessControlEntryRecord(Message):
-    """RemoveAccessControlEntryRecord."""
+    """An access control entry is removed, by its id."""
 
     id: Uuid = ZERO_UUID
 
 
 @metadata_record(key=11, versions="0", flexible="0+")
 class UserScramCredentialRecord(Message):
-    """UserScramCredentialRecord."""
+    """What a server must know of a user's SCRAM password."""
 
     name: str = ""
     mechanism: i8 = 0
@@ -40,7 +40,7 @@ class UserScramCredentialRecord(Message):
 
 @metadata_record(key=22, versions="0", flexible="0+")
 class RemoveUserScramCredentialRecord(Message):
-    """RemoveUserScramCredentialRecord."""
+    """A user's SCRAM credential is removed."""
 
     name: str = ""
     mechanism: i8 = 0
@@ -48,7 +48,7 @@ class RemoveUserScramCredentialRecord(Message):
 
 @metadata_record(key=10, versions="0", flexible="0+")
 class DelegationTokenRecord(Message):
-    """DelegationTokenRecord."""
+    """A delegation token: created, renewed or set to expire."""
 
     owner: str = ""
     requester: str = ""
@@ -61,6 +61,6 @@ class DelegationTokenRecord(Message):
 
 @metadata_record(key=26, versions="0", flexible="0+")
 class RemoveDelegationTokenRecord(Message):
-    """RemoveDelegationTokenRecord."""
+    """A delegation token is gone."""
 
     token_id: str = ""

@@ -1,4 +1,4 @@
-"""Topics."""
+"""Metadata records of topics and partitions."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @metadata_record(key=2, versions="0", flexible="0+")
 class TopicRecord(Message):
-    """TopicRecord."""
+    """A topic exists, with this name and id."""
 
     name: str = ""
     topic_id: Uuid = ZERO_UUID
@@ -17,7 +17,10 @@ class TopicRecord(Message):
 
 @metadata_record(key=3, versions="0-2", flexible="0+")
 class PartitionRecord(Message):
-    """PartitionRecord."""
+    """A partition with its replicas, as it was created; again when it must be told whole.
+
+    From 1 with directories (KIP-858), 2 with eligible leader replicas (KIP-966).
+    """
 
     partition_id: i32 = -1
     topic_id: Uuid = ZERO_UUID
@@ -36,7 +39,7 @@ class PartitionRecord(Message):
 
 @metadata_record(key=5, versions="0-2", flexible="0+")
 class PartitionChangeRecord(Message):
-    """PartitionChangeRecord."""
+    """What has changed in a partition; null or absent fields have not. A leader of -2 means no change."""
 
     partition_id: i32 = -1
     topic_id: Uuid = ZERO_UUID
@@ -53,13 +56,13 @@ class PartitionChangeRecord(Message):
 
 @metadata_record(key=9, versions="0", flexible="0+")
 class RemoveTopicRecord(Message):
-    """RemoveTopicRecord."""
+    """A topic is deleted."""
 
     topic_id: Uuid = ZERO_UUID
 
 
 @metadata_record(key=28, versions="0", flexible="0+")
 class ClearElrRecord(Message):
-    """ClearElrRecord."""
+    """Eligible leader replicas are dropped, of one topic or of all (KIP-966)."""
 
     topic_name: str = ""

@@ -1,4 +1,4 @@
-"""Control records."""
+"""The control records of the metadata log and its snapshots, and the key that all control records have."""
 
 from typing import Annotated
 
@@ -11,16 +11,18 @@ from protocol.values import ZERO_UUID
 
 @data(versions="0", flexible="none")
 class ControlRecordTypeSchema(Message):
-    """ControlRecordTypeSchema."""
+    """The key of every control record: its version, and which kind of control record it is."""
 
     type: i16 = 0
 
 
 @data(versions="0-1", flexible="0+")
 class LeaderChangeMessage(Message):
-    """LeaderChangeMessage."""
+    """The first record of each Raft epoch: who leads it, and who voted (KIP-595)."""
 
     class Voter(Struct):
+        """One voter, from 1 with its directory."""
+
         voter_id: i32 = 0
         voter_directory_id: Annotated[Uuid, Since(1)] = ZERO_UUID
 
@@ -32,7 +34,7 @@ class LeaderChangeMessage(Message):
 
 @data(versions="0", flexible="0+")
 class SnapshotHeaderRecord(Message):
-    """SnapshotHeaderRecord."""
+    """The first record of a snapshot (KIP-630)."""
 
     version: i16 = 0
     last_contained_log_timestamp: i64 = 0
@@ -40,14 +42,14 @@ class SnapshotHeaderRecord(Message):
 
 @data(versions="0", flexible="0+")
 class SnapshotFooterRecord(Message):
-    """SnapshotFooterRecord."""
+    """The last record of a snapshot: it is whole (KIP-630)."""
 
     version: i16 = 0
 
 
 @data(versions="0", flexible="0+")
 class KRaftVersionRecord(Message):
-    """KRaftVersionRecord."""
+    """The kraft.version in force from here on; 1 lets voters change (KIP-853)."""
 
     version: i16 = 0
     k_raft_version: i16 = 0
@@ -55,9 +57,11 @@ class KRaftVersionRecord(Message):
 
 @data(versions="0", flexible="0+")
 class VotersRecord(Message):
-    """VotersRecord."""
+    """The voters in force from here on, with addresses and versions (KIP-853)."""
 
     class Voter(Struct):
+        """One voter."""
+
         voter_id: i32 = 0
         voter_directory_id: Uuid = ZERO_UUID
         endpoints: list["VotersRecord.Endpoint"] = []
@@ -66,11 +70,15 @@ class VotersRecord(Message):
         )
 
     class Endpoint(Struct):
+        """One address of the voter."""
+
         name: str = ""
         host: str = ""
         port: u16 = 0
 
     class KRaftVersionFeature(Struct):
+        """The kraft.version levels that the voter can run."""
+
         min_supported_version: i16 = 0
         max_supported_version: i16 = 0
 

@@ -1,4 +1,4 @@
-"""Quorum state."""
+"""What lies, as JSON, in the file `quorum-state`."""
 
 from typing import Annotated
 
@@ -9,9 +9,11 @@ from protocol.values import ZERO_UUID
 
 @data(versions="0-1", flexible="0+")
 class QuorumStateData(Message):
-    """QuorumStateData."""
+    """What a replica may not forget over a restart: its epoch, its vote and the leader it follows."""
 
     class Voter(Struct):
+        """One voter."""
+
         voter_id: i32 = 0
 
     cluster_id: Annotated[str, Until(0)] = ""

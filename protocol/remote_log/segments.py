@@ -1,4 +1,4 @@
-"""Segments."""
+"""Segments in remote storage (KIP-405), in `__remote_log_metadata`."""
 
 from typing import Annotated
 
@@ -11,20 +11,26 @@ from protocol.values import ZERO_UUID
 
 @metadata_record(key=0, versions="0", flexible="0+")
 class RemoteLogSegmentMetadataRecord(Message):
-    """RemoteLogSegmentMetadataRecord."""
+    """A segment is being copied to remote storage."""
 
     class RemoteLogSegmentIdEntry(Struct):
+        """Which segment, of which partition."""
+
         topic_id_partition: "RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry" = field(
             default_factory=lambda: RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry()
         )
         id: Uuid = ZERO_UUID
 
     class TopicIdPartitionEntry(Struct):
+        """A partition."""
+
         name: str = ""
         id: Uuid = ZERO_UUID
         partition: i32 = 0
 
     class SegmentLeaderEpochEntry(Struct):
+        """A leader epoch within the segment, and where it starts."""
+
         leader_epoch: i32 = 0
         offset: i64 = 0
 
@@ -43,15 +49,19 @@ class RemoteLogSegmentMetadataRecord(Message):
 
 @metadata_record(key=1, versions="0", flexible="0+")
 class RemoteLogSegmentMetadataUpdateRecord(Message):
-    """RemoteLogSegmentMetadataUpdateRecord."""
+    """A remote segment's new state: copied, or being deleted."""
 
     class RemoteLogSegmentIdEntry(Struct):
+        """Which segment, of which partition."""
+
         topic_id_partition: "RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry" = field(
             default_factory=lambda: RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry()
         )
         id: Uuid = ZERO_UUID
 
     class TopicIdPartitionEntry(Struct):
+        """A partition."""
+
         name: str = ""
         id: Uuid = ZERO_UUID
         partition: i32 = 0
@@ -65,9 +75,11 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
 
 @metadata_record(key=3, versions="0", flexible="0+")
 class RemoteLogSegmentMetadataSnapshotRecord(Message):
-    """RemoteLogSegmentMetadataSnapshotRecord."""
+    """A remote segment in a snapshot of the remote log metadata."""
 
     class SegmentLeaderEpochEntry(Struct):
+        """A leader epoch within the segment, and where it starts."""
+
         leader_epoch: i32 = 0
         offset: i64 = 0
 
@@ -86,9 +98,11 @@ class RemoteLogSegmentMetadataSnapshotRecord(Message):
 
 @metadata_record(key=2, versions="0", flexible="0+")
 class RemotePartitionDeleteMetadataRecord(Message):
-    """RemotePartitionDeleteMetadataRecord."""
+    """How far the deletion of a partition's remote segments has come."""
 
     class TopicIdPartitionEntry(Struct):
+        """A partition."""
+
         name: str = ""
         id: Uuid = ZERO_UUID
         partition: i32 = 0

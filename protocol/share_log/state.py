@@ -1,4 +1,4 @@
-"""State."""
+"""The state of share partitions (KIP-932) in `__share_group_state`."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @coordinator_key(key=0, versions="0", flexible="none")
 class ShareSnapshotKey(Message):
-    """ShareSnapshotKey."""
+    """Of which share partition (KIP-932) this is."""
 
     group_id: str = ""
     topic_id: Uuid = ZERO_UUID
@@ -18,9 +18,11 @@ class ShareSnapshotKey(Message):
 
 @coordinator_value(key=0, versions="0", flexible="0+")
 class ShareSnapshotValue(Message):
-    """ShareSnapshotValue."""
+    """The whole state of a share partition: where it starts, and the batches in flight."""
 
     class StateBatch(Struct):
+        """A range of offsets in one delivery state."""
+
         first_offset: i64 = 0
         last_offset: i64 = 0
         delivery_state: i8 = 0
@@ -38,7 +40,7 @@ class ShareSnapshotValue(Message):
 
 @coordinator_key(key=1, versions="0", flexible="none")
 class ShareUpdateKey(Message):
-    """ShareUpdateKey."""
+    """Of which share partition this is."""
 
     group_id: str = ""
     topic_id: Uuid = ZERO_UUID
@@ -47,9 +49,11 @@ class ShareUpdateKey(Message):
 
 @coordinator_value(key=1, versions="0", flexible="0+")
 class ShareUpdateValue(Message):
-    """ShareUpdateValue."""
+    """What has changed in a share partition since its snapshot."""
 
     class StateBatch(Struct):
+        """A range of offsets in one delivery state."""
+
         first_offset: i64 = 0
         last_offset: i64 = 0
         delivery_state: i8 = 0

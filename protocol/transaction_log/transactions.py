@@ -1,4 +1,4 @@
-"""Transactions."""
+"""Transactions in `__transaction_state`."""
 
 from typing import Annotated
 
@@ -8,16 +8,18 @@ from protocol.primitives import i8, i16, i32, i64
 
 @coordinator_key(key=0, versions="0", flexible="none")
 class TransactionLogKey(Message):
-    """TransactionLogKey."""
+    """Of which transactional id this is."""
 
     transactional_id: str = ""
 
 
 @coordinator_value(key=0, versions="0-1", flexible="1+")
 class TransactionLogValue(Message):
-    """TransactionLogValue."""
+    """A transaction's state. Version 1 adds the producer ids and epochs around a bump (KIP-890)."""
 
     class PartitionsSchema(Struct):
+        """Partitions of one topic."""
+
         topic: str = ""
         partition_ids: list[i32] = []
 
