@@ -61,9 +61,14 @@ class ImageReplayer:
         self.image = image
         self.in_transaction = False
         self._delta: ImageDelta | None = None
+        self._held: MetadataBatch | None = None
 
-    def replay_batch(self, batch: MetadataBatch) -> list[Replayed]:
-        """The steps that the batch makes visible: none inside a transaction, one as a rule."""
+    def replay_batch(self, batch: MetadataBatch, *, hold: bool = False) -> list[Replayed]:
+        """The steps that the batch makes visible: none inside a transaction, one as a rule.
+
+        With `hold` the batch's end does not count as one: what it changed becomes visible with a later
+        batch, or with `release`. So a long log is replayed into one image and not into one per batch.
+        """
         steps: list[Replayed] = []
         for index, record in enumerate(batch.records):
             if isinstance(record, BeginTransactionRecord):
@@ -85,12 +90,22 @@ class ImageReplayer:
                 if self._delta is None:
                     self._delta = ImageDelta(self.image)
                 self._delta.replay(record)
-        if not self.in_transaction:
+        if hold:
+            self._held = batch
+        elif not self.in_transaction:
             self._seal(batch, batch.last_offset, steps)
             self.image = msgspec.structs.replace(
                 self.image, offset=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms
             )
         return steps
+
+    def release(self) -> list[Replayed]:
+        """Makes visible what was held; not inside a transaction."""
+        invariant(not self.in_transaction, "a transaction becomes visible at its end")
+        batch, self._held = self._held, None
+        if batch is None:
+            return []
+        return self.replay_batch(batch._replace(records=()))
 
     def _seal(self, batch: MetadataBatch, offset: int, steps: list[Replayed]) -> None:
         delta, self._delta = self._delta, None
@@ -104,3 +119,4 @@ class ImageReplayer:
         self.image = image
         self.in_transaction = in_transaction
         self._delta = None
+        self._held = None

@@ -108,7 +108,7 @@ def _place_one(racks: list[_Rack], first: int, replication_factor: int) -> list[
             turns.remove(rack)
             turns.append(rack)
             break
-    # The first round goes on through the other racks, later rounds fill up; fenced brokers are the last resort.
+    # The first round goes on through the other racks, later rounds fill up; fenced brokers come last of all.
     for take in (_Rack.take_follower, _Rack.take_fenced):
         while len(replicas) < replication_factor:
             before = len(replicas)

@@ -1,0 +1,175 @@
+"""`barnabas storage`: format a node's directories, say what is in them, make a cluster id.
+
+Words and exit codes are those of Kafka's own tool, because scripts know them: 0 done, 1 refused or
+something is wrong. The functions below the commands take plain values, so that `start` formats a first
+directory the same way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final, TextIO
+
+from broker.ports.chance import SystemChance
+from broker.ports.clock import SystemClock
+from broker.ports.files import RealFiles
+from config.broker_config import BrokerConfig
+from config.errors import ConfigError
+from config.loading import file_settings, layered, load
+from config.ports import Chance, Clock, Files
+from controller.format import FormatRefused, Formatter, formatted_directories
+from controller.image.features import METADATA_VERSION
+from controller.random_ids import random_uuid as new_uuid
+from controller.subjects.features import (
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    SUPPORTED_FEATURES,
+)
+from protocol.values import uuid_to_text
+from storage.meta_properties import MalformedMetaProperties, MetaProperties
+
+DONE: Final = 0
+REFUSED: Final = 1
+
+
+def random_uuid(_options: argparse.Namespace) -> int:
+    """The command `storage random-uuid`."""
+    print(uuid_to_text(new_uuid(SystemChance())))
+    return DONE
+
+
+def info(options: argparse.Namespace) -> int:
+    """The command `storage info`."""
+    config = _config(options.config, sys.stderr)
+    if config is None:
+        return REFUSED
+    return show_info(config, RealFiles(), sys.stdout)
+
+
+def format(options: argparse.Namespace) -> int:  # noqa: A001
+    """The command `storage format`."""
+    config = _config(options.config, sys.stderr)
+    if config is None:
+        return REFUSED
+    fault = level_fault(options.release_version, options.feature)
+    if fault is not None:
+        print(fault, file=sys.stderr)
+        return REFUSED
+    return format_directories(
+        config,
+        options.cluster_id,
+        files=RealFiles(),
+        clock=SystemClock(),
+        chance=SystemChance(),
+        ignore_formatted=options.ignore_formatted,
+        output=sys.stdout,
+        errors=sys.stderr,
+    )
+
+
+def _config(path: str, errors: TextIO) -> BrokerConfig | None:
+    try:
+        with open(path, "rb") as file:
+            return load(layered(file_settings(path, file.read()))).config
+    except OSError as fault:
+        print(f"{path}: {fault.strerror or fault}", file=errors)
+    except ConfigError as fault:
+        print(fault, file=errors)
+    return None
+
+
+def level_fault(release_version: str | None, features: Sequence[str]) -> str | None:
+    """What is wrong with the wished feature levels; None if they are those that we begin with."""
+    name = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
+    release = name.partition("-")[0]
+    if release_version is not None and release_version not in (name, release):
+        return f"Unknown metadata.version '{release_version}'. Supported metadata.version are: {name}"
+    for wish in features:
+        feature, equals, text = wish.partition("=")
+        if not equals or not text.strip().isdecimal():
+            return f"Can't parse feature=level string {wish}: it must look like {METADATA_VERSION}=30"
+        level = int(text)
+        known = SUPPORTED_FEATURES.get(feature.strip())
+        if level != 0 and (known is None or not known.covers(level)):
+            return f"Feature {feature.strip()} at level {level} is not supported by this release"
+        if level == 0 and known is not None:
+            return f"Feature {feature.strip()} cannot be at level 0 in this release"
+    return None
+
+
+def format_directories(
+    config: BrokerConfig,
+    cluster_id: str,
+    *,
+    files: Files,
+    clock: Clock,
+    chance: Chance,
+    ignore_formatted: bool,
+    output: TextIO,
+    errors: TextIO,
+) -> int:
+    """Formats every log directory of the node; the exit code. A node that is a controller becomes the one
+    voter of
+    its quorum."""
+    formatter = Formatter(
+        cluster_id=cluster_id,
+        config=config,
+        files=files,
+        clock=clock,
+        chance=chance,
+        standalone=config.is_controller,
+        ignore_formatted=ignore_formatted,
+    )
+    try:
+        formatter.run(output)
+    except (FormatRefused, MalformedMetaProperties) as fault:
+        print(fault, file=errors)
+        return REFUSED
+    except OSError as fault:
+        print(f"Error while formatting: {fault}", file=errors)
+        return REFUSED
+    return DONE
+
+
+def show_info(config: BrokerConfig, files: Files, output: TextIO) -> int:
+    """Which directories there are, whose they are, and what is wrong; exit code 1 if anything is."""
+    directories = list(dict.fromkeys((*config.log_directories, config.metadata_log_directory)))
+    problems: list[str] = []
+    found: dict[str, MetaProperties] = {}
+    missing = [path for path in directories if not files.exists(path)]
+    present = [path for path in directories if path not in missing]
+    for path in present:
+        try:
+            properties = formatted_directories(files, [path])[path]
+        except MalformedMetaProperties as fault:
+            problems.append(str(fault))
+            continue
+        if properties is None:
+            problems.append(f"{path} is not formatted.")
+        else:
+            found[path] = properties
+    problems += [f"{path} does not exist" for path in missing]
+    if present:
+        print(f"Found log director{'y' if len(present) == 1 else 'ies'}:", file=output)
+        for path in present:
+            print(f"  {path}", file=output)
+        print(file=output)
+    identities = {(each.cluster_id, each.node_id) for each in found.values()}
+    if len(identities) > 1:
+        problems.append("The directories belong to several nodes or clusters")
+    if found:
+        first = found[next(iter(found))]
+        known = [f"cluster.id={first.cluster_id}"]
+        if first.directory_id is not None:
+            known.append(f"directory.id={uuid_to_text(first.directory_id)}")
+        known += [f"node.id={first.node_id}", "version=1"]
+        print(f"Found metadata: {{{', '.join(known)}}}", file=output)
+        print(file=output)
+    if problems:
+        print("Found problem:" if len(problems) == 1 else "Found problems:", file=output)
+        for problem in problems:
+            print(f"  {problem}", file=output)
+        print(file=output)
+    return REFUSED if problems else DONE

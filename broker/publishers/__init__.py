@@ -1,0 +1,14 @@
+"""What happens here when the cluster's image changes: each publisher turns a difference into local action.
+
+The metadata loader calls them in a fixed order, on the loop, with the new image and what changed in it; one
+is done before the next begins, and the next image comes only after the last.
+
+In reading order:
+
+* `publisher`   what a publisher is
+* `metadata`    the metadata cache: handlers see the new image from then on
+* `configs`     dynamic configs of this broker and of all brokers
+* `replicas`    partitions that are led, followed, created or dropped here, and topics' configs
+
+Imported by the composition root; they call ports and know no network.
+"""
