@@ -15,6 +15,7 @@ from protocol.registry import load_class
 __all__ = [
     "LogRecord",
     "MetadataRecordType",
+    "find_class",
     "group_log_record",
     "metadata_record",
     "remote_log_record",
@@ -99,6 +100,21 @@ def transaction_log_record(record_type: int) -> LogRecord:
 def share_log_record(record_type: int) -> LogRecord:
     """A record type of `__share_group_state`."""
     return _log_record(_SHARE_LOG_RECORDS, record_type, "__share_group_state")
+
+
+def find_class(name: str) -> type[Message] | None:
+    """The class of that name among all records, keys and values, upper and lower case alike; None if there
+    is none."""
+    wanted = name.lower()
+    for module, class_name in (*_METADATA_RECORDS.values(), *_REMOTE_LOG_RECORDS.values()):
+        if class_name.lower() == wanted:
+            return load_class(module, class_name)
+    for table in (_GROUP_LOG_RECORDS, _TRANSACTION_LOG_RECORDS, _SHARE_LOG_RECORDS):
+        for record in table.values():
+            for part in ("Key", "Value"):
+                if f"{record.name}{part}".lower() == wanted:
+                    return load_class(record.module, record.name + part)
+    return None
 
 
 def _record_class(table: Mapping[int, tuple[str, str]], record_type: int, log: str) -> type[Message]:

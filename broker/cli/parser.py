@@ -67,7 +67,7 @@ def _add_start(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     start = commands.add_parser(
         "start",
         help="run the broker in the foreground",
-        description="Run the broker in the foreground until SIGTERM or SIGINT. Without a file it is one node on "
+        description="Run the broker in the foreground until SIGTERM or SIGINT. Without a file: one node on "
         "127.0.0.1:9092 with its data in ./data, and an empty directory is formatted on first use.",
     )
     start.add_argument("file", nargs="?", help="server.properties, or YAML of the same names")

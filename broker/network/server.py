@@ -57,6 +57,7 @@ class Server:
         self.limits = limits or ConnectionLimits()
         self.agenda = Agenda(loop.call_soon)
         self.acceptors: dict[str, Acceptor] = {}
+        self._services: dict[str, Service] = {}
         self._loop = loop
         self._clock = clock
         self._timers = timers
@@ -67,11 +68,15 @@ class Server:
         self._channels: dict[SocketChannel, str] = {}
         self._number = 0
 
-    def listen(self, settings: ListenerSettings, service: Service) -> Acceptor:
-        """Opens a listener. It takes connections at `start`; its port is known now. Raises OSError."""
+    def listen(self, settings: ListenerSettings, service: Service | None = None) -> Acceptor:
+        """Opens a listener; its port is known now. It takes connections at `start`, and who serves them must
+        be named by then, here or with `serve`: a service may want to know the ports first. Raises OSError."""
 
         def on_accept(sock: socket.socket, host: str, port: int) -> None:
-            self._open(acceptor, service, sock, host, port)
+            self._open(acceptor, self._services[settings.name], sock, host, port)
+
+        if service is not None:
+            self._services[settings.name] = service
 
         acceptor = Acceptor(
             settings,
@@ -83,6 +88,10 @@ class Server:
         )
         self.acceptors[settings.name] = acceptor
         return acceptor
+
+    def serve(self, listener: str, service: Service) -> None:
+        """Names who serves the connections of a listener."""
+        self._services[listener] = service
 
     def start(self) -> None:
         for acceptor in self.acceptors.values():

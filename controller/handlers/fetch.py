@@ -19,6 +19,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.registry import ApiKey
 from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
 from protocol.values import METADATA_TOPIC_ID
+from storage.slices import LogSlice
 
 TOPIC_IDS_SINCE: Final = 13
 REPLICA_STATE_SINCE: Final = 15
@@ -139,6 +140,8 @@ def _answer(
     outcome: ReadOutcome,
 ) -> FetchResponse:
     leader = services.log.leader
+    if isinstance(outcome.records, LogSlice):
+        outcome.records.retain()  # whoever sends it releases it
     partition = FetchResponse.PartitionData(
         partition_index=METADATA_PARTITION,
         error_code=error,

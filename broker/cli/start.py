@@ -1,0 +1,75 @@
+"""``barnabas start``: from a command line to a running node, and from its end to an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import Final
+
+from broker.cli.configuration import load_configuration
+from broker.logging_setup import set_up_logging
+from broker.ports.chance import SystemChance
+from broker.ports.clock import SystemClock
+from broker.ports.files import RealFiles
+from config.broker_config import BrokerConfig
+from config.errors import ConfigError
+from controller.format import FormatRefused, Formatter, formatted_directories
+from controller.random_ids import random_uuid
+from protocol.values import uuid_to_text
+from storage.meta_properties import MalformedMetaProperties
+
+_log = logging.getLogger("barnabas.start")
+
+REFUSED: Final = 1
+
+
+class StartRefused(Exception):
+    """The node cannot be started as it was told to; the text is one line for the user."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start the node and serve until it is told to stop."""
+    try:
+        loaded = load_configuration(options.file, options.override)
+        set_up_logging(loaded.config.text("barnabas.log.format"))
+        for warning in loaded.warnings:
+            _log.warning("%s", warning)
+        cluster_id = identify(loaded.config, may_format=options.format or options.file is None)
+    except (ConfigError, StartRefused, FormatRefused, MalformedMetaProperties) as refusal:
+        print(f"barnabas: {refusal}", file=sys.stderr)
+        return REFUSED
+    except OSError as error:
+        print(f"barnabas: the storage directories cannot be used: {error}", file=sys.stderr)
+        return REFUSED
+    from broker.process import run_node
+
+    return run_node(loaded.config, cluster_id)
+
+
+def identify(config: BrokerConfig, *, may_format: bool) -> str:
+    """The cluster id in the node's directories; formats empty ones first, if that is allowed."""
+    files = RealFiles()
+    directories = list(dict.fromkeys((*config.log_directories, config.metadata_log_directory)))
+    found = formatted_directories(files, directories)
+    known = [properties for properties in found.values() if properties is not None]
+    unformatted = [path for path, properties in found.items() if properties is None]
+    if not unformatted:
+        return known[0].cluster_id
+    if not may_format:
+        raise StartRefused(
+            f"No meta.properties found in {unformatted[0]}. Format the directory first "
+            "(barnabas storage format), or start with --format"
+        )
+    for path in unformatted:
+        if files.exists(path) and files.listdir(path):
+            raise StartRefused(
+                f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
+                "was damaged. Name another log.dirs, or empty it"
+            )
+    cluster_id = known[0].cluster_id if known else uuid_to_text(random_uuid(SystemChance()))
+    formatter = Formatter(
+        cluster_id, config, files, SystemClock(), SystemChance(), ignore_formatted=bool(known)
+    )
+    formatter.run(sys.stderr)
+    return cluster_id

@@ -1,0 +1,196 @@
+"""A node: the composition root. Only this module and the roles below it know everything.
+
+The start, in order: lock the log directories and open the logs; open the controller's listener and the
+metadata log; open the broker's listeners, which gives the ports; then, with the loop running, the controller
+leads, the broker registers, follows the metadata, makes its partitions and is unfenced: ready.
+
+The end, in order: no new connections; the controller is told and agrees; what waits is answered and sent;
+both roles fall silent; logs, checkpoints and the clean marker are written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from broker.admin.http import AdminServer
+from broker.admin.pages import Pages
+from broker.lifecycle import BrokerState
+from broker.metrics.loop_health import LoopHealth
+from broker.metrics.network_families import network_collector
+from broker.metrics.replica_families import replica_collector
+from broker.metrics.request_families import request_collector
+from broker.metrics.watchdog import Watchdog
+from broker.roles.broker import BrokerRole
+from broker.roles.controller import ControllerRole
+from broker.roles.ground import Ground
+from config.broker_config import BrokerConfig
+from controller.local_metadata_log import OtherVoters
+from controller.quorum_controller import UnsupportedCluster
+from protocol.serving import RequestContext
+from storage.directories import DirectoryRefused
+from storage.errors import LogStorageError
+
+_log = logging.getLogger("barnabas.node")
+
+HOUSEKEEPING_MS: Final = 1_000
+CONTROLLED_SHUTDOWN_MS: Final = 5_000
+DRAIN_MS: Final = 5_000
+
+
+class StartFailed(Exception):
+    """The node cannot start; the text is one line for the operator."""
+
+
+class Node:
+    """One node with both roles. on_ready gets the line that announces it; on_stopped comes once."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        config: BrokerConfig,
+        cluster_id: str,
+        *,
+        on_ready: Callable[[str], None],
+        on_stopped: Callable[[], None],
+    ) -> None:
+        if not (config.is_broker and config.is_controller):
+            raise StartFailed(
+                "process.roles must be broker,controller: this release is one node with both roles"
+            )
+        self.is_stopping = False
+        self._loop = loop
+        self._config = config
+        self._on_ready = on_ready
+        self._on_stopped = on_stopped
+        self._ground = Ground(loop, config, cluster_id)
+        self._controller: ControllerRole | None = None
+        self._broker: BrokerRole | None = None
+        self._admin: AdminServer | None = None
+        self._health = LoopHealth(self._ground.clock, self._ground.timers)
+        self._watchdog = Watchdog(loop, self._ground.clock, self._current_request)
+
+    # Start
+
+    def start(self) -> None:
+        """Opens everything; `on_ready` follows when the loop runs. Raises StartFailed and OSError."""
+        ground = self._ground
+        try:
+            report = ground.logs.start()
+            if report.logs:
+                _log.info(
+                    "Opened %d logs, looked through %d segments, cut %d bytes of torn tails",
+                    report.logs,
+                    report.scanned_segments,
+                    report.cut_bytes,
+                )
+            self._controller = ControllerRole(ground)
+            self._broker = BrokerRole(
+                ground,
+                self._controller.channel,
+                kraft_version=self._controller.log.kraft_version,
+                on_ready=self._ready,
+                on_failure=self._failed,
+            )
+            self._controller.start()
+        except (DirectoryRefused, LogStorageError, UnsupportedCluster, OtherVoters) as failure:
+            raise StartFailed(str(failure)) from failure
+        self._observe(self._controller, self._broker)
+        self._broker.start()
+        ground.timers.call_at(ground.clock.monotonic_ms() + HOUSEKEEPING_MS, self._housekeep)
+
+    def _observe(self, controller: ControllerRole, broker: BrokerRole) -> None:
+        collectors = self._ground.collectors
+        collectors.register(request_collector([broker.dispatcher.metrics, controller.dispatcher.metrics]))
+        collectors.register(network_collector(self._ground.server))
+        collectors.register(replica_collector(broker.replicas, broker.lifecycle))
+        collectors.register(self._health.collect)
+        self._health.start()
+        self._watchdog.start()
+        address = self._config.admin_listener
+        if address is not None:
+            self._admin = AdminServer(self._loop, Pages(self._ground.health, collectors))
+            self._loop.create_task(self._open_admin_port(self._admin, *address))
+
+    async def _open_admin_port(self, admin: AdminServer, host: str, port: int) -> None:
+        try:
+            await admin.start(host, port)
+            _log.info("Metrics and health at http://%s:%d/", host, admin.port)
+        except OSError as error:
+            _log.warning(
+                "No metrics and health at %s:%d (barnabas.admin.listener): %s", host, port, error.strerror
+            )
+
+    def _current_request(self) -> RequestContext | None:
+        return None if self._broker is None else self._broker.dispatcher.current
+
+    def _ready(self) -> None:
+        if self._broker is None or self._controller is None or self.is_stopping:
+            return
+        self._ground.health.set_ready()
+        broker = [f"{name}://{each.host}:{each.port}" for name, each in self._broker.endpoints.items()]
+        controller = [
+            f"{name}://{each.host}:{each.port}" for name, each in self._controller.acceptors.items()
+        ]
+        self._on_ready(
+            f"Barnabas is ready: node {self._config.node_id} serves {', '.join(broker)}; "
+            f"controller {', '.join(controller)}"
+        )
+
+    def _failed(self, sentence: str) -> None:
+        _log.error("%s", sentence)
+        self.stop()
+
+    def _housekeep(self) -> None:
+        if self.is_stopping:
+            return
+        self._ground.logs.housekeeping()
+        self._ground.timers.call_at(self._ground.clock.monotonic_ms() + HOUSEKEEPING_MS, self._housekeep)
+
+    # End
+
+    def stop(self) -> None:
+        """Graceful; `on_stopped` follows."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        self._ground.health.set_not_ready("the broker is shutting down")
+        self._ground.server.stop()
+        if self._broker is None or self._broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
+            self._drain()
+            return
+        self._broker.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS, self._may_go)
+
+    def _may_go(self, agreed: bool) -> None:
+        if not agreed:
+            _log.warning("The controller did not agree to the shutdown in time; stopping all the same")
+        self._drain()
+
+    def _drain(self) -> None:
+        if self._broker is not None:
+            self._broker.answer_all()
+        deadline_ms = self._ground.clock.monotonic_ms() + DRAIN_MS
+        self._ground.server.drain(deadline_ms, lambda _cut: self._silence())
+
+    def _silence(self) -> None:
+        """Both roles fall silent; then the loop may end."""
+        if self._broker is not None:
+            self._broker.close()
+        if self._controller is not None:
+            self._controller.shut_down()
+        if self._admin is not None:
+            self._admin.close()
+        self._watchdog.stop()
+        self._health.stop()
+        self._on_stopped()
+
+    def close(self) -> None:
+        """After the loop has ended: everything to the disk, and the mark that it is."""
+        self._ground.offload.close()
+        if self._controller is not None:
+            self._controller.close()
+        epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
+        self._ground.logs.shut_down(epoch)
+        _log.info("Stopped")

@@ -1,0 +1,82 @@
+"""The process around a node: its loop, its signals, the line that says it is ready, its exit code.
+
+SIGTERM and SIGINT ask for a graceful stop: no new requests, waits are answered, state is written, a marker
+tells the next start that all is well. A second signal ends at once. SIGQUIT dumps all stacks and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Final
+
+import uvloop
+
+from broker.collector import settle_collector
+from broker.fatal import end_on_failure
+from broker.metrics.watchdog import dump_stacks_on_sigquit
+from broker.network.descriptors import raise_descriptor_limit
+from broker.node import Node, StartFailed
+from broker.service_manager import notify
+from config.broker_config import BrokerConfig
+
+_log = logging.getLogger("barnabas.node")
+
+STOPPED: Final = 0
+NOT_STARTED: Final = 1
+ENDED_AT_ONCE: Final = 130
+
+
+def run_node(config: BrokerConfig, cluster_id: str) -> int:
+    """Serve until told to stop; the exit code of the process."""
+    dump_stacks_on_sigquit()
+    raise_descriptor_limit()
+    loop = uvloop.new_event_loop()
+    asyncio.set_event_loop(loop)
+    end_on_failure(loop)
+    process = _Process(loop)
+    try:
+        node = Node(loop, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
+        node.start()
+    except (StartFailed, OSError) as failure:
+        print(f"barnabas: {failure}", file=sys.stderr)
+        return NOT_STARTED
+    process.watch_signals(node)
+    loop.run_forever()
+    node.close()
+    loop.close()
+    return process.exit_code
+
+
+class _Process:
+    """What the node tells its process, and what the system tells the node."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.exit_code = STOPPED
+        self._loop = loop
+        self._node: Node | None = None
+
+    def watch_signals(self, node: Node) -> None:
+        self._node = node
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._signalled, number)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._node is None or self._node.is_stopping:
+            _log.warning("%s again: the process ends at once, without a clean stop", number.name)
+            os._exit(ENDED_AT_ONCE)
+        _log.info("%s: stopping; once more ends at once", number.name)
+        notify("STOPPING=1")
+        self._node.stop()
+
+    def ready(self, line: str) -> None:
+        """Clients may come: told on standard output, and to the service manager."""
+        settle_collector(self._loop)
+        print(line, flush=True)
+        notify("READY=1", f"STATUS={line}")
+
+    def stopped(self) -> None:
+        self._loop.stop()

@@ -1,0 +1,211 @@
+"""The broker's part of a node: partitions, groups, its listeners' handlers, its life with the controller.
+
+At the start it registers with the controller, follows the metadata log until it has seen its own
+registration, makes its partitions, and asks to be unfenced; then its listeners take connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
+from broker.dispatch.dispatcher import Dispatcher
+from broker.fetch_sessions import FetchSessions
+from broker.forwarding import ControllerChannel
+from broker.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from broker.metadata_cache import MetadataCache
+from broker.metadata_loader import MetadataLoader
+from broker.network.acceptor import Acceptor
+from broker.producer_ids import ProducerIds
+from broker.publishers.configs import BrokerConfigPublisher
+from broker.publishers.metadata import MetadataCachePublisher
+from broker.publishers.replicas import ReplicasPublisher
+from broker.replication.fetching import FetchPurgatory
+from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.roles.ground import Ground, advertised
+from broker.roles.group_settings import group_settings
+from broker.roles.handler_table import broker_handlers
+from broker.services import BrokerServices
+from broker.topic_creation import TopicCreation
+from controller.image.cluster_image import ClusterImage, ImageDelta
+from controller.image.features import KRAFT_VERSION
+from controller.subjects.features import SUPPORTED_FEATURES
+from protocol.serving import PeerChannel
+
+
+class BrokerRole:
+    """Made when the logs are open; serves once `start` has led to `on_ready`.
+
+    channel: makes a way to the controller, by client id. on_failure: the broker cannot start, and why.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        channel: Callable[[str], PeerChannel],
+        *,
+        kraft_version: int,
+        on_ready: Callable[[], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self._ground = ground
+        self._on_ready = on_ready
+        config = ground.config
+        self.acceptors: Mapping[str, Acceptor] = ground.listen(config.broker_listeners)
+        self.endpoints = advertised(config.advertised_listeners, self.acceptors)
+        self.metadata = MetadataCache(chance=ground.chance)
+        self.replicas = ReplicaManager(
+            node_id=ground.node_id,
+            logs=ground.logs,
+            config=config,
+            metadata=self.metadata,
+            clock=ground.clock,
+        )
+        controller = ControllerChannel(
+            channel(f"broker-{ground.node_id}-forwarding"),
+            clock=ground.clock,
+            timers=ground.timers,
+            request_timeout_ms=config.integer("request.timeout.ms"),
+        )
+        self.services = self._make_services(controller, kraft_version)
+        self.dispatcher = Dispatcher(
+            self.services.handlers, self.services, clock=ground.clock, authorizer=ground.authorizer
+        )
+        for listener in self.acceptors:
+            ground.server.serve(listener, self.dispatcher)
+        self.loader = self._make_loader(channel(f"broker-{ground.node_id}-metadata"))
+        self.lifecycle = self._make_lifecycle(channel(f"broker-{ground.node_id}-lifecycle"), on_failure)
+
+    def _make_services(self, controller: ControllerChannel, kraft_version: int) -> BrokerServices:
+        ground, config = self._ground, self._ground.config
+        topics = TopicCreation(channel=controller, metadata=self.metadata, config=config)
+        return BrokerServices(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            config=config,
+            clock=ground.clock,
+            timers=ground.timers,
+            metadata=self.metadata,
+            replicas=self.replicas,
+            fetches=FetchPurgatory(
+                sessions=FetchSessions(
+                    slots=config.integer("max.incremental.fetch.session.cache.slots"), chance=ground.chance
+                ),
+                max_bytes=config.integer("fetch.max.bytes"),
+                clock=ground.clock,
+                timers=ground.timers,
+            ),
+            groups=GroupCoordinator(
+                group_settings(config),
+                writer=self.replicas,
+                reader=self.replicas,
+                cluster=self.metadata,
+                topics=topics,
+                clock=ground.clock,
+                timers=ground.timers,
+                chance=ground.chance,
+            ),
+            topics=topics,
+            producer_ids=ProducerIds(
+                node_id=ground.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
+            ),
+            controller=controller,
+            handlers=broker_handlers(),
+            features=SUPPORTED_FEATURES,
+            finalized_by_quorum={KRAFT_VERSION: kraft_version},
+        )
+
+    def _make_loader(self, channel: PeerChannel) -> MetadataLoader:
+        ground = self._ground
+        configs = BrokerConfigPublisher(ground.config, ground.node_id)
+        configs.on_config(self.replicas.configure)
+        replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
+        replicas.on_leader_change(self._leader_changed)
+        return MetadataLoader(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            directory_id=ground.directory_id,
+            channel=channel,
+            clock=ground.clock,
+            timers=ground.timers,
+            publishers=(
+                MetadataCachePublisher(self.metadata),
+                configs,
+                replicas,
+                _DeletedTopics(self.services.groups),
+            ),
+            on_progress=self._metadata_advanced,
+        )
+
+    def _make_lifecycle(self, channel: PeerChannel, on_failure: Callable[[str], None]) -> BrokerLifecycle:
+        ground, config = self._ground, self._ground.config
+        identity = BrokerIdentity(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            endpoints=self.endpoints,
+            features=SUPPORTED_FEATURES,
+            log_dirs=[each.directory_id for each in ground.logs.directories if each.directory_id is not None],
+            rack=config.optional_text("broker.rack"),
+            previous_epoch=ground.previous_broker_epoch,
+        )
+        return BrokerLifecycle(
+            identity,
+            channel=channel,
+            clock=ground.clock,
+            timers=ground.timers,
+            chance=ground.chance,
+            metadata_offset=lambda: self.loader.offset,
+            heartbeat_interval_ms=config.integer("broker.heartbeat.interval.ms"),
+            session_timeout_ms=config.integer("broker.session.timeout.ms"),
+            registration_timeout_ms=config.integer("initial.broker.registration.timeout.ms"),
+            on_state=self._state_changed,
+            on_failure=on_failure,
+        )
+
+    # Its life
+
+    def start(self) -> None:
+        self.lifecycle.start()
+        self.lifecycle.ready_to_unfence()
+        self.loader.start()
+
+    def _metadata_advanced(self) -> None:
+        self.lifecycle.metadata_advanced()
+
+    def _state_changed(self, state: BrokerState) -> None:
+        if state is BrokerState.RUNNING:
+            for acceptor in self.acceptors.values():
+                acceptor.start()
+            self._on_ready()
+
+    def _leader_changed(self, change: LeaderChange) -> None:
+        if change.topic != GROUP_TOPIC:
+            return
+        groups = self.services.groups
+        _, index, leader_epoch, leads = change
+        if leads:
+            groups.elected(index, leader_epoch)
+        else:
+            groups.resigned(index, leader_epoch)
+
+    def answer_all(self) -> None:
+        """Whoever waits is answered with what there is: the broker goes."""
+        self.services.fetches.answer_all()
+        self.services.groups.close()
+
+    def close(self) -> None:
+        self.lifecycle.stop()
+        self.loader.stop()
+
+
+class _DeletedTopics:
+    """Publisher: groups forget their offsets of topics that are gone."""
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+
+    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+        if delta.topics is not None and delta.topics.deleted:
+            self._groups.topics_deleted(
+                gone.name for gone in delta.topics.deleted.values() if gone.name not in image.topics.by_name
+            )

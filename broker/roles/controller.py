@@ -1,0 +1,83 @@
+"""The controller's part of a node: the metadata log, the one who decides over it, and its listener."""
+
+from __future__ import annotations
+
+from broker.dispatch.dispatcher import Dispatcher
+from broker.peer.in_process import InProcessPeer
+from broker.roles.ground import Ground, advertised
+from controller.handler_table import controller_handlers
+from controller.opening import open_metadata_log, read_bootstrap_records
+from controller.quorum_controller import QuorumController
+from controller.services import ControllerServices
+
+
+class ControllerRole:
+    """Made when the log directories are locked; decides once it is started and the loop runs."""
+
+    def __init__(self, ground: Ground) -> None:
+        config = ground.config
+        self._ground = ground
+        self.handlers = controller_handlers()
+        self.acceptors = ground.listen(config.controller_listeners)
+        endpoints = advertised(config.advertised_controller_listeners, self.acceptors)
+        self.log = open_metadata_log(
+            config,
+            directory_id=ground.directory_id,
+            endpoints=endpoints,
+            files=ground.files,
+            clock=ground.clock,
+            offload=ground.offload,
+        )
+        self.controller = QuorumController(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            log=self.log,
+            config=config,
+            clock=ground.clock,
+            timers=ground.timers,
+            chance=ground.chance,
+            bootstrap_records=read_bootstrap_records(config, ground.files),
+            endpoints=endpoints,
+        )
+        services = ControllerServices(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            config=config,
+            clock=ground.clock,
+            timers=ground.timers,
+            controller=self.controller,
+            log=self.log,
+            handlers=self.handlers,
+        )
+        self.dispatcher = Dispatcher(
+            self.handlers, services, clock=ground.clock, authorizer=ground.authorizer
+        )
+        for listener in self.acceptors:
+            ground.server.serve(listener, self.dispatcher)
+
+    def start(self) -> None:
+        """Raises UnsupportedCluster."""
+        self.controller.start()
+        for acceptor in self.acceptors.values():
+            acceptor.start()
+
+    def channel(self, client_id: str) -> InProcessPeer:
+        """A way to this controller for the broker in this process; one for each kind of long wait."""
+        ground = self._ground
+        listener = next(iter(self.acceptors))
+        return InProcessPeer(
+            self.dispatcher,
+            self.handlers,
+            memory=ground.memory,
+            clock=ground.clock,
+            timers=ground.timers,
+            client_id=client_id,
+            listener=listener,
+        )
+
+    def shut_down(self) -> None:
+        self.controller.shut_down()
+
+    def close(self) -> None:
+        """After the loop has ended."""
+        self.log.shut_down()

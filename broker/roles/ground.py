@@ -1,0 +1,142 @@
+"""What both roles of a node stand on: the ports to the outside world, the network, the log directories."""
+
+from __future__ import annotations
+
+import socket
+from asyncio import AbstractEventLoop
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.admin.health import Health
+from broker.authorizer import AllowAll
+from broker.metrics.families import Collectors
+from broker.network.acceptor import Acceptor, ListenerSettings
+from broker.network.limits import ConnectionLimits
+from broker.network.memory import RequestMemory, pool_bound_bytes
+from broker.network.server import Server, ServerSettings
+from broker.ports.chance import SystemChance
+from broker.ports.clock import SystemClock
+from broker.ports.files import RealFiles
+from broker.ports.offload import ThreadOffload
+from broker.ports.timers import LoopTimers
+from config.broker_config import BrokerConfig
+from config.checks import max_connections_per_ip
+from config.listeners import Endpoint as ListenerEndpoint
+from config.ports import Chance, Clock, Files, Timers
+from controller.image.brokers import Endpoint
+from protocol.serving import Authorizer
+from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager, LogManagerSettings
+
+SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
+    {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+)
+
+
+class Ground:
+    """Made first, closed last."""
+
+    def __init__(self, loop: AbstractEventLoop, config: BrokerConfig, cluster_id: str) -> None:
+        self.loop = loop
+        self.config = config
+        self.cluster_id = cluster_id
+        self.node_id = config.node_id
+        self.clock: Clock = SystemClock()
+        self.timers: Timers = LoopTimers(loop, self.clock)
+        self.chance: Chance = SystemChance()
+        self.files: Files = RealFiles()
+        self.offload = ThreadOffload(loop)
+        self.authorizer: Authorizer = AllowAll()
+        self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
+        self.limits = connection_limits(config)
+        self.server = Server(
+            loop,
+            clock=self.clock,
+            timers=self.timers,
+            memory=self.memory,
+            limits=self.limits,
+            settings=ServerSettings(
+                config.integer("socket.request.max.bytes"), config.integer("connections.max.idle.ms")
+            ),
+        )
+        self.logs = LogManager(
+            self.files,
+            config.log_directories,
+            clock=self.clock,
+            chance=self.chance,
+            offload=self.offload,
+            default_config=LogConfig(),
+            settings=log_manager_settings(config),
+            cluster_id=cluster_id,
+            node_id=config.node_id,
+        )
+        self.health = Health()
+        self.collectors = Collectors()
+
+    @property
+    def directory_id(self) -> bytes:
+        """Of the directory with the metadata log."""
+        for directory in self.logs.directories:
+            if directory.path == self.config.metadata_log_directory and directory.directory_id is not None:
+                return directory.directory_id
+        return bytes(16)
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """That of the last life, if all directories ended it in order; else -1."""
+        epochs = {directory.clean_broker_epoch for directory in self.logs.directories}
+        known = epochs.pop() if len(epochs) == 1 else None
+        return UNKNOWN_BROKER_EPOCH if known is None else known
+
+    def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Acceptor]:
+        """Open listeners; their ports are known now, they take connections when they are started."""
+        return {each.listener: self.server.listen(listener_settings(each, self.config)) for each in listeners}
+
+
+def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> ListenerSettings:
+    """The socket configs of Kafka for one listener."""
+    return ListenerSettings(
+        name=endpoint.listener,
+        host=endpoint.host,
+        port=endpoint.port,
+        backlog=config.integer("socket.listen.backlog.size"),
+        send_buffer_bytes=config.integer("socket.send.buffer.bytes"),
+        receive_buffer_bytes=config.integer("socket.receive.buffer.bytes"),
+        security_protocol=endpoint.security_protocol,
+    )
+
+
+def advertised(listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Acceptor]) -> dict[str, Endpoint]:
+    """Where clients are told to go: a port 0 becomes the real one, no host becomes this machine's name."""
+    endpoints = {}
+    for each in listeners:
+        acceptor = opened.get(each.listener)
+        port = each.port or (acceptor.port if acceptor is not None else 0)
+        endpoints[each.listener] = Endpoint(
+            each.host or socket.getfqdn(), port, SECURITY_PROTOCOLS[each.security_protocol]
+        )
+    return endpoints
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    """`max.connections` and its relatives. The listener between brokers is exempt, if it is not the only
+    one."""
+    names = [endpoint.listener for endpoint in config.broker_listeners]
+    inter_broker = config.inter_broker_listener_name
+    return ConnectionLimits(
+        maximum=config.integer("max.connections"),
+        maximum_per_ip=config.integer("max.connections.per.ip"),
+        per_ip_overrides=max_connections_per_ip(config),
+        exempt_listener=inter_broker if len(names) > 1 else None,
+    )
+
+
+def log_manager_settings(config: BrokerConfig) -> LogManagerSettings:
+    return LogManagerSettings(
+        high_watermark_checkpoint_interval_ms=config.integer("replica.high.watermark.checkpoint.interval.ms"),
+        flush_checkpoint_interval_ms=config.integer("log.flush.offset.checkpoint.interval.ms"),
+        retention_check_interval_ms=config.integer("log.retention.check.interval.ms"),
+        producer_expiration_check_interval_ms=config.integer("producer.id.expiration.check.interval.ms"),
+    )

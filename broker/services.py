@@ -1,0 +1,46 @@
+"""What the handlers of a broker listener are given: every part of the broker that answers requests.
+
+A handler takes what it needs and knows nothing of how it was put together; that is `broker/node.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from broker.coordinator.group.coordinator import GroupCoordinator
+from broker.forwarding import ControllerChannel
+from broker.metadata_cache import MetadataCache
+from broker.producer_ids import ProducerIds
+from broker.replication.fetching import FetchPurgatory
+from broker.replication.replica_manager import ReplicaManager
+from broker.topic_creation import TopicCreation
+from config.broker_config import BrokerConfig
+from config.ports import Clock, Timers
+from controller.image.brokers import VersionRange
+from protocol.serving import HandlerTable
+
+
+class BrokerServices(msgspec.Struct):
+    """The broker role of one node.
+
+    features: the feature levels that this broker can work with. finalized_by_quorum: levels
+    that are not in the metadata image but in the quorum's own records (kraft.version).
+    """
+
+    node_id: int
+    cluster_id: str
+    config: BrokerConfig
+    clock: Clock
+    timers: Timers
+    metadata: MetadataCache
+    replicas: ReplicaManager
+    fetches: FetchPurgatory
+    groups: GroupCoordinator
+    topics: TopicCreation
+    producer_ids: ProducerIds
+    controller: ControllerChannel
+    handlers: HandlerTable
+    features: Mapping[str, VersionRange]
+    finalized_by_quorum: Mapping[str, int]
