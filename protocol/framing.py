@@ -85,7 +85,8 @@ def decode_response(cls: type[M], version: int, buffer: Buffer) -> tuple[int, M]
         count = buffer[4]
         position = skip_tags(buffer, 5, count, len(buffer)) if count else 5
     response, end = decoder(cls, version)(buffer, position)
-    _check_end(cls, version, end, len(buffer))
+    if end != len(buffer):
+        raise ProtocolError(f"{len(buffer) - end} bytes are left after {cls.__name__} {version}")
     return correlation_id, response
 
 
@@ -103,13 +104,10 @@ def encode_request_frame(request: Message, version: int, correlation_id: int, cl
 
 
 def decode_request(header: RequestHeader, buffer: Buffer, position: int) -> Message:
-    """The request behind a header that `headers.decode_request_header` read, up to the buffer's end."""
+    """The request behind a header that `headers.decode_request_header` read.
+
+    Bytes behind the request are ignored, as Apache Kafka ignores them: librdkafka's Metadata request for all
+    topics ends with three of them.
+    """
     cls, version = api(header.request_api_key).request, header.request_api_version
-    request, end = decoder(cls, version)(buffer, position)
-    _check_end(cls, version, end, len(buffer))
-    return request
-
-
-def _check_end(cls: type[Message], version: int, end: int, size: int) -> None:
-    if end != size:
-        raise ProtocolError(f"{size - end} bytes are left after {cls.__name__} {version}")
+    return decoder(cls, version)(buffer, position)[0]

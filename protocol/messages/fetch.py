@@ -1,4 +1,4 @@
-"""Fetch, API key 1. Asked by: client (consumer); broker follower; controller/broker raft observer (metadata)."""
+"""Fetch, API key 1. Asked by: consumers, followers, and whoever follows the metadata log."""
 
 from typing import Annotated
 

@@ -16,7 +16,7 @@ from protocol.headers import RequestHeader, ResponseHeader, decode_request_heade
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.metadata import MetadataResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.primitives import Records
 from protocol.registry import ApiKey, api, apis, find_api
 
@@ -146,3 +146,12 @@ def test_header_versions_of_every_api() -> None:
     assert api(22).stable_versions == (0, 5)
     assert encode(ResponseHeader(correlation_id=1), 0) == b"\x00\x00\x00\x01"
     assert ApiVersionsRequest.declaration.key == ApiKey.API_VERSIONS
+
+
+def test_bytes_behind_a_request_are_ignored_as_kafka_ignores_them() -> None:
+    """librdkafka asks for all topics in this way."""
+    frame = bytes.fromhex("0003000d00000004000772646b61666b61 00 00 00 00 00 010000")
+    header, position = decode_request_header(frame, 0)
+    assert decode_request(header, frame, position) == MetadataRequest(
+        topics=None, allow_auto_topic_creation=False
+    )

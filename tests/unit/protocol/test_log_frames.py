@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.codec.compiler import decode, encode
+from protocol.codec.message import Message
 from protocol.errors import EncodeError, ProtocolError
 from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
 from protocol.group_log.frame import (
@@ -22,6 +24,12 @@ from protocol.metadata_log.frame import (
     encode_metadata_record,
 )
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
+from protocol.quorum.control_records import (
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
 from protocol.record_types import remote_log_record, share_log_record, transaction_log_record
 from protocol.remote_log.segments import RemotePartitionDeleteMetadataRecord
 from protocol.share_log.state import ShareUpdateKey
@@ -116,3 +124,36 @@ def test_unknown_types_and_versions() -> None:
         decode_value(GroupMetadataValue, b"\x00\x05")
     with pytest.raises(ProtocolError, match="no version -1"):
         decode_value(GroupMetadataValue, b"\xff\xff")
+
+
+VOTERS = (
+    "00000200000001188a91c0d9044b95b96456bf5ab90d68020b434f4e54524f4c4c45520a3132372e302e302e31"
+    "4a950000000001000000"
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "raw"),
+    [
+        (SnapshotHeaderRecord(), "0000000000000000000000"),
+        (SnapshotFooterRecord(), "000000"),
+        (KRaftVersionRecord(k_raft_version=1), "0000000100"),
+        (
+            VotersRecord(
+                voters=[
+                    VotersRecord.Voter(
+                        voter_id=1,
+                        voter_directory_id=bytes.fromhex("188a91c0d9044b95b96456bf5ab90d68"),
+                        endpoints=[VotersRecord.Endpoint(name="CONTROLLER", host="127.0.0.1", port=19093)],
+                        k_raft_version_feature=VotersRecord.KRaftVersionFeature(max_supported_version=1),
+                    )
+                ]
+            ),
+            VOTERS,
+        ),
+    ],
+)
+def test_the_control_records_of_a_snapshot_of_apache_kafka(record: Message, raw: str) -> None:
+    """As `kafka-storage format --standalone` of Apache Kafka 4.3.1 writes them."""
+    assert encode(record, 0) == bytes.fromhex(raw)
+    assert decode(type(record), 0, bytes.fromhex(raw)) == record
