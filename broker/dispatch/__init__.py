@@ -7,7 +7,6 @@ In reading order:
 * `waiting`      a request whose answer comes later
 * `failures`     what a client gets when a handler failed in a way that it must not
 * `malformed`    peers that send what is no request: counted, and named once in the log
-* `enclosed`     a request inside a request (forwarding)
 
 `broker/node.py` makes one dispatcher per kind of listener; `broker/network` calls it.
 """

@@ -87,7 +87,7 @@ class Dispatcher:
             client_id = ""
             if name_length > 0:
                 at += name_length
-                client_id = str(frame[_HEADER_BYTES:at], "utf-8", "replace")
+                client_id = frame[_HEADER_BYTES:at].tobytes().decode("utf-8", "replace")
             if route.flexible:
                 count = frame[at]
                 at = skip_tags(frame, at + 1, count, size) if count else at + 1

@@ -57,14 +57,18 @@ class OutputQueue:
         return bool(self._items)
 
     def append(self, pieces: list[Piece]) -> None:
-        """Takes the pieces over; small neighbours are joined."""
+        """Takes the pieces over; small neighbours are joined. Raises OSError for a file that cannot be had."""
         joined: list[bytes | bytearray | memoryview] = []
         joined_bytes = 0
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
             if not isinstance(piece, BYTES_LIKE):
                 self._append_bytes(joined)
                 joined, joined_bytes = [], 0
-                self._append_slice(piece)
+                try:
+                    self._append_slice(piece)
+                except BaseException:
+                    release_pieces(pieces[number:])
+                    raise
                 continue
             if joined and joined_bytes + len(piece) > _JOIN_BYTES:
                 self._append_bytes(joined)
@@ -84,10 +88,9 @@ class OutputQueue:
         descriptor = piece.fileno()
         if descriptor is None:
             data = piece.read()
-            short = len(data) != piece.size_bytes
-            piece.release()
-            if short:
+            if len(data) != piece.size_bytes:
                 raise FileShrank(f"a slice of {piece.size_bytes} bytes has only {len(data)}")
+            piece.release()
             self._append_bytes([data])
         elif piece.size_bytes == 0:
             piece.release()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import random
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -154,6 +156,75 @@ def test_tags_of_the_header_are_skipped(desk: Desk) -> None:
     with_tags = frame[:head] + b"\x02\x00\x03abc\x63\x01z" + frame[head + 1 :]
     desk.rig.feed(framed(with_tags))
     assert desk.requests == [HeartbeatRequest("group")]
+
+
+def test_bytes_behind_the_body_are_ignored_as_kafka_ignores_them(desk: Desk) -> None:
+    frame = encode_request_frame(MetadataRequest(None), 2, 9, "rdkafka")[4:] + b"\0\0\0"
+    desk.behaviours[ApiKey.METADATA] = lambda context, request: MetadataResponse(cluster_id="c")
+    desk.rig.feed(framed(frame))
+    assert desk.answer(MetadataResponse, 2)[1].cluster_id == "c"
+
+
+def test_no_frame_whatever_it_holds_does_more_than_close_its_connection(desk: Desk) -> None:
+    chance = random.Random(4)
+    topic = FetchRequest.FetchTopic("t", partitions=[FetchRequest.FetchPartition()])
+    good = [
+        encode_request_frame(request, version, 1, "client")[4:]
+        for request, version in (
+            (HeartbeatRequest("group", 1, "member"), 4),
+            (ApiVersionsRequest("name", "1"), 3),
+            (MetadataRequest([MetadataRequest.MetadataRequestTopic(name="topic")]), 12),
+            (
+                FetchRequest(
+                    topics=[FetchRequest.FetchTopic("t", partitions=[FetchRequest.FetchPartition()])]
+                ),
+                12,
+            ),
+        )
+    ]
+    desk.behaviours[ApiKey.METADATA] = lambda context, request: MetadataResponse()
+    desk.behaviours[ApiKey.FETCH] = lambda context, request: FetchResponse()
+    for _ in range(3000):
+        frame = bytearray(chance.choice(good))
+        for _ in range(chance.randrange(1, 4)):
+            frame[chance.randrange(len(frame))] = chance.randrange(256)
+        del frame[chance.choice((len(frame), chance.randrange(len(frame)))) :]
+        connection = desk.rig.another()
+        desk.rig.feed(framed(bytes(frame)), connection)
+        assert connection.holds in (0, CLOSED)
+    assert desk.dispatcher.metrics.failures == 0
+    assert desk.dispatcher.metrics.malformed > 500
+    assert len(desk.requests) > 500
+    assert desk.rig.memory.used_bytes == 0
+
+
+def test_the_way_through_leaves_nothing_for_the_collector(desk: Desk) -> None:
+    pendings: list[Pending[HeartbeatResponse]] = []
+
+    def wait(context: RequestContext, request: Any) -> Pending[HeartbeatResponse]:
+        pendings.append(Pending())
+        return pendings[-1]
+
+    def some_requests() -> None:
+        desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: HeartbeatResponse()
+        for _ in range(1000):
+            desk.ask(HeartbeatRequest("group", 1, "member"), 4)
+        desk.behaviours[ApiKey.HEARTBEAT] = wait
+        for _ in range(1000):
+            desk.ask(HeartbeatRequest("group", 1, "member"), 4)
+            pendings.pop().complete(HeartbeatResponse())
+            desk.rig.timers.run_soon()
+        for kept in (desk.requests, desk.contexts, desk.rig.wire.sends):
+            kept.clear()
+
+    some_requests()
+    gc.collect()
+    gc.disable()
+    try:
+        some_requests()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_the_wall_clock_is_read_again_as_time_goes_by(desk: Desk) -> None:

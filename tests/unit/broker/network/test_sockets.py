@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from pathlib import Path
@@ -161,6 +162,30 @@ def test_a_file_that_shrank_costs_the_connection(file: CountedFile, tmp_path: Pa
         assert await client.receive(10_000) == b"head" + CONTENT[900:1000]
         await neighbour.send(other("0 100"))
         assert await neighbour.receive(len(expected(0, 100))) == expected(0, 100)
+        assert file.references == 1
+
+    rig.run(scenario)
+
+
+def test_a_file_that_cannot_be_opened_costs_the_connection_and_keeps_no_other_open(
+    file: CountedFile,
+) -> None:
+    class Unopenable(Slice):
+        def fileno(self) -> int | None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    rig = NetworkRig()
+
+    def serve(connection: Connection, frame: memoryview, arrived_ns: int) -> list[Piece] | Answer | None:
+        connection.now_ns = arrived_ns
+        return [b"head", Slice(file, 0, 10), b"more", Unopenable(file, 0, 10), b"foot", Slice(file, 0, 10)]
+
+    rig.service.serve = serve  # type: ignore[method-assign]
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("x"))
+        await rig.until(lambda: rig.server.limits.count == 0)
         assert file.references == 1
 
     rig.run(scenario)
