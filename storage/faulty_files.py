@@ -97,12 +97,12 @@ class FaultyFiles:
 
     def ask(self, call: str, path: str) -> int | None:
         """Raises the planned error; a number is the part of a write that the disk still takes."""
-        for fault in self.faults:
-            if fault.strikes(call, path):
-                if fault.partial_bytes:
-                    return fault.partial_bytes
-                raise OSError(fault.error, os.strerror(fault.error), path)
-        return None
+        striking = [fault for fault in self.faults if fault.strikes(call, path)]
+        if not striking:
+            return None
+        if striking[0].partial_bytes:
+            return striking[0].partial_bytes
+        raise OSError(striking[0].error, os.strerror(striking[0].error), path)
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File:
         self.ask("open", path)

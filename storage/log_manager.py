@@ -143,7 +143,8 @@ class LogManager:
     def shut_down(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Everything to the disk, then the mark that it is. Blocks; nothing is served any more.
 
-        The helper threads must have ended. What waits for its removal is removed by the next start. A directory in which something failed gets no mark: the next start will look closely.
+        The helper threads must have ended. What waits for its removal is removed by the next start. A
+        directory in which something failed gets no mark: the next start will look closely.
         """
         failed: dict[str, None] = {}
         for key, log in self.logs.items():

@@ -159,6 +159,9 @@ class MemoryFiles:
         for path, content in self._entries.items():
             if content is None or content.data == content.synced:
                 continue
+            if not content.data.startswith(content.synced):
+                content.data = bytearray(content.synced)  # what was cut or overwritten is as it was
+                continue
             behind = max(len(content.data) - len(content.synced), 0)
             torn = plan(path, behind)
             kept = content.data[len(content.synced) : len(content.synced) + torn.kept_bytes]

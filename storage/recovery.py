@@ -136,6 +136,8 @@ class _Scan:
         for number, segment in enumerate(segments):
             is_last = number == len(segments) - 1
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
+            if is_durable and segments[number + 1].base_offset == recovery_point:
+                is_durable = is_clean or self._is_sealed(segment)
             if not (is_clean or is_durable):
                 end_offset, cut = self._verify(segment, end_offset)
                 if not is_last:
@@ -146,6 +148,14 @@ class _Scan:
             else:
                 end_offset = self._trust(segment, is_last)
         return end_offset
+
+    def _is_sealed(self, segment: Segment) -> bool:
+        """Whether the indexes of a segment reached the disk too. Below the recovery point only the last one
+        can lack them: its records may have been synced before it was sealed."""
+        try:
+            return segment.has_sane_indexes() and segment.has_complete_indexes(self._interval)
+        except CorruptSegment:
+            return False
 
     def _trust(self, segment: Segment, is_last: bool) -> int:
         """Believes the file; its indexes are made again if they cannot be right."""

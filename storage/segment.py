@@ -254,10 +254,27 @@ class Segment:
     def has_sane_indexes(self) -> bool:
         return self.offset_index.is_sane(self.size_bytes) and self.time_index.is_sane()
 
+    def has_complete_indexes(self, interval: int) -> bool:
+        """Whether the indexes go on to the end, as far as the last batches can tell.
+
+        The log itself may be on the disk while its indexes, written at the seal, are not. Raises OSError and
+        CorruptSegment.
+        """
+        _, position = self.offset_index.last()
+        newest = NO_TIMESTAMP
+        since_entry = 0
+        for _, header in self.headers(position):
+            if since_entry > interval:
+                return False
+            since_entry += header.size_bytes
+            newest = max(newest, header.max_timestamp)
+        return newest <= self.time_index.last()[0]
+
     def begin_rebuild(self) -> None:
         """Forgets indexes and sizes; `appended` is then called for each batch that proves valid."""
         self.offset_index.reset()
         self.time_index.reset()
+        self.size_bytes = 0
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self.bytes_since_index_entry = 0
         self.first_timestamp = None

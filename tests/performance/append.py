@@ -114,9 +114,7 @@ def measure_reads(log: PartitionLog, size_bytes: int) -> None:
     offsets = iter(range(log.active.base_offset, end, max((end - log.active.base_offset) // 5_000, 1)))
     count = min(5_000, end - log.active.base_offset)
     walk = microseconds(lambda: log.read(next(offsets), max_bytes=1 << 20), count - 1)
-    print(
-        f"{'read':10} {size_bytes:8} tail {first:.2f}, one place in the middle {same:.2f}, all through {walk:.2f}"
-    )
+    print(f"{'read':10} {size_bytes:8} tail {first:.2f}, one in the middle {same:.2f}, all {walk:.2f}")
 
 
 def main() -> None:

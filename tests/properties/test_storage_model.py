@@ -1,0 +1,326 @@
+"""The log against a dumb model, a list of batches, through appends, cuts, rolls, failing disks and crashes.
+
+After every step: offsets follow each other, every offset reads as in the model, indexes point at batches.
+After a power cut the log is a prefix of the model that goes at least as far as what was synced; after a
+killed process and after an orderly end it is the whole model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from protocol.records.header import headers
+from storage.errors import LogStorageError, OffsetOutOfRange
+from storage.faulty_files import Fault, FaultyFiles
+from storage.log_config import LogConfig
+from storage.memory_files import MemoryFiles, Torn
+from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch
+
+
+class Batch:
+    """One batch of the model."""
+
+    def __init__(
+        self, base: int, last: int, data: bytes, epoch: int, producer: tuple[int, int] | None
+    ) -> None:
+        self.base = base
+        self.last = last
+        self.data = data
+        self.epoch = epoch
+        self.producer = producer
+        """(id, last sequence)"""
+
+
+class LogMachine(RuleBasedStateMachine):
+    """What a node, its clients and its hardware do to one log."""
+
+    @initialize(segment_bytes=st.sampled_from([400, 1500, 100_000]), interval=st.sampled_from([0, 150, 4096]))
+    def begin(self, segment_bytes: int, interval: int) -> None:
+        self.memory = MemoryFiles()
+        self.faulty = FaultyFiles(self.memory)
+        config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=interval, file_delete_delay_ms=0)
+        self.rig = LogRig(self.faulty, config)
+        self.rig.do_chores()
+        self.model: list[Batch] = []
+        self.start = 0
+        self.end = 0
+        self.epoch = 0
+        self.clock = NOW_MS
+        self.sequences: dict[int, int] = {}
+        self.saved_point = 0
+        self.saved_start = 0
+        self.start_of_epochs = 0
+
+    # Appends
+
+    def _accepted(self, base: int, data: memoryview | bytes, producer: tuple[int, int] | None) -> None:
+        header = next(headers(data))[1]
+        assert header.base_offset == base == self.end
+        assert header.partition_leader_epoch == self.epoch
+        self.model.append(Batch(base, header.last_offset, bytes(data), self.epoch, producer))
+        self.end = header.next_offset
+        if producer is not None:
+            self.sequences[producer[0]] = producer[1]
+
+    def _next_batch(self, sizes: list[int], producer_id: int) -> tuple[memoryview, tuple[int, int] | None]:
+        self.clock += 5
+        values = [bytes(size) for size in sizes]
+        if not producer_id:
+            return client_batch(*values, timestamp=self.clock), None
+        first = self.sequences.get(producer_id, -1) + 1
+        batch = client_batch(*values, timestamp=self.clock, producer=(producer_id, 0, first))
+        return batch, (producer_id, first + len(sizes) - 1)
+
+    sizes = st.lists(st.integers(0, 60), min_size=1, max_size=4)
+
+    @rule(sizes=sizes, producer_id=st.integers(0, 2), as_bytes=st.booleans())
+    def append(self, sizes: list[int], producer_id: int, as_bytes: bool) -> None:
+        batch, producer = self._next_batch(sizes, producer_id)
+        given = bytes(batch) if as_bytes else batch
+        result = self.rig.log.append(given, leader_epoch=self.epoch, now_ms=NOW_MS)
+        if as_bytes:
+            found = self.rig.log.read(result.base_offset, max_bytes=1)
+            assert found is not None
+            self._accepted(result.base_offset, found.read(), producer)
+        else:
+            self._accepted(result.base_offset, batch, producer)
+
+    @rule(count=st.integers(1, 5), sizes=sizes, keep=st.booleans())
+    def append_several_at_once(self, count: int, sizes: list[int], keep: bool) -> None:
+        log = self.rig.log
+        batches = [self._next_batch(sizes, 0)[0] for _ in range(count)]
+        prepared = [log.prepare(each, leader_epoch=self.epoch, now_ms=NOW_MS) for each in batches]
+        log.write(prepared, NOW_MS)
+        assert log.log_end_offset == self.end
+        if keep:
+            for result, batch in zip(log.commit(prepared), batches, strict=True):
+                self._accepted(result.base_offset, batch, None)
+        else:
+            assert log.rollback() == count
+
+    @rule(sizes=sizes, count=st.integers(1, 3))
+    def copy_from_a_leader(self, sizes: list[int], count: int) -> None:
+        self.clock += 5
+        batches: list[bytes] = []
+        offset = self.end
+        for _ in range(count):
+            values = [bytes(size) for size in sizes]
+            batches.append(leader_batch(offset, *values, epoch=self.epoch, timestamp=self.clock))
+            offset += len(sizes)
+        torn = leader_batch(offset, b"cut off")[:-1]
+        assert self.rig.log.append_as_follower(b"".join(batches) + torn, NOW_MS) == count
+        for batch in batches:
+            self._accepted(self.end, batch, None)
+
+    @rule(sizes=sizes, partial=st.sampled_from([0, 1, 40, 60]), joined=st.booleans())
+    def append_to_a_disk_that_fails(self, sizes: list[int], partial: int, joined: bool) -> None:
+        log = self.rig.log
+        batch, _ = self._next_batch(sizes, 1)
+        faults = [
+            Fault("write", path_part=".log", partial_bytes=partial),
+            Fault("write", number=1 if partial == 0 else 2, path_part=".log", count=5),
+        ]
+        self.faulty.faults = faults[1:] if partial == 0 else faults
+        if joined:
+            prepared = [log.prepare(batch, leader_epoch=self.epoch, now_ms=NOW_MS)]
+            with pytest.raises(LogStorageError):
+                log.write(prepared, NOW_MS)
+        else:
+            with pytest.raises(LogStorageError):
+                log.append(batch, leader_epoch=self.epoch, now_ms=NOW_MS)
+        self.faulty.faults = []
+        log.rollback()
+
+    # What a node does
+
+    @rule()
+    def new_leader(self) -> None:
+        self.epoch += 1
+
+    @rule()
+    def roll(self) -> None:
+        self.rig.log.roll(NOW_MS)
+
+    @rule()
+    def flush(self) -> None:
+        self.rig.log.flush()
+        self.rig.log.write_leader_epochs()
+        self.rig.do_chores()
+        assert self.rig.log.recovery_point == self.end
+
+    @rule()
+    def do_chores(self) -> None:
+        self.rig.do_chores()
+
+    @rule()
+    def save_checkpoints(self) -> None:
+        self.saved_point = self.rig.log.recovery_point
+        self.saved_start = self.rig.log.log_start_offset
+
+    @rule(back=st.integers(0, 12))
+    def truncate(self, back: int) -> None:
+        offset = max(self.end - back, self.start)
+        self.rig.log.truncate_to(offset, now_ms=NOW_MS)
+        self._cut_model(offset)
+        self.flush()  # a cut that was not synced may be undone by a power cut, and is then made again
+
+    def _cut_model(self, offset: int) -> None:
+        while self.model and self.model[-1].last >= offset:
+            gone = self.model.pop()
+            self.end = gone.base
+        self._after_cut()
+
+    def _after_cut(self) -> None:
+        self.sequences = {batch.producer[0]: batch.producer[1] for batch in self.model if batch.producer}
+        self.saved_point = min(self.saved_point, self.end)
+        self.start = min(self.start, self.end)
+
+    @rule(share=st.floats(0, 1))
+    def delete_the_beginning(self, share: float) -> None:
+        log = self.rig.log
+        log.update_high_watermark(self.end)
+        offset = self.start + int((self.end - self.start) * share)
+        log.increase_log_start(offset)
+        log.delete_old_segments(NOW_MS)
+        self.start = max(self.start, offset)
+        assert log.segments[0].base_offset <= self.start
+        assert len(log.segments) == 1 or log.segments[1].base_offset > self.start
+
+    # Ends of a process
+
+    @rule()
+    def end_in_order(self) -> None:
+        self.rig.close()
+        self.saved_start = self.start
+        self.memory.kill_process()
+        self.rig.reopen(is_clean=True, recovery_point=self.end, log_start_offset=self.start)
+        assert self.rig.problems == ()
+        assert self.rig.scanned_segments == 0
+
+    @rule()
+    def kill(self) -> None:
+        self.memory.kill_process()
+        self.rig.reopen(is_clean=False, recovery_point=self.saved_point, log_start_offset=self.saved_start)
+        self._start_may_fall_back()
+
+    @rule(data=st.data(), keep_names=st.booleans())
+    def cut_power(self, data: st.DataObject, keep_names: bool) -> None:
+        synced = self.rig.log.recovery_point
+
+        def plan(path: str, unsynced: int) -> Torn:
+            kept = data.draw(st.integers(0, unsynced), label=f"kept of {path}")
+            return Torn(kept, data.draw(st.sampled_from([0, 0, 7, 300]), label="zeros"))
+
+        self.memory.cut_power(plan, keep_names=keep_names)
+        self.rig.reopen(is_clean=False, recovery_point=self.saved_point, log_start_offset=self.saved_start)
+        assert synced <= self.rig.log.log_end_offset <= self.end
+        self._cut_model(self.rig.log.log_end_offset)
+        assert self.end == self.rig.log.log_end_offset
+        self._start_may_fall_back()
+
+    def _start_may_fall_back(self) -> None:
+        """The log start is saved from time to time only; a crash may bring back what was deleted since."""
+        log = self.rig.log
+        assert self.saved_start <= log.log_start_offset or log.log_start_offset == self.end
+        self.model = [batch for batch in self.model if batch.last >= log.segments[0].base_offset]
+        self.start = log.log_start_offset
+        self.saved_start = min(self.saved_start, self.start)
+        self.start_of_epochs = next(iter(log.leader_epochs.entries()), (0, 0))[1]
+
+    # What holds
+
+    @invariant()
+    def numbers_agree(self) -> None:
+        log = self.rig.log
+        assert log.log_end_offset == self.end
+        assert log.log_start_offset == self.start
+        assert self.start <= log.high_watermark <= self.end
+        assert log.recovery_point <= self.end
+        assert [segment.base_offset for segment in log.segments] == sorted(
+            {segment.base_offset for segment in log.segments}
+        )
+        assert log.active is log.segments[-1]
+
+    @invariant()
+    def everything_reads_as_in_the_model(self) -> None:
+        expected = [batch for batch in self.model if batch.last >= self.start]
+        assert everything(self.rig.log) == b"".join(batch.data for batch in expected)
+
+    @invariant()
+    def indexes_point_at_batches(self) -> None:
+        for segment in self.rig.log.segments:
+            places = dict(segment.headers())
+            index = segment.offset_index
+            for number in range(index.count):
+                offset, position = index._entry(number)
+                assert places[position].last_offset == offset
+            newest = max((header.max_timestamp for header in places.values()), default=-1)
+            assert segment.largest_timestamp() == newest
+
+    @invariant()
+    def producers_agree(self) -> None:
+        state = self.rig.log.producer_state
+        for producer_id, last in self.sequences.items():
+            entry = state.get(producer_id)
+            assert entry is not None
+            assert entry.last_sequence == last
+
+    @invariant()
+    def leader_epochs_agree(self) -> None:
+        epochs = self.rig.log.leader_epochs
+        for batch in self.model:
+            # After a crash the log start may have fallen back behind what the epochs remember.
+            if batch.base >= max(self.start, self.start_of_epochs):
+                assert epochs.epoch_of(batch.base) == batch.epoch
+
+    @rule(offset=st.integers(0, 400), max_bytes=st.integers(0, 400), limit=st.integers(0, 400))
+    def read_anywhere(self, offset: int, max_bytes: int, limit: int) -> None:
+        offset = min(offset, self.end + 1)
+        log = self.rig.log
+        if not self.start <= offset <= self.end:
+            with pytest.raises(OffsetOutOfRange):
+                log.read(offset, max_bytes=max_bytes)
+            return
+        wanted = [batch for batch in self.model if batch.last >= offset and batch.last < limit]
+        found = log.read(offset, max_bytes=max_bytes, up_to_offset=limit)
+        strict = log.read(offset, max_bytes=max_bytes, up_to_offset=limit, at_least_one_batch=False)
+        first = next((batch for batch in self.model if batch.last >= offset), None)
+        if first is None or first.last >= limit:
+            assert found is None
+            assert strict is None
+            return
+        assert found is not None
+        data = found.read()
+        assert len(data) == found.size_bytes
+        assert found.base_offset == first.base
+        assert len(data) <= max(max_bytes, len(first.data))
+        assert data[: len(first.data)] == first.data
+        assert b"".join(batch.data for batch in wanted).startswith(data)
+        assert (strict is None) == (len(first.data) > max_bytes)
+
+    @rule(back=st.integers(-10, 200))
+    def find_a_timestamp(self, back: int) -> None:
+        timestamp = self.clock - back
+        found = self.rig.log.offset_for_timestamp(timestamp)
+        expected: tuple[int, int, int] | None = None
+        for batch in self.model:
+            header: Any = next(headers(batch.data))[1]
+            if header.max_timestamp >= timestamp and batch.last >= self.start:
+                expected = (header.max_timestamp, max(batch.base, self.start), batch.epoch)
+                break
+        assert found == expected
+
+
+TestLogAgainstModel = LogMachine.TestCase
+TestLogAgainstModel.settings = settings(
+    max_examples=100,
+    stateful_step_count=30,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking a log's life takes minutes
+    suppress_health_check=list(HealthCheck),
+)

@@ -1,0 +1,135 @@
+"""Partition logs on any side of the files port, and batches to fill them with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from config.ports import Files
+from protocol.records.builder import SimpleRecord, build_batch
+from protocol.records.header import headers
+from storage.chores import Chores
+from storage.log_config import LogConfig
+from storage.memory_files import MemoryFiles
+from storage.opening import create_log, open_log
+from storage.partition_log import PartitionLog
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+DIRECTORY = "/data/orders-0"
+
+
+def client_batch(
+    *values: bytes,
+    timestamp: int = NOW_MS,
+    producer: tuple[int, int, int] | None = None,
+    codec: int = 0,
+    key: bytes | None = None,
+) -> memoryview:
+    """A batch as a client sends it. producer: (id, epoch, first sequence)."""
+    producer_id, epoch, sequence = producer or (-1, -1, -1)
+    records = [SimpleRecord(key, value, timestamp) for value in values]
+    return memoryview(
+        build_batch(
+            records, codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+        )
+    )
+
+
+def sized_batch(size_bytes: int, *, timestamp: int = NOW_MS) -> memoryview:
+    """A batch of one record that takes exactly so many bytes (80 or more)."""
+    for padding in range(size_bytes - 75, 0, -1):
+        batch = client_batch(bytes(padding), timestamp=timestamp)
+        if len(batch) == size_bytes:
+            return batch
+    raise ValueError(f"no batch takes {size_bytes} bytes")
+
+
+def leader_batch(base_offset: int, *values: bytes, epoch: int = 0, timestamp: int = NOW_MS) -> bytes:
+    """A batch as it lies in a leader's log."""
+    records = [SimpleRecord(None, value, timestamp) for value in values]
+    return bytes(build_batch(records, base_offset=base_offset, leader_epoch=epoch))
+
+
+class LogRig:
+    """One log, and what a node does with it: chores done at once when asked, closed, opened again."""
+
+    def __init__(
+        self,
+        files: Files | None = None,
+        config: LogConfig | None = None,
+        directory: str = DIRECTORY,
+    ) -> None:
+        self.files = files or MemoryFiles(lambda: self.now_ms)
+        self.config = config or LogConfig()
+        self.directory = directory
+        self.chores = Chores()
+        self.now_ms = NOW_MS
+        self.log: PartitionLog = create_log(
+            self.files, directory, "orders", 0, TOPIC_ID, self.config, self.chores, now_ms=NOW_MS
+        )
+        self.problems: tuple[str, ...] = ()
+        self.scanned_segments = 0
+
+    def configure(self, **changes: object) -> None:
+        self.config = msgspec.structs.replace(self.config, **changes)
+        self.log.update_config(self.config)
+
+    def append(self, *values: bytes, epoch: int = 0, timestamp: int = NOW_MS) -> int:
+        """One plain batch; its base offset."""
+        batch = client_batch(*values, timestamp=timestamp)
+        return self.log.append(batch, leader_epoch=epoch, now_ms=self.now_ms).base_offset
+
+    def produce(self, producer_id: int, epoch: int, sequence: int, count: int = 1) -> int:
+        """One batch of an idempotent producer; its base offset."""
+        batch = client_batch(*[b"v"] * count, producer=(producer_id, epoch, sequence))
+        return self.log.append(batch, leader_epoch=0, now_ms=self.now_ms).base_offset
+
+    def commit_all(self) -> None:
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def do_chores(self) -> int:
+        return self.chores.run_due(self.now_ms)
+
+    def close(self) -> None:
+        """As the log manager closes a log in order."""
+        self.log.close()
+        self.log.flush()
+        self.log.write_snapshot()
+        self.log.write_leader_epochs()
+        self.do_chores()
+
+    def reopen(self, *, is_clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> PartitionLog:
+        """What the next process finds."""
+        self.chores = Chores()
+        self.log, found = open_log(
+            self.files, self.directory, "orders", 0, TOPIC_ID, self.config, self.chores,
+            is_clean=is_clean, now_ms=self.now_ms,
+            recovery_point=recovery_point, log_start_offset=log_start_offset,
+        )  # fmt: skip
+        self.problems = found.problems
+        self.scanned_segments = found.scanned_segments
+        return self.log
+
+    def file_names(self) -> list[str]:
+        return self.files.listdir(self.directory)
+
+
+def everything(log: PartitionLog) -> bytes:
+    """All bytes from the log start on, as a patient consumer with a small buffer gets them."""
+    content = bytearray()
+    offset = log.log_start_offset
+    while (piece := log.read(offset, max_bytes=300)) is not None:
+        asked = offset
+        for position, header in headers(data := piece.read()):
+            content += data[position : position + header.size_bytes]
+            offset = header.next_offset
+        if offset == asked:
+            raise RuntimeError(f"no whole batch at offset {offset}: {piece!r}, {len(data)} bytes")
+    return bytes(content)
+
+
+def offsets_of(data: bytes | Sequence[int]) -> list[tuple[int, int]]:
+    """(base, last) offset of each whole batch."""
+    return [(header.base_offset, header.last_offset) for _, header in headers(bytes(data))]
