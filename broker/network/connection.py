@@ -22,7 +22,6 @@ and epoch of a batch in place.
 
 from __future__ import annotations
 
-from collections import deque
 from struct import Struct
 from typing import Any, Final, Protocol
 
@@ -169,7 +168,7 @@ class Connection:
         self._tail_at = 0
         self._begun_at = 0
         self._large: LargeFrame | None = None
-        self._waiting: deque[Answer] = deque()
+        self._waiting: list[Answer] = []
         self._out: list[Piece] = []
         self._mute: Timer | None = None
 
@@ -301,8 +300,7 @@ class Connection:
             self._mute = None
         self._tail = self._large = None
         self._memory.hold(self, 0)
-        waiting = list(self._waiting)
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []
         for answer in waiting:
             if answer.pieces is None:
                 answer.cancel()
@@ -430,7 +428,7 @@ class Connection:
             pieces = waiting[0].pieces
             if pieces is None:
                 break
-            waiting.popleft()
+            waiting.pop(0)
             self._out += pieces
         self.holds &= ~AWAITS_ANSWER
         self._check_window()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import deque
 from typing import Final
 
 from broker.network.pieces import BYTES_LIKE, FileSlice, Piece, release_pieces
@@ -42,14 +41,16 @@ class _SliceInFlight:
 
 
 class OutputQueue:
-    """cost_bytes: unsent bytes in memory, and SLICE_COST_BYTES for each slice. sent_bytes: all that ever
+    """A plain list inside: it is short, and an empty deque costs 0.7 KiB for each idle connection.
+
+    cost_bytes: unsent bytes in memory, and SLICE_COST_BYTES for each slice. sent_bytes: all that ever
     left."""
 
     __slots__ = ("_items", "_transport", "cost_bytes", "sent_bytes")
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._items: deque[memoryview | _SliceInFlight] = deque()
+        self._items: list[memoryview | _SliceInFlight] = []
         self.cost_bytes = 0
         self.sent_bytes = 0
 
@@ -57,7 +58,7 @@ class OutputQueue:
         return bool(self._items)
 
     def append(self, pieces: list[Piece]) -> None:
-        """Takes the pieces over; small neighbours are joined. Raises OSError for a file that cannot be had."""
+        """Takes the pieces over; small neighbours are joined. OSError: a slice's file cannot be opened."""
         joined: list[bytes | bytearray | memoryview] = []
         joined_bytes = 0
         for number, piece in enumerate(pieces):
@@ -124,7 +125,7 @@ class OutputQueue:
         sent = self._transport.send(data, _MSG_MORE if more else 0)
         self.cost_bytes -= sent
         if sent == len(data):
-            self._items.popleft()
+            self._items.pop(0)
         else:
             self._items[0] = data[sent:]
         return sent
@@ -150,17 +151,16 @@ class OutputQueue:
         item.left_bytes -= len(data)
         if item.left_bytes == 0:
             self._finish_slice(item)
-        self._items.appendleft(memoryview(data))
+        self._items.insert(0, memoryview(data))
         self.cost_bytes += len(data)
 
     def _finish_slice(self, item: _SliceInFlight) -> None:
-        self._items.popleft()
+        self._items.pop(0)
         self.cost_bytes -= SLICE_COST_BYTES
         item.slice.release()
 
     def clear(self) -> None:
         """Throws away what was not sent, and gives the files back."""
-        items = list(self._items)
-        self._items.clear()
+        items, self._items = self._items, []
         self.cost_bytes = 0
         release_pieces(item.slice for item in items if isinstance(item, _SliceInFlight))

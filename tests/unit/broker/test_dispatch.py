@@ -174,12 +174,7 @@ def test_no_frame_whatever_it_holds_does_more_than_close_its_connection(desk: De
             (HeartbeatRequest("group", 1, "member"), 4),
             (ApiVersionsRequest("name", "1"), 3),
             (MetadataRequest([MetadataRequest.MetadataRequestTopic(name="topic")]), 12),
-            (
-                FetchRequest(
-                    topics=[FetchRequest.FetchTopic("t", partitions=[FetchRequest.FetchPartition()])]
-                ),
-                12,
-            ),
+            (FetchRequest(topics=[topic]), 12),
         )
     ]
     desk.behaviours[ApiKey.METADATA] = lambda context, request: MetadataResponse()
