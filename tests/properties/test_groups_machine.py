@@ -112,9 +112,10 @@ class GroupMachine(RuleBasedStateMachine):
         client.member_id, client.generation = response.member_id, response.generation_id
         client.synced, client.heard_ms = False, self.world.clock.monotonic_ms()
         leads = response.leader == response.member_id
-        client.leads = [member.member_id for member in response.members] if leads else None
+        members = [member.member_id for member in response.members]
+        client.leads = members if leads else None
         if leads:
-            assert response.member_id in client.leads
+            assert response.member_id in members
         else:
             assert response.members == []
         key = (self.life(), response.generation_id)
