@@ -11,7 +11,7 @@ compared once.
 from functools import cache
 from typing import Any
 
-from protocol.codec.lines import SourceLines
+from protocol.codec.lines import SHORT_ARRAY, SourceLines
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Field, Kind, schema
 from protocol.errors import invariant
@@ -299,7 +299,12 @@ class _DecoderWriter:
             if field.wire.name == "uuid":
                 self.out.add(f"{target} = [bytes(b[i : i + 16]) for i in range(p, q, 16)]")
             else:
-                self.out.add(f"{target} = list(unpack_from(f'>{{{count}}}{field.wire.format}', b, p))")
+                code = field.wire.format
+                short = self.out.short_arrays("", code, "unpack_from")
+                with self.out.block(f"if {count} < {SHORT_ARRAY}:"):
+                    self.out.add(f"{target} = list({short}[{count}](b, p))")
+                with self.out.block("else:"):
+                    self.out.add(f"{target} = list(unpack_from(f'>{{{count}}}{code}', b, p))")
             self.out.add("p = q")
             return
         self.out.add(f"{target} = []")

@@ -6,14 +6,12 @@ branch of its own. A message with records comes out as pieces: the bytes between
 records themselves, untouched, wherever they lie.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from protocol.codec.decoding import holds_records
-from protocol.codec.lines import SourceLines
+from protocol.codec.lines import SHORT_ARRAY, SourceLines
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Field, Kind, schema
-from protocol.codec.writing import pack_array
 
 __all__ = ["encoder_source"]
 
@@ -235,10 +233,12 @@ class _EncoderWriter:
                 self.out.add(f"{count} = len({items}){' + 1' if compact else ''}")
         else:
             self.out.add(f"{count} = len({items}){' + 1' if compact else ''}")
+        if field.kind is Kind.FIXED and field.wire.name != "uuid":
+            self._numbers(field.wire.format, items, count, compact)
+            return
         self._flush_with("i", count, compact)
-        element = self._element(field, compact)
-        if element is not None:
-            self.out.add(element(items))
+        if field.kind is Kind.FIXED:
+            self.out.add(f"{self._list} += map(uuid, {items})")
             return
         item = self.out.fresh("m")
         with self.out.block(f"for {item} in {items}:"):
@@ -250,13 +250,15 @@ class _EncoderWriter:
                 self._bytes(item, False, compact, "i", "")
             self.flush()
 
-    def _element(self, field: Field, compact: bool) -> Callable[[str], str] | None:
-        """For arrays of numbers and ids: the one line that packs them all."""
-        if field.kind is not Kind.FIXED:
-            return None
-        output = self._list
-        if field.wire.name == "uuid":
-            return lambda items: f"{output} += map(uuid, {items})"
-        name = f"pack_array_{field.wire.format}"
-        self.out.constants.setdefault(name, pack_array(field.wire.format))
-        return lambda items: f"{output}.append({name}({items}))"
+    def _numbers(self, code: str, items: str, count: str, compact: bool) -> None:
+        """An array of numbers: a short one, the usual case, is packed together with what stands before it."""
+        run, self._run = self._run, []
+        codes = "".join(each for each, _ in run) + ("B" if compact else "i")
+        short = self.out.short_arrays(codes, code, "pack")
+        arguments = ", ".join((*(expression for _, expression in run if expression), count))
+        with self.out.block(f"if len({items}) < {SHORT_ARRAY}:"):
+            self.out.add(f"{self._list}.append({short}[len({items})]({arguments}, *{items}))")
+        with self.out.block("else:"):
+            self._run = run
+            self._flush_with("i", count, compact)
+            self.out.add(f"{self._list}.append(pack_numbers('{code}', {items}))")

@@ -4,9 +4,12 @@ import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import Struct as Layout
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["SourceLines"]
+__all__ = ["SHORT_ARRAY", "SourceLines"]
+
+SHORT_ARRAY: Final = 8
+"""Arrays of fewer numbers have a layout of their own."""
 
 
 class SourceLines:
@@ -53,6 +56,14 @@ class SourceLines:
         name = f"{method.partition('_')[0]}_{code.replace('?', 'z')}"
         if name not in self.constants:
             self.constants[name] = getattr(Layout(">" + code), method)
+        return name
+
+    def short_arrays(self, codes: str, element: str, method: str) -> str:
+        """The name of a tuple of such methods: `codes`, then as many elements as the index says."""
+        name = f"{method.partition('_')[0]}_{codes.replace('?', 'z')}_{element}s"
+        if name not in self.constants:
+            layouts = (Layout(f">{codes}{count}{element}") for count in range(SHORT_ARRAY))
+            self.constants[name] = tuple(getattr(layout, method) for layout in layouts)
         return name
 
     def text(self) -> str:

@@ -1,13 +1,12 @@
 """What generated encoders call off their straight path."""
 
-from collections.abc import Callable
 from struct import Struct as Layout
 from typing import Any, Final
 
 from protocol.errors import EncodeError
 from protocol.primitives import RecordsSlice
 
-__all__ = ["SMALL", "cannot_carry", "pack_array", "records_size", "tag_section", "uuid", "uvarint_bytes"]
+__all__ = ["SMALL", "cannot_carry", "pack_numbers", "records_size", "tag_section", "uuid", "uvarint_bytes"]
 
 SMALL: Final = tuple(bytes((value,)) for value in range(128))
 """The varints of one byte."""
@@ -23,15 +22,9 @@ def uvarint_bytes(value: int) -> bytes:
     return bytes(encoded)
 
 
-def pack_array(code: str) -> Callable[[list[Any]], bytes]:
-    """A function that packs a list of numbers; short lists, the usual ones, have their layouts ready."""
-    ready = tuple(Layout(f">{count}{code}").pack for count in range(8))
-
-    def pack(values: list[Any]) -> bytes:
-        count = len(values)
-        return ready[count](*values) if count < 8 else Layout(f">{count}{code}").pack(*values)
-
-    return pack
+def pack_numbers(code: str, values: list[Any]) -> bytes:
+    """An array of numbers, without its count."""
+    return Layout(f">{len(values)}{code}").pack(*values)
 
 
 def tag_section(fields: list[tuple[int, bytes]]) -> bytes:

@@ -134,10 +134,10 @@ def _given(function: Callable[[Any], object], message: Message) -> Callable[[], 
 
 
 def best_us(run: Callable[[], object]) -> float:
-    """The best of seven runs of some 30 ms each."""
+    """The best of many runs of some 2 ms each: short enough that a busy machine leaves some of them alone."""
     once = min(timeit.repeat(run, number=3, repeat=3)) / 3
-    number = max(3, int(0.03 / once))
-    return min(timeit.repeat(run, number=number, repeat=7)) / number * 1e6
+    number = max(1, int(0.002 / once))
+    return min(timeit.repeat(run, number=number, repeat=100)) / number * 1e6
 
 
 def main() -> None:
