@@ -73,6 +73,11 @@ class HandOffload:
             count += 1
         return count
 
+    def fail(self, error: OSError) -> None:
+        """The first waiting call fails instead of running."""
+        _, done = self._calls.pop(0)
+        done(error)
+
 
 class Permissive:
     """Allows everything but what a test forbids."""

@@ -1,0 +1,155 @@
+"""The broker's own image of the controller's log, over frames."""
+
+from __future__ import annotations
+
+from broker.metadata_loader import MetadataLoader
+from controller.image.cluster_image import ClusterImage, ImageDelta
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.registry import ApiKey
+from tests.support.controllers import CLUSTER_ID, ControllerFixture
+from tests.support.peer_channels import ControllerPeer
+
+
+class Recorder:
+    """A publisher that remembers."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[ImageDelta, ClusterImage]] = []
+
+    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+        self.published.append((delta, image))
+
+    def topics(self) -> list[list[str]]:
+        return [sorted(image.topics.by_name) for _, image in self.published]
+
+
+def follow(fixture: ControllerFixture) -> tuple[MetadataLoader, Recorder, ControllerPeer]:
+    peer, recorder = ControllerPeer(fixture), Recorder()
+    loader = MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=peer,
+        clock=fixture.clock,
+        timers=fixture.timers,
+        publishers=[recorder],
+    )
+    loader.start()
+    peer.settle()
+    return loader, recorder, peer
+
+
+def create(fixture: ControllerFixture, *names: str) -> None:
+    topics = [
+        CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        for name in names
+    ]
+    response = fixture.call(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=topics))
+    assert [topic.error_code for topic in response.topics] == [0] * len(names)
+
+
+def test_a_start_is_one_publication_however_long_the_log_is() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    for number in range(20):
+        create(fixture, f"t{number}")
+    loader, recorder, _ = follow(fixture)
+    assert len(recorder.published) == 1
+    assert loader.caught_up
+    assert loader.image.topics == fixture.controller.image.topics
+    assert loader.image.brokers == fixture.controller.image.brokers
+    assert loader.offset == fixture.controller.image.offset
+    delta, _ = recorder.published[0]
+    assert delta.topics is not None
+    assert len(delta.topics.changed) == 20
+
+
+def test_each_commit_is_published_when_it_happens() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    _, recorder, peer = follow(fixture)
+    create(fixture, "one")
+    peer.settle()
+    create(fixture, "two")
+    peer.settle()
+    assert recorder.topics() == [[], ["one"], ["one", "two"]]
+    fixture.call(
+        ApiKey.DELETE_TOPICS,
+        DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="one")]),
+    )
+    peer.settle()
+    delta, image = recorder.published[-1]
+    assert sorted(image.topics.by_name) == ["two"]
+    assert delta.topics is not None
+    assert [gone.name for gone in delta.topics.deleted.values()] == ["one"]
+    assert delta.brokers is None
+
+
+def test_nothing_uncommitted_is_seen() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    loader, _, peer = follow(fixture)
+    topic = CreateTopicsRequest.CreatableTopic(name="soon", num_partitions=1, replication_factor=1)
+    registration = fixture.services.handlers.get(ApiKey.CREATE_TOPICS)
+    assert registration is not None
+    context = fixture.context(ApiKey.CREATE_TOPICS, 7)
+    registration.handler(fixture.services, context, CreateTopicsRequest(topics=[topic]))
+    for _ in range(100):
+        fixture.timers.advance(50)
+    assert loader.image.topics.by_name == {}
+    peer.settle()
+    assert list(loader.image.topics.by_name) == ["soon"]
+
+
+def test_a_quiet_cluster_is_asked_twice_a_second() -> None:
+    fixture = ControllerFixture()
+    _, recorder, peer = follow(fixture)
+    before = len(peer.sent)
+    peer.advance(10_000)
+    assert 19 <= len(peer.sent) - before <= 21
+    assert len(recorder.published) == 1
+
+
+def test_a_controller_that_was_away_is_followed_again() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    loader, recorder, peer = follow(fixture)
+    peer.connected = False
+    peer.advance(3000)
+    peer.connected = True
+    create(fixture, "late")
+    peer.advance(1000)
+    assert recorder.topics()[-1] == ["late"]
+    loader.stop()
+    create(fixture, "unseen")
+    peer.advance(1000)
+    assert recorder.topics()[-1] == ["late"]
+
+
+def test_a_new_epoch_of_the_controller_is_learnt_from_its_answer() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    loader, recorder, peer = follow(fixture)
+    fixture.log.shut_down()
+    successor = fixture.restart()
+    peer.fixture = successor
+    successor.timers, successor.services.timers = fixture.timers, fixture.timers
+    successor.bring_up(2)
+    peer.advance(2000)
+    assert sorted(recorder.published[-1][1].brokers.by_id) == [1, 2]
+    epochs = {
+        request.topics[0].partitions[0].current_leader_epoch
+        for request in peer.sent
+        if isinstance(request, FetchRequest)
+    }
+    assert epochs == {0, 1, 2}
+    assert loader.image.epoch == 2
+
+
+def test_the_broker_beside_the_controller_is_no_observer() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    follow(fixture)
+    assert fixture.log.quorum(fixture.clock.wall_ms()).observers == []
