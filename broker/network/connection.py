@@ -224,6 +224,10 @@ class Connection:
         self.now_ns = self._clock.monotonic_ns()
 
     @property
+    def connection_id(self) -> str:
+        return self.session.connection_id
+
+    @property
     def waiting(self) -> int:
         """Requests whose answer is not sent yet."""
         return len(self._waiting)

@@ -65,7 +65,7 @@ class Server:
         self._make_transport = make_transport or (lambda sock, _: plain(sock))
         self._hangups = Hangups(loop)
         self._idle = IdleSweep(self._settings.connections_max_idle_ms, clock, timers)
-        self._channels: dict[SocketChannel, str] = {}
+        self._channels: dict[SocketChannel, Connection] = {}
         self._number = 0
 
     def listen(self, settings: ListenerSettings, service: Service | None = None) -> Acceptor:
@@ -99,10 +99,10 @@ class Server:
 
     @property
     def connections(self) -> Iterator[Connection]:
-        return (channel.connection for channel in self._channels)
+        return iter(list(self._channels.values()))
 
     def connection_count(self, listener: str) -> int:
-        return sum(1 for name in self._channels.values() if name == listener)
+        return sum(1 for connection in self._channels.values() if connection.session.listener == listener)
 
     def _open(self, acceptor: Acceptor, service: Service, sock: socket.socket, host: str, port: int) -> None:
         settings = acceptor.settings
@@ -133,13 +133,13 @@ class Server:
             max_frame_bytes=self._settings.socket_request_max_bytes,
         )
         connection.touch()
-        self._channels[channel] = settings.name
+        self._channels[channel] = connection
         self.limits.opened(settings.name, host)
         channel.begin(connection)
         self._idle.add(channel)
 
     def _closed(self, channel: SocketChannel) -> None:
-        listener = self._channels.pop(channel)
+        listener = self._channels.pop(channel).session.listener
         self.acceptors[listener].traffic.closed += 1
         self._idle.removed()
         self.limits.closed(listener, channel.host)
@@ -165,11 +165,11 @@ class Server:
 
     def _drain_further(self, deadline_ms: int, done: Callable[[int], None]) -> None:
         busy = 0
-        for channel in list(self._channels):
-            if channel.connection.waiting or channel.connection.has_output or channel.unsent_bytes:
+        for channel, connection in list(self._channels.items()):
+            if connection.waiting or connection.has_output or channel.unsent_bytes:
                 busy += 1
             else:
-                channel.connection.close("the broker is shutting down")
+                connection.close("the broker is shutting down")
         now_ms = self._clock.monotonic_ms()
         if busy and now_ms < deadline_ms:
             self._timers.call_at(

@@ -13,9 +13,9 @@ import logging
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-from broker.network.connection import CLOSED, TURN_OVER, Connection
+from broker.network.connection import CLOSED, TURN_OVER
 from broker.network.hangups import Hangups
 from broker.network.output import OutputQueue
 from broker.network.pieces import Piece, release_pieces
@@ -27,6 +27,25 @@ _log = logging.getLogger("barnabas.network")
 _PEER_ERRORS: Final = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 )
+
+
+class Endpoint(Protocol):
+    """What a channel drives: `network.connection.Connection`, or the asking side of a peer's connection."""
+
+    holds: int
+    now_ns: int
+
+    @property
+    def connection_id(self) -> str: ...
+    @property
+    def waiting(self) -> int: ...
+    def space(self) -> memoryview: ...
+    def received(self, count: int) -> None: ...
+    def touch(self) -> None: ...
+    def output_full(self) -> None: ...
+    def output_drained(self) -> None: ...
+    def peer_gone(self, reason: str) -> None: ...
+    def close(self, reason: str) -> None: ...
 
 
 class Traffic:
@@ -64,7 +83,7 @@ class SocketChannel:
         "open",
     )
 
-    connection: Connection
+    connection: Endpoint
 
     def __init__(
         self,
@@ -92,7 +111,7 @@ class SocketChannel:
         self._writing = False
         self._linger = False
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: Endpoint) -> None:
         self.connection = connection
         self.resume()
 
@@ -226,7 +245,7 @@ class SocketChannel:
         """Called by the connection. What was answered before is still sent, as long as the peer takes it."""
         if not self.open:
             return
-        _log.debug("%s: closed: %s", self.connection.session.connection_id, reason)
+        _log.debug("%s: closed: %s", self.connection.connection_id, reason)
         self._pause()
         if self._output:
             self._linger = True
@@ -242,7 +261,7 @@ class SocketChannel:
 
     def _broken(self, error: OSError) -> None:
         if error.errno not in _PEER_ERRORS:
-            _log.warning("%s: %s", self.connection.session.connection_id, error)
+            _log.warning("%s: %s", self.connection.connection_id, error)
         self._output.clear()
         if self.connection.holds & CLOSED:
             self._end()

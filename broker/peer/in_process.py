@@ -10,9 +10,7 @@ metadata log) belongs on a channel of its own, so that heartbeats do not wait be
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -20,27 +18,16 @@ from broker.network.agenda import Agenda
 from broker.network.connection import CLOSED, Connection, Service
 from broker.network.memory import RequestMemory
 from broker.network.pieces import BYTES_LIKE, Piece
+from broker.peer.calls import Call, Calls, OnResponse
 from config.limits import MIB
-from config.ports import Clock, Timer, Timers
+from config.ports import Clock, Timers
 from protocol.codec.message import Message
 from protocol.errors import ProtocolError
 from protocol.framing import decode_response, encode_request_frame
 from protocol.registry import api
 from protocol.serving import HandlerTable, PeerError, Principal, Session
 
-OnResponse = Callable[[Message | PeerError], None]
-
 _MAX_FRAME_BYTES: Final = 100 * MIB
-
-
-class _Call:
-    __slots__ = ("cls", "on_response", "timer", "version")
-
-    def __init__(self, cls: type[Message], version: int, on_response: OnResponse) -> None:
-        self.cls = cls
-        self.version = version
-        self.on_response = on_response
-        self.timer: Timer | None = None
 
 
 class InProcessPeer:
@@ -70,8 +57,7 @@ class InProcessPeer:
         self._client_id = client_id
         self._session = Session(f"in-process-{client_id}", listener, "127.0.0.1", principal or Principal())
         self._agenda = Agenda(timers.call_soon)
-        self._numbers = itertools.count()
-        self._calls: dict[int, _Call] = {}
+        self._calls = Calls(clock, timers, self._no_answer)
         self._frames: deque[bytes] = deque()
         self._scheduled = False
         self._closed = False
@@ -86,12 +72,9 @@ class InProcessPeer:
             reason = "closed" if self._closed else f"{type(request).__name__} is not served there"
             self._timers.call_soon(lambda: on_response(PeerError(reason)))
             return
-        version = registration.max_version
-        number = next(self._numbers) & 0x7FFFFFFF
-        call = self._calls[number] = _Call(api(key).response, version, on_response)
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        call.timer = self._timers.call_at(deadline_ms, lambda: self._expire(number))
-        self._frames.append(encode_request_frame(request, version, number, self._client_id))
+        call = self._calls.begin(request, api(key).response, on_response, timeout_ms)
+        call.version = registration.max_version
+        self._frames.append(encode_request_frame(request, call.version, call.number, self._client_id))
         self._schedule()
 
     def close_channel(self) -> None:
@@ -116,12 +99,8 @@ class InProcessPeer:
     def connection_closed(self, reason: str) -> None:
         """The other side cut the connection: what was under way has no answer; the next request connects
         anew."""
-        calls, self._calls = self._calls, {}
         self._frames.clear()
-        for call in calls.values():
-            if call.timer is not None:
-                call.timer.cancel()
-            self._timers.call_soon(partial(call.on_response, PeerError(reason)))
+        self._calls.fail_all(reason)
 
     def _connect(self) -> Connection:
         connection = Connection(
@@ -161,12 +140,9 @@ class InProcessPeer:
                 self._frames.appendleft(frame[at:])
 
     def _deliver(self, frame: bytes) -> None:
-        number = int.from_bytes(frame[:4], "big")
-        call = self._calls.pop(number, None)
+        call = self._calls.take(int.from_bytes(frame[:4], "big"))
         if call is None:
             return  # it was given up
-        if call.timer is not None:
-            call.timer.cancel()
         answer: Message | PeerError
         try:
             answer = decode_response(call.cls, call.version, memoryview(frame))[1]
@@ -174,12 +150,10 @@ class InProcessPeer:
             answer = PeerError(f"the answer cannot be read: {error}")
         call.on_response(answer)
 
-    def _expire(self, number: int) -> None:
+    def _no_answer(self, call: Call) -> None:
         """As between hosts: a request without answer costs the connection, or all later ones wait for it."""
-        if number in self._calls:
-            self._connection.peer_gone("no answer in time")
-            if self._calls:
-                self.connection_closed("no answer in time")
+        self._connection.peer_gone("no answer in time")
+        self._calls.fail_all("no answer in time")
 
 
 class _Wire:

@@ -1,0 +1,100 @@
+"""The asking side of a connection: bytes in, answers out. What `network.connection` is to the serving side.
+
+Answers come in the order of the requests and are handled as they come, so there is nothing to hold back;
+memory follows what has arrived, as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from broker.network.connection import CLOSED, Wire
+from broker.network.memory import RequestMemory
+from config.limits import MIB
+from config.ports import Clock
+from protocol.errors import ProtocolError
+
+MAX_REPLY_BYTES: Final = 1024 * MIB
+"""More than any answer that we ask for; whoever announces more does not speak this protocol."""
+
+_read_size: Final = Struct(">i").unpack_from
+
+
+class ReplyConnection:
+    """What a `SocketChannel` drives (`network.sockets.Endpoint`).
+
+    on_reply gets each frame without its size. A frame that has only begun is not looked at until it is whole.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        memory: RequestMemory,
+        clock: Clock,
+        on_reply: Callable[[memoryview], None],
+        connection_id: str,
+    ) -> None:
+        self.holds = 0
+        self.waiting = 0
+        self.now_ns = clock.monotonic_ns()
+        self.connection_id = connection_id
+        self._wire = wire
+        self._memory = memory
+        self._clock = clock
+        self._on_reply = on_reply
+        self._tail = bytearray()
+        self._needed_bytes = 4
+
+    def space(self) -> memoryview:
+        return self._memory.view
+
+    def received(self, count: int) -> None:
+        self.touch()
+        try:
+            if self._tail:
+                self._tail += self._memory.view[:count]
+                if len(self._tail) < self._needed_bytes:
+                    return
+                data, self._tail = self._tail, bytearray()
+                rest = self._parse(memoryview(data))
+            else:
+                rest = self._parse(self._memory.view[:count])
+        except ProtocolError as error:
+            self.peer_gone(str(error))
+            return
+        if not self.holds & CLOSED:
+            self._tail = bytearray(rest)
+
+    def _parse(self, view: memoryview) -> memoryview:
+        at, end = 0, len(view)
+        self._needed_bytes = 4
+        while end - at >= 4 and not self.holds & CLOSED:
+            size = _read_size(view, at)[0]
+            if not 0 <= size <= MAX_REPLY_BYTES:
+                raise ProtocolError(f"an answer of {size} bytes")
+            if at + 4 + size > end:
+                self._needed_bytes = 4 + size
+                break
+            self._on_reply(view[at + 4 : at + 4 + size])
+            at += 4 + size
+        return view[at:]
+
+    def touch(self) -> None:
+        self.now_ns = self._clock.monotonic_ns()
+
+    def output_full(self) -> None:
+        """Whoever asks has a time limit for each request; there is nothing to hold back here."""
+
+    def output_drained(self) -> None:
+        """See `output_full`."""
+
+    def peer_gone(self, reason: str) -> None:
+        self.close(reason)
+
+    def close(self, reason: str) -> None:
+        if not self.holds & CLOSED:
+            self.holds |= CLOSED
+            self._tail = bytearray()
+            self._wire.close(reason)

@@ -1,0 +1,295 @@
+"""Requests to another node over real sockets: versions, order, failures, and coming back."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any
+
+import uvloop
+
+from broker.authorizer import AllowAll
+from broker.dispatch.dispatcher import Dispatcher
+from broker.network.acceptor import ListenerSettings
+from broker.network.hangups import Hangups
+from broker.network.memory import RequestMemory
+from broker.network.server import Server
+from broker.peer import tcp
+from broker.peer.tcp import State, TcpPeer
+from protocol.codec.message import Message
+from protocol.messages.api_versions import ApiVersionsResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.vote import VoteRequest
+from protocol.registry import ApiKey
+from protocol.serving import CloseConnection, HandlerTable, PeerError, Pending, RequestContext, serves
+from tests.support.hand_clock import HandClock, HandTimers
+from tests.support.sans_io import MIB
+
+ApiVersion = ApiVersionsResponse.ApiVersion
+
+
+class TwoNodes:
+    """A server whose handlers a test scripts, and a channel to it."""
+
+    def __init__(self, heartbeat_versions: tuple[int, int], api_versions: tuple[int, int]) -> None:
+        self.contexts: list[RequestContext] = []
+        self.heartbeat: Callable[[HeartbeatRequest], Any] = lambda request: HeartbeatResponse()
+        self.fetch: Callable[[FetchRequest], Any] = lambda request: FetchResponse()
+        self.heartbeat_versions = heartbeat_versions
+        self.handlers = self._table(heartbeat_versions, api_versions)
+        self.answers: list[Message | PeerError] = []
+
+    def _table(self, heartbeat_versions: tuple[int, int], api_versions: tuple[int, int]) -> HandlerTable:
+        module = ModuleType("other_node")
+
+        def versions(services: Any, context: RequestContext, request: Any) -> ApiVersionsResponse:
+            return ApiVersionsResponse(
+                api_keys=[
+                    ApiVersion(each.api_key, each.min_version, each.max_version) for each in self.handlers
+                ]
+            )
+
+        def heartbeat(services: Any, context: RequestContext, request: Any) -> Any:
+            self.contexts.append(context)
+            return self.heartbeat(request)
+
+        def fetch(services: Any, context: RequestContext, request: Any) -> Any:
+            return self.fetch(request)
+
+        for function, key, served in (
+            (versions, ApiKey.API_VERSIONS, api_versions),
+            (heartbeat, ApiKey.HEARTBEAT, heartbeat_versions),
+            (fetch, ApiKey.FETCH, (4, 17)),
+        ):
+            function.__module__ = module.__name__
+            setattr(module, key.name, serves(key, versions=served)(function))
+        return HandlerTable([module], "broker")
+
+    def send(self, request: Message, timeout_ms: int = 1000) -> None:
+        self.peer.send(request, self.answers.append, timeout_ms=timeout_ms)
+
+    async def answered(self, count: int) -> None:
+        while len(self.answers) < count:
+            self.timers.run_soon()
+            await asyncio.sleep(0.001)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            self.timers.run_soon()
+            await asyncio.sleep(0.001)
+
+    async def run(self, scenario: Callable[[TwoNodes], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        failures: list[Any] = []
+        loop.set_exception_handler(lambda _, context: failures.append(context))
+        self.clock = HandClock()
+        self.timers = HandTimers(self.clock)
+        self.memory = RequestMemory(128 * MIB, poison=True)
+        self.server = Server(loop, clock=self.clock, timers=self.timers, memory=self.memory)
+        dispatcher = Dispatcher(self.handlers, None, clock=self.clock, authorizer=AllowAll())
+        self.acceptor = self.server.listen(ListenerSettings("P", "127.0.0.1", 0), dispatcher)
+        self.server.start()
+        hangups = Hangups(loop)
+        self.peer = TcpPeer(
+            "127.0.0.1",
+            self.acceptor.port,
+            loop=loop,
+            clock=self.clock,
+            timers=self.timers,
+            hangups=hangups,
+            memory=self.memory,
+            client_id="node-2",
+        )
+        try:
+            await asyncio.wait_for(scenario(self), 30)
+        finally:
+            self.peer.close_channel()
+            self.server.abort("the test is over")
+            hangups.close()
+        assert failures == []
+
+
+def run(
+    scenario: Callable[[TwoNodes], Awaitable[None]],
+    *,
+    heartbeat_versions: tuple[int, int] = (0, 4),
+    api_versions: tuple[int, int] = (0, 4),
+) -> None:
+    uvloop.run(TwoNodes(heartbeat_versions, api_versions).run(scenario))
+
+
+def test_requests_are_answered_in_order_over_one_connection() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.heartbeat = lambda request: HeartbeatResponse(error_code=request.generation_id)
+        for number in range(50):
+            nodes.send(HeartbeatRequest("g", number))
+        assert nodes.answers == []
+        await nodes.answered(50)
+        assert nodes.answers == [HeartbeatResponse(error_code=number) for number in range(50)]
+        assert nodes.acceptor.traffic.accepted == 1
+        assert {(context.client_id, context.version) for context in nodes.contexts} == {("node-2", 4)}
+
+    run(scenario)
+
+
+def test_the_highest_common_version_is_spoken() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.send(HeartbeatRequest("g", 1))
+        await nodes.answered(1)
+        assert [context.version for context in nodes.contexts] == [2]
+
+    run(scenario, heartbeat_versions=(1, 2))
+
+
+def test_a_node_that_knows_only_old_api_versions_is_understood() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.send(HeartbeatRequest("g", 1))
+        await nodes.answered(1)
+        assert nodes.answers == [HeartbeatResponse()]
+
+    run(scenario, api_versions=(0, 1))
+
+
+def test_what_the_other_side_does_not_serve_is_an_error_and_no_broken_connection() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.send(VoteRequest())
+        nodes.send(HeartbeatRequest())
+        await nodes.answered(2)
+        assert PeerError("Vote: there no version, here 0-2") in nodes.answers
+        assert HeartbeatResponse() in nodes.answers
+        assert nodes.acceptor.traffic.closed == 0
+
+    run(scenario)
+
+
+def test_large_answers_with_records_come_through() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        records = bytes(range(256)) * 20_000
+        partition = FetchResponse.PartitionData(3, records=records)
+        topic = FetchResponse.FetchableTopicResponse(topic_id=bytes(range(16)), partitions=[partition])
+        nodes.fetch = lambda request: FetchResponse(responses=[topic])
+        seen: list[bytes] = []
+
+        def take(response: Message | PeerError) -> None:
+            assert isinstance(response, FetchResponse)
+            seen.append(bytes(response.responses[0].partitions[0].records or b""))  # type: ignore[arg-type]
+
+        for _ in range(3):
+            nodes.peer.send(FetchRequest(), take, timeout_ms=1000)
+        await nodes.until(lambda: len(seen) == 3)
+        assert seen == [records] * 3
+
+    run(scenario)
+
+
+def test_no_answer_in_time_costs_the_connection_and_the_next_request_makes_another() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        cancelled: list[bool] = []
+        pending: Pending[HeartbeatResponse] = Pending()
+        pending.on_cancel(lambda: cancelled.append(True))
+        nodes.heartbeat = lambda request: pending
+        nodes.send(HeartbeatRequest(), timeout_ms=500)
+        nodes.send(HeartbeatRequest(), timeout_ms=900)
+        await nodes.until(lambda: nodes.contexts)
+        nodes.timers.advance(499)
+        assert nodes.answers == []
+        nodes.timers.advance(1)
+        await nodes.answered(2)
+        assert nodes.answers == [PeerError("no answer in time")] * 2
+        await nodes.until(lambda: cancelled)
+        nodes.heartbeat = lambda request: HeartbeatResponse()
+        nodes.send(HeartbeatRequest())
+        assert nodes.peer.state is State.RESTING
+        nodes.timers.advance(tcp.FIRST_REST_MS)
+        await nodes.answered(3)
+        assert nodes.answers[2] == HeartbeatResponse()
+
+    run(scenario)
+
+
+def test_a_connection_that_the_other_side_cuts_fails_what_was_sent() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        def cut(request: HeartbeatRequest) -> None:
+            raise CloseConnection("go away")
+
+        nodes.heartbeat = cut
+        nodes.send(HeartbeatRequest())
+        await nodes.answered(1)
+        assert isinstance(nodes.answers[0], PeerError)
+
+    run(scenario)
+
+
+def test_nobody_there_is_an_error_when_the_time_is_up_and_attempts_get_rarer() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.server.stop()
+        nodes.send(HeartbeatRequest(), timeout_ms=1000)
+        rests = 0
+        while not nodes.answers:
+            await nodes.until(lambda: nodes.peer.state is not State.CONNECTING)
+            nodes.timers.advance(50)
+            rests += 1
+            assert rests < 40
+        assert nodes.answers == [PeerError(f"not connected to 127.0.0.1:{nodes.acceptor.port} in time")]
+        assert nodes.clock.monotonic_ms() == 2000
+
+    run(scenario)
+
+
+def test_a_closed_channel_fails_everything_once() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.heartbeat = lambda request: Pending()
+        nodes.send(HeartbeatRequest())
+        await nodes.until(lambda: nodes.contexts)
+        nodes.send(HeartbeatRequest())
+        nodes.peer.close_channel()
+        nodes.send(HeartbeatRequest())
+        await nodes.answered(3)
+        assert sorted(str(answer) for answer in nodes.answers) == sorted(
+            str(PeerError(reason)) for reason in ("the channel is closed", "the channel is closed", "closed")
+        )
+        nodes.timers.advance(5000)
+        assert len(nodes.answers) == 3
+        await nodes.until(lambda: nodes.server.limits.count == 0)
+
+    run(scenario)
+
+
+def test_an_answer_that_is_none_ends_the_connection() -> None:
+    async def main() -> None:
+        async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(10)
+            writer.write(struct.pack(">i", 12) + b"not an answer")
+            await reader.read()
+            writer.close()
+
+        loop = asyncio.get_running_loop()
+        other = await asyncio.start_server(babble, "127.0.0.1", 0)
+        clock = HandClock()
+        timers = HandTimers(clock)
+        hangups = Hangups(loop)
+        peer = TcpPeer(
+            "127.0.0.1",
+            other.sockets[0].getsockname()[1],
+            loop=loop,
+            clock=clock,
+            timers=timers,
+            hangups=hangups,
+            memory=RequestMemory(16 * MIB),
+            client_id="x",
+        )
+        answers: list[Message | PeerError] = []
+        peer.send(HeartbeatRequest(), answers.append, timeout_ms=40)
+        while peer.state is not State.RESTING:
+            await asyncio.sleep(0.001)
+        timers.advance(40)
+        assert len(answers) == 1
+        assert isinstance(answers[0], PeerError)
+        peer.close_channel()
+        hangups.close()
+        other.close()
+
+    uvloop.run(main())
