@@ -19,6 +19,7 @@ class AddPartitionsToTxnRequest(Message):
         producer_id: i64 = 0
         producer_epoch: i16 = 0
         verify_only: bool = False
+        """Only say whether the partitions belong to the transaction (KIP-890)."""
         topics: list["AddPartitionsToTxnRequest.AddPartitionsToTxnTopic"] = []
 
     class AddPartitionsToTxnTopic(Struct):
@@ -29,6 +30,7 @@ class AddPartitionsToTxnRequest(Message):
 
     transactions: Annotated[list[AddPartitionsToTxnTransaction], Since(4)] = []
     v3_and_below_transactional_id: Annotated[str, Until(3)] = ""
+    """Up to 3 a request is about one transaction, a client's own."""
     v3_and_below_producer_id: Annotated[i64, Until(3)] = 0
     v3_and_below_producer_epoch: Annotated[i16, Until(3)] = 0
     v3_and_below_topics: Annotated[list[AddPartitionsToTxnTopic], Until(3)] = []

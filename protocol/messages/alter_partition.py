@@ -28,6 +28,7 @@ class AlterPartitionRequest(Message):
         new_isr: Annotated[list[i32], Until(2)] = []
         new_isr_with_epochs: Annotated[list["AlterPartitionRequest.BrokerState"], Since(3)] = []
         leader_recovery_state: i8 = 0
+        """1 while the leader recovers from an unclean election (KIP-704)."""
         partition_epoch: i32 = 0
 
     class BrokerState(Struct):

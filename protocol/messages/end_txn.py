@@ -17,6 +17,7 @@ class EndTxnRequest(Message):
     producer_id: i64 = 0
     producer_epoch: i16 = 0
     committed: bool = False
+    """True commits, false aborts."""
 
 
 @response(key=26, versions="0-5", flexible="3+")

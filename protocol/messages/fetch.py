@@ -50,16 +50,21 @@ class FetchRequest(Message):
 
     cluster_id: Annotated[str | None, Tag(0, since=12), Ignorable] = None
     replica_id: Annotated[i32, Until(14)] = -1
+    """-1 for a consumer. From 15 on it stands in the replica state."""
     replica_state: Annotated[ReplicaState | None, Tag(1, since=15)] = None
     max_wait_ms: i32 = 0
     min_bytes: i32 = 0
     max_bytes: i32 = 0x7FFFFFFF
     isolation_level: i8 = 0
+    """0: read uncommitted, 1: read committed, up to the last stable offset."""
     session_id: Annotated[i32, Since(7), Ignorable] = 0
     session_epoch: Annotated[i32, Since(7), Ignorable] = -1
+    """-1: no session, 0: a new one, else the next request of the session (KIP-227)."""
     topics: list[FetchTopic] = []
     forgotten_topics_data: Annotated[list[ForgottenTopic], Since(7)] = []
+    """What leaves the session."""
     rack_id: Annotated[str, Since(11), Ignorable] = ""
+    """Where the reader is, so that a near replica can be named (KIP-392)."""
 
 
 @response(key=1, versions="4-18", flexible="12+")
@@ -86,10 +91,13 @@ class FetchResponse(Message):
         last_stable_offset: i64 = -1
         log_start_offset: Annotated[i64, Since(5), Ignorable] = -1
         diverging_epoch: Annotated["FetchResponse.EpochEndOffset | None", Tag(0, since=12)] = None
+        """Where a follower that has diverged must truncate to (KIP-595)."""
         current_leader: Annotated["FetchResponse.LeaderIdAndEpoch | None", Tag(1, since=12)] = None
         snapshot_id: Annotated["FetchResponse.SnapshotId | None", Tag(2, since=12)] = None
+        """The snapshot to fetch, when the offset lies before the log's start."""
         aborted_transactions: list["FetchResponse.AbortedTransaction"] | None = []
         preferred_read_replica: Annotated[i32, Since(11)] = -1
+        """From which replica to read instead; -1 for none."""
         records: Records | None = None
 
     class EpochEndOffset(Struct):

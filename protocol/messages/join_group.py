@@ -22,6 +22,7 @@ class JoinGroupRequest(Message):
 
     group_id: str = ""
     session_timeout_ms: i32 = 0
+    """Without a heartbeat for so long the member is out."""
     rebalance_timeout_ms: Annotated[i32, Since(1), Ignorable] = -1
     member_id: str = ""
     group_instance_id: Annotated[str | None, Since(5)] = None

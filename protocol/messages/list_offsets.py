@@ -26,9 +26,12 @@ class ListOffsetsRequest(Message):
         partition_index: i32 = 0
         current_leader_epoch: Annotated[i32, Since(4), Ignorable] = -1
         timestamp: i64 = 0
+        """Milliseconds, or one of the negative places above."""
 
     replica_id: i32 = 0
+    """-1 for a client."""
     isolation_level: Annotated[i8, Since(2)] = 0
+    """1: the latest offset is the last stable one."""
     topics: list[ListOffsetsTopic] = []
     timeout_ms: Annotated[i32, Since(10), Ignorable] = 0
 

@@ -30,7 +30,9 @@ class ProduceRequest(Message):
 
     transactional_id: str | None = None
     acks: i16 = 0
+    """0: do not answer; 1: when the leader has it; -1: when all in-sync replicas have it."""
     timeout_ms: i32 = 0
+    """How long to wait for the in-sync replicas."""
     topic_data: list[TopicProduceData] = []
 
 
@@ -54,7 +56,9 @@ class ProduceResponse(Message):
         index: i32 = 0
         error_code: i16 = 0
         base_offset: i64 = 0
+        """The offset of the batch's first record."""
         log_append_time_ms: i64 = -1
+        """The leader's clock if the topic stamps records with it, else -1."""
         log_start_offset: Annotated[i64, Since(5), Ignorable] = -1
         record_errors: Annotated[list["ProduceResponse.BatchIndexAndErrorMessage"], Since(8), Ignorable] = []
         error_message: Annotated[str | None, Since(8), Ignorable] = None

@@ -29,10 +29,13 @@ class PartitionRecord(Message):
     removing_replicas: list[i32] = []
     adding_replicas: list[i32] = []
     leader: i32 = -1
+    """-1: there is no leader."""
     leader_recovery_state: Annotated[i8, Tag(0)] = 0
+    """1 while the leader recovers from an unclean election (KIP-704)."""
     leader_epoch: i32 = -1
     partition_epoch: i32 = -1
     directories: Annotated[list[Uuid], Since(1)] = []
+    """The log directory of each replica, in the order of `replicas`."""
     eligible_leader_replicas: Annotated[list[i32] | None, Tag(1, since=2)] = None
     last_known_elr: Annotated[list[i32] | None, Tag(2, since=2)] = None
 
@@ -45,10 +48,12 @@ class PartitionChangeRecord(Message):
     topic_id: Uuid = ZERO_UUID
     isr: Annotated[list[i32] | None, Tag(0)] = None
     leader: Annotated[i32, Tag(1)] = -2
+    """-2: no change, -1: there is no leader. A change raises the leader epoch."""
     replicas: Annotated[list[i32] | None, Tag(2)] = None
     removing_replicas: Annotated[list[i32] | None, Tag(3)] = None
     adding_replicas: Annotated[list[i32] | None, Tag(4)] = None
     leader_recovery_state: Annotated[i8, Tag(5)] = -1
+    """-1: no change."""
     directories: Annotated[list[Uuid] | None, Tag(8, since=1)] = None
     eligible_leader_replicas: Annotated[list[i32] | None, Tag(6, since=2)] = None
     last_known_elr: Annotated[list[i32] | None, Tag(7, since=2)] = None

@@ -24,6 +24,7 @@ from protocol.headers import decode_request_header
 from tests.support.messages import RandomChoice, build, message_versions, messages
 
 PAIRS = message_versions()
+FIRST_AND_LAST = [(cls, version) for cls, version in PAIRS if version in cls.declaration.versions]
 
 BYTES_PER_BYTE = 64
 """A decoder may take this many bytes for each byte given: an empty list takes 56, and one on the wire …"""
@@ -138,7 +139,7 @@ def peak_of_decoding(cls: type[Message], version: int, raw: bytes) -> int:
 def test_a_hostile_frame_takes_little_memory() -> None:
     """Counts promise what the bytes cannot hold, in every message, wherever a count may stand."""
     frames = [bytes([fill]) * (1 << 16) for fill in (0x00, 0x01, 0x02, 0x7F, 0xFF)]
-    for cls, version in PAIRS:
+    for cls, version in FIRST_AND_LAST:
         for frame in frames:
             peak = peak_of_decoding(cls, version, frame)
             assert peak <= BASE_BYTES + BYTES_PER_BYTE * len(frame), (cls.__name__, version, frame[0])
@@ -146,7 +147,7 @@ def test_a_hostile_frame_takes_little_memory() -> None:
 
 def test_the_cheapest_elements_that_a_peer_can_send() -> None:
     """Whole and well-formed, and as many objects for a byte as the protocol allows."""
-    for cls, version in PAIRS:
+    for cls, version in FIRST_AND_LAST:
         for field in schema(cls):
             if field.is_array and field.kind is not Kind.FIXED and field.present.covers(version):
                 element = field.struct_class() if field.kind is Kind.STRUCT else ""
