@@ -182,7 +182,7 @@ class Dispatcher:
             self._log_failure(connection, waiting.context, route)
             connection.close("its request could not be answered")
             return
-        now_ns = self._monotonic_ns()
+        connection.now_ns = now_ns = self._monotonic_ns()
         times = route.times
         times.remote[bisect_left(BOUNDS_NS, began_ns - waiting.waits_since_ns)] += 1
         times.local[bisect_left(BOUNDS_NS, waiting.local_ns + now_ns - began_ns)] += 1

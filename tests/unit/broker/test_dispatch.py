@@ -14,6 +14,7 @@ import pytest
 from broker.authorizer import AllowAll
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.failures import failure_response
+from broker.metrics.histogram import quantiles_ms
 from broker.metrics.requests import RequestCounts
 from broker.network.connection import CLOSED, MUTED
 from broker.throttle import NoThrottle, Throttle
@@ -311,7 +312,10 @@ def test_a_pending_answer_comes_when_it_is_completed(desk: Desk) -> None:
     desk.rig.timers.run_soon()
     assert desk.answer(HeartbeatResponse, 4) == (11, HeartbeatResponse(error_code=25))
     assert desk.dispatcher.metrics.waiting == 0
-    assert sum(desk.counts("Heartbeat", 4).times.remote) == 1
+    times = desk.counts("Heartbeat", 4).times
+    for buckets in (times.remote, times.total):
+        assert quantiles_ms(buckets, (1.0,)) == [pytest.approx(30, rel=0.2)]
+    assert quantiles_ms(times.send, (1.0,))[0] < 1, "the wait does not count as sending"
     assert desk.counts("Heartbeat", 4).errors == {25: 1}
 
 
