@@ -27,7 +27,8 @@ Left out: the choice of a nearer replica (version 11), and remote storage (versi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.fetch_sessions import WantedPartition
 from broker.replication.fetching import Fetch, FetchLimits
@@ -106,26 +107,25 @@ def _look_up(fetch: Fetch, wanted: WantedPartition) -> Partition | ErrorCode:
     """As `_find`, from the beginning: the partition was not met yet, or moved, or is gone."""
     services, context = fetch.services, fetch.context
     by_id = fetch.session.uses_topic_ids
+    hosted: Mapping[Any, Partition] = services.replicas.by_id if by_id else services.replicas.by_name
+    partition = hosted.get(wanted.key)
+    if partition is not None:
+        wanted.topic = partition.topic
     if fetch.limits.replica_id >= 0 and not context.allows_cluster(Operation.CLUSTER_ACTION):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if by_id:
+    if partition is None and by_id:
         name = services.metadata.topic_name(wanted.topic_id)
         if name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         wanted.topic = name
     if fetch.limits.replica_id < 0 and not context.allows(_READ, _TOPIC, wanted.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if services.metadata.partition(wanted.topic, wanted.index) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    found = services.replicas.partition(wanted.topic, wanted.index)
-    if isinstance(found, ErrorCode):
-        fetch.must_answer = True
-        return found
-    if by_id and found.topic_id != wanted.topic_id:
-        fetch.must_answer = True
-        return ErrorCode.INCONSISTENT_TOPIC_ID
-    wanted.partition = found
-    return found
+    if partition is None:
+        error = services.replicas.why_not_hosted(wanted.topic, wanted.index)
+        fetch.must_answer = error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or fetch.must_answer
+        return error
+    wanted.partition = partition
+    return partition
 
 
 def _refine(fetch: Fetch, response: FetchResponse) -> FetchResponse:

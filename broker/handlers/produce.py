@@ -111,14 +111,7 @@ def handle(
                 answers.append(_failure(services, context, name, asked.index, error))
                 continue
             try:
-                result = replicas.append(
-                    partition,
-                    records,
-                    acks=acks,
-                    version=version,
-                    connection_id=connection_id,
-                    now_ms=now_ms,
-                )
+                result = replicas.append(partition, records, acks, version, connection_id, now_ms)
             except AppendRefused as refusal:
                 failed = True
                 partition.counters.failed_produce_requests += 1

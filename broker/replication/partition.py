@@ -90,8 +90,10 @@ class Partition:
         "counters",
         "follower_end_offsets",
         "index",
+        "is_alone",
         "is_leader",
         "is_offline",
+        "is_under_min_isr",
         "isr",
         "leader_epoch",
         "leader_epoch_start_offset",
@@ -103,6 +105,7 @@ class Partition:
         "replicas",
         "topic",
         "topic_id",
+        "trusted_connection",
         "unseen_bytes",
         "watchers",
     )
@@ -135,6 +138,12 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.min_insync_replicas = 1
         """As the topic is configured; see `effective_min_isr`."""
+        self.is_under_min_isr = False
+        """Fewer replicas are in sync than acks=all asks for."""
+        self.is_alone = False
+        """We lead, nobody else is in sync, and that is enough: what is in our log is replicated."""
+        self.trusted_connection = ""
+        """The connection whose batch was taken by its header last; see `watched_batches`."""
         self.follower_end_offsets: dict[int, int] = {}
         """Log end of each other replica in the ISR, as its fetches told; -1 until the first one."""
         self.unseen_bytes = 0
@@ -150,10 +159,6 @@ class Partition:
     def effective_min_isr(self) -> int:
         """Replicas that must be in sync for acks=all; never more than there are replicas."""
         return min(self.min_insync_replicas, max(1, len(self.replicas)))
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        return len(self.isr) < self.effective_min_isr
 
     def refusal(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
         """The error code for a request that names this epoch, 0 if it may go on.
@@ -197,6 +202,7 @@ class Partition:
         ends = self.follower_end_offsets
         others = [replica for replica in self.isr if replica != self.node_id] if leads else []
         self.follower_end_offsets = {replica: ends.get(replica, -1) for replica in others}
+        self._count_replicas()
         if not leads:
             self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if moved:
@@ -205,9 +211,20 @@ class Partition:
             self.advance_high_watermark()
         return moved
 
+    def require_insync(self, min_insync_replicas: int) -> None:
+        """The topic's `min.insync.replicas` changed."""
+        self.min_insync_replicas = min_insync_replicas
+        self._count_replicas()
+        if self.is_leader:
+            self.advance_high_watermark()
+
+    def _count_replicas(self) -> None:
+        self.is_under_min_isr = len(self.isr) < self.effective_min_isr
+        self.is_alone = self.is_leader and not self.follower_end_offsets and not self.is_under_min_isr
+
     def retire(self) -> None:
         """The partition is hosted here no longer: nobody waits for it in vain."""
-        self.is_leader = False
+        self.is_leader = self.is_alone = False
         self.leader_id = NO_LEADER
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.tell_changed()
@@ -220,8 +237,16 @@ class Partition:
 
     def appended(self, size_bytes: int) -> None:
         """The log has grown by so much, by this broker's own append."""
-        self.unseen_bytes += size_bytes
-        self.advance_high_watermark()
+        if not self.is_alone:
+            self.unseen_bytes += size_bytes
+            self.advance_high_watermark()
+            return
+        log = self.log
+        log.update_high_watermark(log.log_end_offset)
+        if self.commit_waiters:
+            self._acknowledge(log.high_watermark)
+        if self.watchers:
+            self.tell_grew(size_bytes)
 
     def advance_high_watermark(self) -> None:
         """Move the high watermark as far as the replicas in sync allow, and tell who waits for that."""
@@ -229,7 +254,7 @@ class Partition:
         end = log.log_end_offset
         if self.follower_end_offsets:
             end = min(end, *self.follower_end_offsets.values())
-        if end <= log.high_watermark or len(self.isr) < self.effective_min_isr:
+        if end <= log.high_watermark or self.is_under_min_isr:
             return
         log.update_high_watermark(end)
         grown, self.unseen_bytes = self.unseen_bytes, 0

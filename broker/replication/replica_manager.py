@@ -108,7 +108,6 @@ class ReplicaManager:
         self,
         partition: Partition,
         records: memoryview | bytearray | bytes,
-        *,
         acks: int,
         version: int,
         connection_id: str,
@@ -120,14 +119,19 @@ class ReplicaManager:
         """
         if not partition.is_leader or partition.is_offline:
             raise _refused(ErrorCode(partition.refusal(NO_EPOCH)), partition)
-        if acks == ACKS_ALL and len(partition.isr) < partition.effective_min_isr:
+        if partition.is_under_min_isr and acks == ACKS_ALL:
             raise _refused(ErrorCode.NOT_ENOUGH_REPLICAS, partition)
+        walk = False
+        if partition.trusted_connection is not connection_id:
+            walk = self.watched.next_is_walked(connection_id, partition)
+            if not walk:
+                partition.trusted_connection = connection_id
         try:
             result = partition.log.append(
                 records,
                 leader_epoch=partition.leader_epoch,
                 now_ms=now_ms,
-                walk=self.watched.next_is_walked(connection_id, partition),
+                walk=walk,
                 request_version=version,
             )
         except LogStorageError as error:
@@ -252,9 +256,7 @@ class ReplicaManager:
             partition = self.by_name.get((topic, index))
             if partition is not None:
                 partition.log.update_config(settings.log)
-                partition.min_insync_replicas = settings.min_insync_replicas
-                if partition.is_leader:
-                    partition.advance_high_watermark()
+                partition.require_insync(settings.min_insync_replicas)
 
     def _follow_topic(
         self,
@@ -332,7 +334,10 @@ class ReplicaManager:
         partition.retire()
         if led:
             changes.append(LeaderChange(topic, index, partition.leader_epoch, False))
-        self._logs.delete_async(topic, index)
+        try:
+            self._logs.delete_async(topic, index)
+        except OSError as error:
+            LOG.error("The log of %s-%d could not be set aside for removal: %s", topic, index, error)
 
     # Disk errors.
 
