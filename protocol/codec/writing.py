@@ -4,7 +4,6 @@ from struct import Struct as Layout
 from typing import Any, Final
 
 from protocol.errors import EncodeError
-from protocol.primitives import RecordsSlice
 
 __all__ = ["SMALL", "cannot_carry", "pack_numbers", "records_size", "tag_section", "uuid", "uvarint_bytes"]
 
@@ -41,9 +40,10 @@ def records_size(records: Any) -> int:
         return records.nbytes
     if isinstance(records, (bytes, bytearray)):
         return len(records)
-    if isinstance(records, RecordsSlice) and records.size_bytes is not None:
-        return records.size_bytes
-    raise EncodeError(f"records of an unknown size cannot be encoded: {records!r}")
+    size_bytes: int | None = getattr(records, "size_bytes", None)  # isinstance with a Protocol takes a µs
+    if size_bytes is None:
+        raise EncodeError(f"records of an unknown size cannot be encoded: {records!r}")
+    return size_bytes
 
 
 def uuid(value: bytes) -> bytes:

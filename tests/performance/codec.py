@@ -19,6 +19,7 @@ from protocol.headers import decode_request_header
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.metadata import MetadataResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.primitives import Records
 
 TOPIC_ID: Final = bytes(range(16))
 
@@ -57,7 +58,13 @@ def fetch_request(partitions: int) -> FetchRequest:
     return FetchRequest(max_wait_ms=500, min_bytes=1, session_id=7, session_epoch=9, topics=[topic])
 
 
-def fetch_response(partitions: int) -> FetchResponse:
+class FileSlice:
+    """Stands for a piece of a segment file."""
+
+    size_bytes = 1 << 20
+
+
+def fetch_response(partitions: int, records: Records = bytes(1000)) -> FetchResponse:
     given = [
         FetchResponse.PartitionData(
             partition_index=index,
@@ -65,7 +72,7 @@ def fetch_response(partitions: int) -> FetchResponse:
             last_stable_offset=1_000_000,
             log_start_offset=0,
             aborted_transactions=None,
-            records=bytes(1000),
+            records=records,
         )
         for index in range(partitions)
     ]
@@ -111,6 +118,8 @@ def cases() -> Iterator[Case]:
             None,
             _given(pieces, fetch_response(partitions)),
         )
+    sliced = fetch_response(1, FileSlice())
+    yield Case("Fetch 17 response, 1 file slice, frame", None, lambda: encode_response_frame(sliced, 17, 5))
     whole = produce_response(1)
     yield Case("Produce 12 response, 1 partition, frame", None, lambda: encode_response_frame(whole, 12, 5))
     large = metadata_response(100, 10)
