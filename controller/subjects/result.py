@@ -26,6 +26,6 @@ class ControllerError(Exception):
     """An answer for which Kafka has a code. Raised inside a subject, turned into the response at its edge."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message or code.message)
         self.code = code
-        self.message = message or code.message
+        self.message = code.message if message is None else message
+        super().__init__(self.message)

@@ -90,7 +90,7 @@ def test_a_broker_that_is_not_ready_asks_to_stay_fenced() -> None:
     life = Life()
     life.lifecycle.start()
     life.peer.advance(5000)
-    assert life.states[-1] is BrokerState.RECOVERY
+    assert life.states == [BrokerState.STARTING, BrokerState.RECOVERY]
     assert all(heartbeat.want_fence for heartbeat in life.heartbeats())
     assert life.registered.fenced
     life.lifecycle.ready_to_unfence()

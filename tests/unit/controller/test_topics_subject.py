@@ -94,8 +94,11 @@ REFUSED = [
     (
         topic("rf2", 1, 2),
         38,
-        "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached "
-        "because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
+        (
+            "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be "
+            "reached because only 1 broker(s) are registered or some brokers have all their log "
+            "directories cordoned."
+        ),
     ),
     (topic("bad name"), 17, f"Topic name is invalid: 'bad name' {NOT_ALLOWED}"),
     (topic("sl/ash"), 17, f"Topic name is invalid: 'sl/ash' {NOT_ALLOWED}"),
@@ -297,8 +300,9 @@ def test_the_answer_waits_for_the_commit(fixture: ControllerFixture) -> None:
     request = CreateTopicsRequest(topics=[topic("later")])
     pending = registration.handler(fixture.services, context, request)
     again = registration.handler(fixture.services, context, request)
-    assert pending.response is None
+    assert not pending.done
     assert fixture.controller.image.topics.by_name == {}
     fixture.offload.run()
+    assert again.response is not None
     assert pending.response.topics[0].error_code == 0
     assert again.response.topics[0].error_code == 36, "the second saw the first, committed or not"

@@ -79,7 +79,7 @@ def keep(data: Path) -> None:
     for old in HERE.glob("*"):
         if old.suffix in (".log", ".checkpoint", ".jsonl") or old.name == "quorum-state":
             old.unlink()
-    newest = sorted(source.glob("*.checkpoint"))[-1]
+    newest = max(source.glob("*.checkpoint"))
     for path in (source / LOG, source / "quorum-state", newest, data / "bootstrap.checkpoint"):
         shutil.copyfile(path, HERE / path.name)
     shutil.copyfile(source / "00000000000000000000-0000000000.checkpoint", HERE / "format.checkpoint")

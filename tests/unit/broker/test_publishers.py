@@ -1,0 +1,86 @@
+"""Publishers: which differences reach which port, and in which order."""
+
+from __future__ import annotations
+
+from broker.publishers.configs import BrokerConfigPublisher
+from broker.publishers.metadata import MetadataCachePublisher
+from broker.publishers.replicas import ReplicasPublisher
+from config.broker_config import BrokerConfig
+from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
+from controller.image.reload import reload
+from protocol.codec.message import Message
+from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.topics import TopicRecord
+from tests.support.controllers import one_node_config
+
+
+def setting(resource: str, name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=4, resource_name=resource, name=name, value=value)
+
+
+def step(image: ClusterImage, *records: Message) -> tuple[ClusterImage, ImageDelta]:
+    return replay(image, records, offset=image.offset + len(records), epoch=1)
+
+
+def test_dynamic_configs_lie_over_the_file_and_go_again() -> None:
+    publisher = BrokerConfigPublisher(one_node_config(log__segment__bytes="2000000"), node_id=1)
+    told: list[int] = []
+    publisher.on_config(lambda _image, config: told.append(config.integer("log.segment.bytes")))
+    image = EMPTY_IMAGE
+    for records in (
+        [setting("", "log.segment.bytes", "3000000")],
+        [setting("1", "log.segment.bytes", "4000000")],
+        [setting("2", "log.segment.bytes", "5000000")],
+        [setting("1", "log.segment.bytes", None)],
+        [TopicRecord(name="t", topic_id=b"t" * 16)],
+        [setting("", "log.segment.bytes", None)],
+    ):
+        image, delta = step(image, *records)
+        publisher.publish(delta, image)
+    assert told == [3_000_000, 4_000_000, 3_000_000, 2_000_000]
+    assert isinstance(publisher.config, BrokerConfig)
+
+
+def test_the_cache_is_shown_each_image_and_replicas_tell_their_changes() -> None:
+    heard: list[str] = []
+
+    class Cache:
+        def apply(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
+            heard.append(f"cache {image.offset}")
+
+    class Replicas:
+        def apply(self, image: ClusterImage, delta: ImageDelta | None) -> list[str]:
+            heard.append(f"replicas {image.offset}")
+            return ["orders-0", "orders-1"]
+
+    replicas = ReplicasPublisher(Replicas())
+    replicas.on_leader_change(heard.append)
+    image, delta = step(EMPTY_IMAGE, TopicRecord(name="orders", topic_id=b"t" * 16))
+    for publisher in (MetadataCachePublisher(Cache()), replicas):
+        publisher.publish(delta, image)
+    assert heard == ["cache 0", "replicas 0", "orders-0", "orders-1"]
+
+
+def test_a_reload_says_what_came_and_what_went() -> None:
+    old, _ = step(
+        EMPTY_IMAGE,
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name="gone.feature", feature_level=1),
+        TopicRecord(name="gone", topic_id=b"g" * 16),
+        TopicRecord(name="kept", topic_id=b"k" * 16),
+        setting("", "gone", "1"),
+        setting("", "kept", "1"),
+    )
+    snapshot = [
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        TopicRecord(name="kept", topic_id=b"k" * 16),
+        TopicRecord(name="new", topic_id=b"n" * 16),
+        setting("", "kept", "2"),
+    ]
+    image, delta = reload(old, snapshot, offset=50, epoch=3, timestamp_ms=9)
+    assert image == replay(EMPTY_IMAGE, snapshot, offset=50, epoch=3, timestamp_ms=9)[0]
+    assert delta.topics is not None
+    assert [topic.name for topic in delta.topics.deleted.values()] == ["gone"]
+    assert delta.configs is not None
+    assert delta.configs.changed == {(4, ""): {"gone": None, "kept": "2"}}

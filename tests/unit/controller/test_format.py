@@ -1,0 +1,182 @@
+"""What `storage format` writes and refuses."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from broker.cli.storage import format_directories, level_fault, show_info
+from controller.format import FormatRefused
+from controller.metadata_log import SnapshotId
+from controller.opening import read_bootstrap_records
+from controller.quorum_controller import UnsupportedCluster
+from controller.snapshots import encode_snapshot, list_snapshots, read_snapshot, snapshot_name
+from protocol.metadata_log.features import FeatureLevelRecord
+from storage.memory_files import MemoryFiles
+from storage.meta_properties import read_meta_properties
+from tests.support.controllers import (
+    CLUSTER_ID,
+    DATA,
+    METADATA_LOG,
+    ControllerFixture,
+    SeededChance,
+    one_node_config,
+)
+from tests.support.hand_clock import HandClock
+
+
+def format_(files: MemoryFiles, cluster_id: str = CLUSTER_ID, **settings: str) -> tuple[int, str, str]:
+    """Exit code, output and errors."""
+    output, errors = io.StringIO(), io.StringIO()
+    ignore = settings.pop("ignore_formatted", "") == "yes"
+    seed = int(settings.pop("seed", "1"))
+    code = format_directories(
+        one_node_config(**settings),
+        cluster_id,
+        files=files,
+        clock=HandClock(),
+        chance=SeededChance(seed),
+        ignore_formatted=ignore,
+        output=output,
+        errors=errors,
+    )
+    return code, output.getvalue(), errors.getvalue()
+
+
+def test_a_formatted_directory_has_identity_levels_and_a_first_voter() -> None:
+    files = MemoryFiles()
+    assert format_(files) == (
+        0,
+        "Formatting dynamic metadata voter directory /data with metadata.version 4.3-IV0.\n",
+        "",
+    )
+    properties = read_meta_properties(files, f"{DATA}/meta.properties")
+    assert properties is not None
+    assert (properties.cluster_id, properties.node_id) == (CLUSTER_ID, 1)
+    assert list_snapshots(files, METADATA_LOG) == [SnapshotId(0, 0)]
+    snapshot = read_snapshot(files, f"{METADATA_LOG}/{snapshot_name(SnapshotId(0, 0))}")
+    assert snapshot.kraft_version == 1
+    assert snapshot.voters is not None
+    (voter,) = snapshot.voters.voters
+    assert (voter.voter_id, voter.voter_directory_id) == (1, properties.directory_id)
+    assert [(e.name, e.host, e.port) for e in voter.endpoints] == [("CONTROLLER", "127.0.0.1", 9093)]
+    assert read_bootstrap_records(one_node_config(), files) == [
+        FeatureLevelRecord(name="metadata.version", feature_level=30)
+    ]
+
+
+def test_what_was_formatted_survives_a_power_cut() -> None:
+    files = MemoryFiles()
+    format_(files)
+    files.cut_power()
+    assert ControllerFixture(files).controller.is_active
+
+
+def test_a_formatted_directory_is_not_formatted_again() -> None:
+    files = MemoryFiles()
+    format_(files)
+    before = files.read_bytes(f"{DATA}/meta.properties")
+    assert format_(files) == (
+        1,
+        "",
+        (
+            "Log directory /data is already formatted. Use --ignore-formatted to ignore this directory and "
+            "format the others.\n"
+        ),
+    )
+    assert format_(files, ignore_formatted="yes") == (
+        0,
+        "All of the log directories are already formatted.\n",
+        "",
+    )
+    assert files.read_bytes(f"{DATA}/meta.properties") == before
+    code, _, errors = format_(files, "AAAAAAAAAAAAAAAAAAAAAg", ignore_formatted="yes")
+    assert code == 1
+    assert errors.startswith(f"Log directory /data belongs to node 1 of cluster {CLUSTER_ID}")
+
+
+def test_a_new_directory_beside_a_formatted_one_joins_it() -> None:
+    files = MemoryFiles()
+    format_(files)
+    code, output, _ = format_(
+        files, ignore_formatted="yes", seed="2", log__dirs="/data,/more", metadata__log__dir=DATA
+    )
+    assert (code, output) == (0, "Formatting data directory /more with metadata.version 4.3-IV0.\n")
+    first = read_meta_properties(files, f"{DATA}/meta.properties")
+    second = read_meta_properties(files, "/more/meta.properties")
+    assert first is not None
+    assert second is not None
+    assert first.cluster_id == second.cluster_id
+    assert first.directory_id != second.directory_id
+    assert files.listdir("/more") == ["meta.properties"]
+
+
+def test_a_cluster_id_is_a_uuid() -> None:
+    files = MemoryFiles()
+    code, _, errors = format_(files, "xyz")
+    assert code == 1
+    assert errors.startswith("Cluster ID string xyz does not appear to be a valid UUID")
+    assert not files.exists(DATA)
+
+
+@pytest.mark.parametrize(
+    ("release", "features", "fault"),
+    [
+        (None, [], None),
+        ("4.3", ["kraft.version=1", "group.version=0"], None),
+        ("4.3-IV0", ["metadata.version=30"], None),
+        ("9.9", [], "Unknown metadata.version '9.9'. Supported metadata.version are: 4.3-IV0"),
+        (None, ["group.version=1"], "Feature group.version at level 1 is not supported by this release"),
+        (
+            None,
+            ["metadata.version=29"],
+            "Feature metadata.version at level 29 is not supported by this release",
+        ),
+        (None, ["kraft.version=0"], "Feature kraft.version cannot be at level 0 in this release"),
+        (None, ["x"], "Can't parse feature=level string x: it must look like metadata.version=30"),
+    ],
+)
+def test_only_levels_that_work_are_taken(release: str | None, features: list[str], fault: str | None) -> None:
+    assert level_fault(release, features) == fault
+
+
+def test_info_says_whose_directories_they_are_and_what_is_wrong() -> None:
+    files = MemoryFiles()
+    format_(files)
+    output = io.StringIO()
+    assert show_info(one_node_config(), files, output) == 0
+    assert output.getvalue().startswith("Found log directory:\n  /data\n\nFound metadata: {cluster.id=uitV0")
+    files.makedirs("/empty")
+    output = io.StringIO()
+    assert show_info(one_node_config(log__dirs="/data,/empty,/gone"), files, output) == 1
+    assert output.getvalue().endswith(
+        "Found problems:\n  /empty is not formatted.\n  /gone does not exist\n\n"
+    )
+
+
+def test_a_cluster_with_levels_beyond_ours_stops_the_start_before_anything_is_written() -> None:
+    files = MemoryFiles()
+    format_(files)
+    records = [
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name="transaction.version", feature_level=2),
+    ]
+    content = encode_snapshot(records, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
+    files.write_atomically(f"{DATA}/bootstrap.checkpoint", content)
+    with pytest.raises(UnsupportedCluster, match=r"transaction\.version is finalized at level 2"):
+        ControllerFixture(files)
+
+
+def test_a_start_without_bootstrap_records_says_what_to_type() -> None:
+    files = MemoryFiles()
+    format_(files)
+    files.unlink(f"{DATA}/bootstrap.checkpoint")
+    with pytest.raises(UnsupportedCluster, match="barnabas storage format"):
+        ControllerFixture(files)
+
+
+def test_a_controller_without_a_listener_cannot_be_the_first_voter() -> None:
+    fixture = ControllerFixture()
+    with pytest.raises(FormatRefused, match="already formatted"):
+        fixture.format()
