@@ -7,6 +7,7 @@ registration takes the least version that can carry it. Readers take any version
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +16,7 @@ from protocol.codec.message import Message
 from protocol.metadata_log.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from protocol.metadata_log.frame import decode_metadata_record, encode_metadata_record
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord
+from protocol.record_types import metadata_record
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import ReadBuffer, headers
 from protocol.records.reader import records as read_records
@@ -29,6 +31,10 @@ _VERSIONS: Final[Mapping[type[Message], int]] = MappingProxyType(
     {RegisterBrokerRecord: 4, PartitionRecord: 2, PartitionChangeRecord: 2}
 )
 """For metadata.version 30; every other record has version 0 alone, except the one below."""
+
+
+_record_class: Final = cache(metadata_record)
+"""A log has thousands of records of some twenty types."""
 
 
 def record_version(record: Message) -> int:
@@ -66,7 +72,7 @@ def read_metadata_batches(buffer: ReadBuffer) -> list[MetadataBatch]:
         decoded: Sequence[Message] = ()
         if not header.is_control:
             decoded = [
-                decode_metadata_record(record.value or b"")
+                decode_metadata_record(record.value or b"", _record_class)
                 for record in read_records(buffer, position, check_crc=True)
             ]
         batches.append(

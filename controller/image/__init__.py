@@ -11,6 +11,7 @@ In reading order:
 * `quotas`, `kept`       subjects that are only remembered, so that a snapshot loses nothing
 * `cluster_image`        all of them together: `ClusterImage`, `ImageDelta`, `replay`, `image_records`
 * `replayer`             the same over batches, with metadata transactions
+* `reload`               from one image to another that came whole, and what changed between them
 
 Anyone above `protocol` may read images; only `replay` makes them.
 """

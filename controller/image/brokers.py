@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from controller.image.mappings import copied
 from protocol.codec.message import Message
 from protocol.errors import invariant
 from protocol.metadata_log.brokers import (
@@ -207,7 +208,7 @@ class BrokersDelta:
         )
 
     def apply(self) -> BrokersImage:
-        by_id = dict(self.base.by_id)
+        by_id = copied(self.base.by_id)
         for broker_id, registration in self.changed.items():
             if registration is None:
                 by_id.pop(broker_id, None)
@@ -249,4 +250,4 @@ class ControllersDelta:
         )
 
     def apply(self) -> ControllersImage:
-        return ControllersImage(MappingProxyType({**self.base.by_id, **self.changed}))
+        return ControllersImage(MappingProxyType(copied(self.base.by_id) | self.changed))

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from controller.image.mappings import copied
 from protocol.codec.message import Message
 from protocol.metadata_log.configs import ConfigRecord
 
@@ -67,7 +68,7 @@ class ConfigsDelta:
             self.changed[resource][name] = None
 
     def apply(self) -> ConfigsImage:
-        by_resource = dict(self.base.by_resource)
+        by_resource = copied(self.base.by_resource)
         for resource, changes in self.changed.items():
             values = dict(by_resource.get(resource, NOTHING))
             for name, value in changes.items():

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from controller.image.mappings import copied
 from protocol.codec.message import Message
 from protocol.metadata_log.features import FeatureLevelRecord
 
@@ -55,5 +56,5 @@ class FeaturesDelta:
         self.changed[record.name] = record.feature_level
 
     def apply(self) -> FeaturesImage:
-        levels = {**self.base.levels, **self.changed}
+        levels = copied(self.base.levels) | self.changed
         return FeaturesImage(MappingProxyType({name: level for name, level in levels.items() if level > 0}))

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from controller.image.mappings import copied
 from protocol.codec.message import Message
 
 __all__ = ["RecordTable", "RecordTableDelta"]
@@ -42,7 +43,7 @@ class RecordTableDelta:
         self.changed[key] = None
 
     def apply(self) -> RecordTable:
-        by_key = dict(self.base.by_key)
+        by_key = copied(self.base.by_key)
         for key, record in self.changed.items():
             if record is None:
                 by_key.pop(key, None)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from controller.image.mappings import copied
 from protocol.codec.message import Message
 from protocol.metadata_log.quotas import ClientQuotaRecord
 
@@ -43,7 +44,7 @@ class QuotasDelta:
         self.changed.setdefault(entity, {})[record.key] = None if record.remove else record.value
 
     def apply(self) -> QuotasImage:
-        by_entity = dict(self.base.by_entity)
+        by_entity = copied(self.base.by_entity)
         for entity, changes in self.changed.items():
             merged: dict[str, float | None] = {**by_entity.get(entity, {}), **changes}
             values = {key: value for key, value in merged.items() if value is not None}

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from controller.image.mappings import copied
 from protocol.codec.message import Message
 from protocol.errors import InvariantViolated
 from protocol.metadata_log.topics import (
@@ -160,8 +161,10 @@ class TopicDelta:
         return self.base.id
 
     def apply(self) -> TopicImage:
-        merged = {**self.base.partitions, **self.partitions}
-        return TopicImage(self.base.name, self.base.id, MappingProxyType(dict(sorted(merged.items()))))
+        merged = copied(self.base.partitions) | self.partitions
+        if len(merged) > len(self.base.partitions):
+            merged = dict(sorted(merged.items()))
+        return TopicImage(self.base.name, self.base.id, MappingProxyType(merged))
 
 
 class TopicsDelta:
@@ -223,7 +226,7 @@ class TopicsDelta:
                     )
 
     def apply(self) -> TopicsImage:
-        by_name, by_id = dict(self.base.by_name), dict(self.base.by_id)
+        by_name, by_id = copied(self.base.by_name), copied(self.base.by_id)
         for topic_id, gone in self.deleted.items():
             by_id.pop(topic_id, None)
             by_name.pop(gone.name, None)
