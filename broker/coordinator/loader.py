@@ -18,7 +18,7 @@ from broker.coordinator.batches import LoadedBatch, loaded_batches
 from broker.coordinator.outcome import Outcome
 from broker.coordinator.ports import Moment, PartitionReader
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = logging.getLogger("barnabas.coordinator")
 
 
 class LoadTarget(Protocol):

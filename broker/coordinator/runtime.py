@@ -36,7 +36,7 @@ from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode
 from protocol.serving import Pending
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = logging.getLogger("barnabas.coordinator")
 
 R = TypeVar("R")
 LOAD_RETRY_MS: Final = 1000

@@ -24,7 +24,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = logging.getLogger("barnabas.groups")
 
 
 def rebalance_or_complete(group: ClassicGroup, turn: Turn, reason: str) -> None:

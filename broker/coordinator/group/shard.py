@@ -47,7 +47,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.serving import Pending
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = logging.getLogger("barnabas.groups")
 
 
 class GroupShard:

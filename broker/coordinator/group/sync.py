@@ -22,7 +22,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.serving import Pending
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = logging.getLogger("barnabas.groups")
 
 
 def sync(

@@ -1,0 +1,416 @@
+"""The same requests to Apache Kafka and to us: every field of every answer is the same.
+
+Only what each broker makes up by itself is made alike first: the uuids in member ids, topic ids, hosts and
+ports, throttle times, and the order of groups and of members.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import msgspec
+import pytest
+
+from broker.coordinator.group.coordinator import GROUP_TOPIC
+from broker.coordinator.group.group_records import GROUP, read_key
+from protocol.codec.compiler import decode
+from protocol.codec.message import Message
+from protocol.framing import decode_response, encode_request_frame
+from protocol.group_log.classic_groups import GroupMetadataValue
+from protocol.group_log.offsets import OffsetCommitValue
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest
+from protocol.messages.sync_group import SyncGroupRequest
+from protocol.records.reader import batch_records
+from protocol.registry import ApiKey, api
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import GenuineKafka
+from tests.support.kafka_jars import kafka_jars
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+CONFIG: Mapping[str, str] = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "300",
+    "group.max.size": "3",
+    "offset.metadata.max.bytes": "10",
+}
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+PROTOCOLS = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"\0\0\0\0\0\1\0\1t\0\0\0\0")]
+RANGE = "range"
+MADE_UP = ("topic_id", "host", "port", "throttle_time_ms")
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA=="
+"""How a topic id of zeros comes out of msgspec."""
+UNORDERED = ("group_id", "member_id")
+"""What names the entries of lists that Kafka gives in the order of a hash table."""
+
+
+class Connection:
+    """One connection of a raw client that notes what it was answered."""
+
+    def __init__(self, bootstrap: str, seen: dict[str, str], story: list[Any]) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._seen = seen
+        self._story = story
+        self._asked: list[tuple[Message, int]] = []
+
+    def send(self, request: Message, version: int) -> None:
+        self._socket.sendall(encode_request_frame(request, version, len(self._asked), "raw"))
+        self._asked.append((request, version))
+
+    def receive(self) -> Any:
+        request, version = self._asked.pop(0)
+        size = int.from_bytes(self._read(4), "big")
+        response_class = api(ApiKey(request.declaration.key or 0)).response
+        _, response = decode_response(response_class, version, self._read(size))
+        self._story.append((type(request).__name__, version, self.alike(msgspec.to_builtins(response))))
+        return response
+
+    def ask(self, request: Message, version: int) -> Any:
+        self.send(request, version)
+        return self.receive()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            assert more, "the broker closed the connection"
+            data += more
+        return data
+
+    def alike(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                name: "made up" if name in MADE_UP and each != NO_ID else self.alike(each)
+                for name, each in value.items()
+            }
+        if isinstance(value, list):
+            alike = [self.alike(each) for each in value]
+            if alike and isinstance(alike[0], dict) and not alike[0].keys().isdisjoint(UNORDERED):
+                alike.sort(key=lambda each: str([each.get(name) for name in UNORDERED]))
+            return alike
+        if isinstance(value, str):
+            return UUID.sub(lambda match: self._seen.setdefault(match[0], f"uuid-{len(self._seen)}"), value)
+        return value
+
+
+class Stage:
+    """A broker and the connections to it."""
+
+    def __init__(self, bootstrap: str, data: Path) -> None:
+        self._bootstrap = bootstrap
+        self.data = data
+        self._seen: dict[str, str] = {}
+        self.story: list[Any] = []
+        self.a, self.b = self.connect(), self.connect()
+        self.topic_id = bytes(16)
+
+    def connect(self) -> Connection:
+        return Connection(self._bootstrap, self._seen, self.story)
+
+    def prepare(self) -> None:
+        """A topic, and a coordinator that is there."""
+        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+        self.a.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        for _ in range(200):
+            if not self.a.ask(FindCoordinatorRequest(key="g"), 2).error_code:
+                heartbeat = self.a.ask(HeartbeatRequest(group_id="nobody", member_id="x"), 4)
+                metadata = self.a.ask(MetadataRequest(topics=None), 12)
+                ids = {each.name: each.topic_id for each in metadata.topics}
+                if heartbeat.error_code == 25 and "t" in ids:
+                    self.topic_id = ids["t"]
+                    break
+            self.wait(0.1)
+        else:
+            pytest.fail("no coordinator")
+        self.story.clear()
+
+    @staticmethod
+    def wait(seconds: float) -> None:
+        Event().wait(seconds)
+
+
+def join(member_id: str = "", **options: Any) -> JoinGroupRequest:
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 5_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": PROTOCOLS,
+    }
+    return JoinGroupRequest(**(fields | options))
+
+
+def commit(*partitions: tuple[int, int, str | None], topic: str = "t", **options: Any) -> OffsetCommitRequest:
+    entries = [
+        OffsetCommitRequest.OffsetCommitRequestPartition(index, at, 3, text) for index, at, text in partitions
+    ]
+    named = OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=entries)
+    return OffsetCommitRequest(group_id=options.pop("group_id", "g"), topics=[named], **options)
+
+
+def fetch(*groups: str, stable: bool = False) -> OffsetFetchRequest:
+    return OffsetFetchRequest(
+        groups=[OffsetFetchRequest.OffsetFetchRequestGroup(name, topics=None) for name in groups],
+        require_stable=stable,
+    )
+
+
+def strangers(stage: Stage) -> None:
+    """Requests about groups that do not exist, and requests that make no sense."""
+    a = stage.a
+    for version in range(7):
+        a.ask(DescribeGroupsRequest(groups=["nobody", ""]), version)
+    for version in range(6):
+        a.ask(ListGroupsRequest(), version)
+    for version in range(10):
+        a.ask(join("stranger"), version)
+        a.ask(join(group_id=""), version)
+        a.ask(join(session_timeout_ms=10), version)
+        a.ask(join(protocols=[], group_id="other"), version)
+    for version in range(6):
+        names: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": RANGE} if version >= 5 else {}
+        a.ask(SyncGroupRequest(group_id="nobody", member_id="x", generation_id=1, **names), version)
+        a.ask(SyncGroupRequest(group_id="", member_id="x", **names), version)
+        members = [LeaveGroupRequest.MemberIdentity("x"), LeaveGroupRequest.MemberIdentity("", "i")]
+        a.ask(
+            LeaveGroupRequest(group_id="nobody", member_id="x")
+            if version < 3
+            else LeaveGroupRequest(group_id="nobody", members=members),
+            version,
+        )
+        a.ask(LeaveGroupRequest(group_id=""), version)
+    a.ask(SyncGroupRequest(group_id="nobody", member_id="x"), 5)
+    for version in range(5):
+        a.ask(HeartbeatRequest(group_id="nobody", member_id="x"), version)
+        a.ask(HeartbeatRequest(group_id=""), version)
+    for version in range(2, 10):
+        a.ask(commit((0, 1, ""), group_id="nobody", member_id="x", generation_id_or_member_epoch=4), version)
+
+
+def offsets(stage: Stage) -> None:
+    """Simple commits and fetches in all versions."""
+    a = stage.a
+    for version in range(2, 10):
+        a.ask(commit((0, version, "x"), (1, 7, None), (2, 1, ""), (-1, 1, ""), group_id="simple"), version)
+    a.ask(commit((0, 1, "ten chars!"), (1, 1, "eleven char"), group_id="simple"), 9)
+    a.ask(commit((0, 1, ""), group_id="simple", topic="missing"), 9)
+    a.ask(commit((0, 1, ""), group_id=""), 9)
+    by_id = commit((0, 77, "id"), group_id="simple")
+    by_id.topics[0].topic_id = stage.topic_id
+    unknown = commit((0, 1, ""), group_id="simple").topics[0]
+    unknown.topic_id = b"unknown topic id"
+    by_id.topics.append(unknown)
+    a.ask(by_id, 10)
+    for version in range(1, 8):
+        topics = [
+            OffsetFetchRequest.OffsetFetchRequestTopic("t", [0, 1, 5]),
+            OffsetFetchRequest.OffsetFetchRequestTopic("missing", [0]),
+        ]
+        for group in ("simple", "nobody", ""):
+            a.ask(OffsetFetchRequest(group_id=group, topics=topics), version)
+            if version >= 2:
+                a.ask(OffsetFetchRequest(group_id=group, topics=None), version)
+    for version in (8, 9, 10):
+        a.ask(fetch("simple", "nobody", "", stable=True), version)
+    ids = [
+        OffsetFetchRequest.OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0, 1])
+        for each in (stage.topic_id, b"unknown topic id")
+    ]
+    a.ask(OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup("simple", topics=ids)]), 10)
+    a.ask(DescribeGroupsRequest(groups=["simple", ""], include_authorized_operations=True), 6)
+    a.ask(ListGroupsRequest(states_filter=["empty"], types_filter=["CLASSIC"]), 5)
+    a.ask(ListGroupsRequest(types_filter=["consumer"]), 5)
+    a.ask(ListGroupsRequest(states_filter=["nonsense"]), 5)
+
+
+def life(stage: Stage) -> None:
+    """Two members come, work, and go."""
+    a, b = stage.a, stage.b
+    ids = [a.ask(join(reason="new"), 9).member_id, a.ask(join(), 9).member_id]
+    a.ask(DescribeGroupsRequest(groups=["g"]), 6)
+    a.send(join(ids[0]), 9)
+    stage.wait(0.1)
+    b.send(join(ids[1]), 5)
+    first, second = a.receive(), b.receive()
+    generation: dict[str, Any] = {"group_id": "g", "generation_id": first.generation_id}
+    assert first.leader == second.leader == ids[0]
+    stage.connect().ask(DescribeGroupsRequest(groups=["g"]), 6)
+    a.ask(join(ids[0]), 9)
+    b.ask(join(ids[1]), 4)
+    beat = HeartbeatRequest(member_id=ids[1], **generation)
+    a.ask(beat, 4)
+    member: dict[str, Any] = {"member_id": ids[1], "generation_id_or_member_epoch": first.generation_id}
+    a.ask(commit((0, 5, "x"), **member), 9)
+    names: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": RANGE}
+    b.ask(SyncGroupRequest(member_id=ids[1], group_id="g", generation_id=99, **names), 5)
+    b.ask(SyncGroupRequest(member_id=ids[1], **generation, protocol_type="connect", protocol_name=RANGE), 5)
+    b.ask(SyncGroupRequest(member_id=ids[1], **generation, protocol_type="consumer", protocol_name="no"), 5)
+    b.send(SyncGroupRequest(member_id=ids[1], **generation, **names), 5)
+    stage.wait(0.1)
+    assignments = [SyncGroupRequest.SyncGroupRequestAssignment(each, each.encode()[:3]) for each in ids]
+    a.send(SyncGroupRequest(member_id=ids[0], **generation, assignments=assignments), 3)
+    a.receive()
+    b.receive()
+    a.ask(beat, 3)
+    for version in range(7):
+        a.ask(DescribeGroupsRequest(groups=["g"], include_authorized_operations=version >= 3), version)
+    a.ask(ListGroupsRequest(states_filter=["Stable"]), 4)
+    a.ask(join(ids[1]), 9)
+    a.ask(join(protocol_type="connect"), 9)
+    a.ask(join(protocols=[JoinGroupRequest.JoinGroupRequestProtocol("no", b"")]), 9)
+    a.ask(commit((0, 5, "x"), **member), 9)
+    a.ask(commit((0, 6, "x")), 9)
+    a.ask(commit((0, 6, "x"), member_id=ids[1]), 9)
+    a.ask(commit((0, 6, "x"), member_id=ids[1], generation_id_or_member_epoch=98), 9)
+    a.ask(commit((0, 6, "x"), group_instance_id="who", **member), 9)
+    a.ask(fetch("g"), 9)
+    a.ask(HeartbeatRequest(group_id="g", member_id=ids[1], generation_id=0), 4)
+    a.ask(HeartbeatRequest(group_id="g", member_id=ids[1], generation_id=1, group_instance_id="who"), 4)
+    a.send(join(ids[0]), 9)
+    stage.wait(0.1)
+    b.ask(beat, 4)
+    b.ask(SyncGroupRequest(member_id=ids[1], **generation, **names), 5)
+    b.ask(DescribeGroupsRequest(groups=["g"]), 6)
+    b.send(join(ids[1]), 9)
+    a.receive()
+    b.receive()
+    leaving = [LeaveGroupRequest.MemberIdentity(each, None, "done") for each in (ids[0], "stranger", ids[1])]
+    a.ask(LeaveGroupRequest(group_id="g", members=leaving), 5)
+    a.ask(beat, 4)
+    a.ask(DescribeGroupsRequest(groups=["g"]), 6)
+    a.ask(commit((0, 9, "x")), 9)
+    a.ask(fetch("g"), 8)
+
+
+def static_members(stage: Stage) -> None:
+    """Static members join, return, are fenced and removed."""
+    a, b = stage.a, stage.b
+    mine: dict[str, Any] = {"group_id": "s", "session_timeout_ms": 30_000}
+    a.send(join(group_instance_id="one", **mine), 9)
+    stage.wait(0.1)
+    b.send(join(group_instance_id="two", **mine), 9)
+    one, two = a.receive(), b.receive()
+    generation: dict[str, Any] = {"group_id": "s", "generation_id": one.generation_id}
+    assignments = [
+        SyncGroupRequest.SyncGroupRequestAssignment(each.member_id, bytes([number]))
+        for number, each in enumerate((one, two))
+    ]
+    a.ask(
+        SyncGroupRequest(
+            member_id=one.member_id, group_instance_id="one", assignments=assignments, **generation
+        ),
+        4,
+    )
+    b.ask(SyncGroupRequest(member_id=two.member_id, group_instance_id="two", **generation), 4)
+    for version in (9, 8, 5):
+        for name in ("two", "one"):
+            new = a.ask(join(group_instance_id=name, **mine), version)
+            old = two if name == "two" else one
+            a.ask(HeartbeatRequest(member_id=old.member_id, group_instance_id=name, **generation), 4)
+            a.ask(HeartbeatRequest(member_id=old.member_id, **generation), 4)
+            a.ask(HeartbeatRequest(member_id=new.member_id, group_instance_id=name, **generation), 4)
+            a.ask(SyncGroupRequest(member_id=new.member_id, group_instance_id=name, **generation), 3)
+            a.ask(join(old.member_id, group_instance_id=name, **mine), 9)
+    a.ask(join("stranger", group_instance_id="three", **mine), 9)
+    a.ask(DescribeGroupsRequest(groups=["s"]), 6)
+    leaving = [
+        LeaveGroupRequest.MemberIdentity("", "one"),
+        LeaveGroupRequest.MemberIdentity("", "three"),
+        LeaveGroupRequest.MemberIdentity(two.member_id, "two"),
+        LeaveGroupRequest.MemberIdentity("", None),
+        LeaveGroupRequest.MemberIdentity("", "two"),
+    ]
+    a.ask(LeaveGroupRequest(group_id="s", members=leaving), 5)
+    a.ask(DescribeGroupsRequest(groups=["s"]), 6)
+
+
+def crowd(stage: Stage) -> None:
+    """More clients than the group takes."""
+    connections = [stage.connect() for _ in range(3)]
+    for connection in connections:
+        connection.send(join(group_id="full"), 3)
+        stage.wait(0.05)
+    for connection in (*connections[1:], connections[0]):  # the leader's answer names the others
+        connection.receive()
+    stage.a.ask(join(group_id="full"), 9)
+    stage.a.ask(join(group_id="full"), 2)
+    stage.a.ask(join("stranger", group_id="full"), 9)
+
+
+SCENES: tuple[Callable[[Stage], None], ...] = (strangers, offsets, life, static_members, crowd)
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Stage]]:
+    """Kafka's and ours, fresh and ready."""
+    kafka_jars()
+    directory: Path = tmp_path_factory.mktemp("beside")
+    with ExitStack() as stack:
+        kafka = stack.enter_context(GenuineKafka(directory / "kafka", CONFIG).start())
+        ours = stack.enter_context(BarnabasProcess(directory / "ours", CONFIG).start())
+        both = Stage(kafka.bootstrap_servers, kafka.data), Stage(ours.bootstrap_servers, ours.data)
+        for stage in both:
+            stage.prepare()
+        yield both
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_a_scene_beside_kafka(stages: tuple[Stage, Stage], scene: Callable[[Stage], None]) -> None:
+    for stage in stages:
+        stage.story.clear()
+        scene(stage)
+    kafka, ours = stages[0].story, stages[1].story
+    assert len(kafka) == len(ours)
+    differences = [
+        f"{number} {theirs[0]} v{theirs[1]}\n  Kafka {theirs[2]}\n  ours  {mine[2]}"
+        for number, (theirs, mine) in enumerate(zip(kafka, ours, strict=True))
+        if theirs != mine
+    ]
+    assert not differences, "\n".join(differences)
+
+
+def test_afterwards_both_logs_say_the_same(stages: tuple[Stage, Stage]) -> None:
+    kafka, ours = (_written(stage) for stage in stages)
+    assert len(ours) > 30
+    assert ours == kafka
+
+
+def _written(stage: Stage) -> list[Any]:
+    """Every record of the groups' topic, partition by partition, made alike."""
+    written: list[Any] = []
+    for segment in sorted(stage.data.glob(f"{GROUP_TOPIC}-*/*.log")):
+        for record in batch_records(segment.read_bytes()):
+            key = read_key(record.key or b"")
+            assert key is not None
+            told: Any = None
+            if record.value is not None:
+                version = int.from_bytes(record.value[:2], "big")
+                value_class = GroupMetadataValue if key.kind == GROUP else OffsetCommitValue
+                told = msgspec.to_builtins(decode(value_class, version, record.value[2:]))
+                for name in ("commit_timestamp", "expire_timestamp", "current_state_timestamp"):
+                    if told.get(name, -1) >= 0:
+                        told[name] = "some time"
+                told = (version, stage.a.alike(told))
+            written.append((key, told))
+    return written
