@@ -1,0 +1,223 @@
+"""kill -9 in the middle of a load, again and again: what was acknowledged is there, once, in order.
+
+The page cache survives the death of a process, so nothing that the broker has acknowledged may be missing,
+even without any flush. Two kinds of producer run through each crash: a genuine idempotent one (librdkafka),
+which goes on by itself when the broker is back and must neither lose nor repeat anything, and a second one
+with acks=all whose acknowledged records are compared with the log.
+
+Each crash has its own seed, which decides when it comes and how large the records are. Fifty in all; the
+number of records in flight at each crash is printed and must be above zero, or the crash proved nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.support.broker_process import BarnabasProcess
+
+PARTITIONS: Final = 3
+CRASHES_PER_LIFE: Final = 10
+LIVES: Final = 5
+PATIENCE_SECONDS: Final = 60
+
+
+class Load:
+    """Numbers sent to each partition in order; remembers what was acknowledged."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, *, idempotent: bool) -> None:
+        self.topic = topic
+        self.idempotent = idempotent
+        self.sent = [0] * PARTITIONS
+        self.acknowledged: list[list[int]] = [[] for _ in range(PARTITIONS)]
+        self.errors: list[str] = []
+        self.size_bytes = 100
+        self._paused = threading.Event()
+        self._idle = threading.Event()
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": idempotent,
+                "acks": "all",
+                "linger.ms": 2,
+                "message.timeout.ms": PATIENCE_SECONDS * 1000,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "retry.backoff.ms": 20,
+                "queue.buffering.max.messages": 2_000,
+                "log_level": 0,
+                **({} if idempotent else {"message.send.max.retries": 0}),
+            }
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if self._paused.is_set():
+                self._idle.set()
+                self._producer.poll(0.01)
+                continue
+            self._idle.clear()
+            for partition in range(PARTITIONS):
+                number = self.sent[partition]
+                value = b"%d:" % number + b"x" * self.size_bytes
+                try:
+                    self._producer.produce(
+                        self.topic, value, partition=partition, on_delivery=self._delivered
+                    )
+                except BufferError:
+                    self._producer.poll(0.01)
+                    continue
+                self.sent[partition] += 1
+            self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        partition, value = message.partition(), message.value()
+        if error is not None:
+            self.errors.append(str(error))
+        elif partition is not None and isinstance(value, bytes):
+            self.acknowledged[partition].append(number_of(value))
+
+    @property
+    def in_flight(self) -> int:
+        return sum(self.sent) - sum(map(len, self.acknowledged)) - len(self.errors)
+
+    def pause(self) -> None:
+        """No more records; returns when all that were sent are acknowledged or have failed."""
+        self._paused.set()
+        self._idle.wait(PATIENCE_SECONDS)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.in_flight and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def go_on(self) -> None:
+        self._paused.clear()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE_SECONDS)
+        self._producer.flush(PATIENCE_SECONDS)
+
+
+def number_of(value: bytes) -> int:
+    return int(value.partition(b":")[0])
+
+
+class Reader:
+    """Reads on from where it was, with a genuine consumer, up to the end of each partition."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.topic = topic
+        self.read: list[list[int]] = [[] for _ in range(PARTITIONS)]
+        self._offsets = [0] * PARTITIONS
+        self._config = {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "crash-test",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+
+    def to_the_end(self) -> None:
+        consumer = Consumer(self._config)
+        consumer.assign([TopicPartition(self.topic, index, at) for index, at in enumerate(self._offsets)])
+        ended: set[int] = set()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(ended) < PARTITIONS:
+            assert time.monotonic() < deadline, f"{self.topic} could not be read to its end"
+            for message in consumer.consume(5_000, timeout=0.2):
+                self._take(message, ended)
+        consumer.close()
+
+    def _take(self, message: Message, ended: set[int]) -> None:
+        partition, offset, value, error = (
+            message.partition(),
+            message.offset(),
+            message.value(),
+            message.error(),
+        )
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            ended.add(int(partition or 0))
+            return
+        assert partition is not None
+        assert isinstance(value, bytes)
+        assert offset == self._offsets[partition], "offsets have no holes"
+        self._offsets[partition] = offset + 1
+        self.read[partition].append(number_of(value))
+
+
+@pytest.fixture
+def broker(tmp_path: Path, life: int) -> Iterator[BarnabasProcess]:
+    """Small segments, so that crashes meet rolls; in every other life recovery points are written often."""
+    often = {"log.flush.offset.checkpoint.interval.ms": "500"} if life % 2 else {}
+    process = BarnabasProcess(tmp_path / "data", {"log.segment.bytes": str(1 << 20)} | often)
+    with process.start():
+        yield process
+
+
+def make_topics(broker: BarnabasProcess, *names: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    new = [NewTopic(name, num_partitions=PARTITIONS, replication_factor=1) for name in names]
+    for future in admin.create_topics(new).values():
+        future.result(30)
+
+
+@pytest.mark.parametrize("life", range(LIVES))
+def test_nothing_acknowledged_is_lost(broker: BarnabasProcess, life: int) -> None:
+    make_topics(broker, "idempotent", "plain")
+    loads = [
+        Load(broker.bootstrap_servers, "idempotent", idempotent=True),
+        Load(broker.bootstrap_servers, "plain", idempotent=False),
+    ]
+    readers = [Reader(broker.bootstrap_servers, load.topic) for load in loads]
+    for crash in range(CRASHES_PER_LIFE):
+        seed = life * CRASHES_PER_LIFE + crash
+        chance = random.Random(seed)
+        for load in loads:
+            load.size_bytes = chance.choice((10, 100, 1_000, 4_000))
+            load.go_on()
+        time.sleep(chance.uniform(0.05, 0.4))
+        in_flight = _await_writes_in_flight(loads)
+        broker.kill()
+        print(f"seed {seed}: killed with {in_flight} records in flight")
+        broker.start()
+        for load, reader in zip(loads, readers, strict=True):
+            load.pause()
+            reader.to_the_end()
+            check(load, reader, seed)
+    for load in loads:
+        load.close()
+    assert not loads[0].errors, "an idempotent producer goes on as if nothing had happened"
+
+
+def _await_writes_in_flight(loads: list[Load]) -> int:
+    """The records in flight right now, which must be some; the kill follows at once."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (in_flight := sum(load.in_flight for load in loads)):
+        assert time.monotonic() < deadline, "no write was ever in flight"
+    return in_flight
+
+
+def check(load: Load, reader: Reader, seed: int) -> None:
+    for partition in range(PARTITIONS):
+        read, acknowledged = reader.read[partition], load.acknowledged[partition]
+        where = f"{load.topic}-{partition} after the crash of seed {seed}"
+        missing = set(acknowledged).difference(read)
+        assert not missing, f"{where}: {len(missing)} acknowledged records are lost, the first {min(missing)}"
+        assert read == sorted(read), f"{where}: out of order"
+        assert len(read) == len(set(read)), f"{where}: something is there twice"
+        if load.idempotent:
+            assert read == list(range(load.sent[partition])), f"{where}: the producer's records, each once"
