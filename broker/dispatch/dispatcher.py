@@ -23,7 +23,8 @@ from broker.dispatch.routes import Route, Routes
 from broker.dispatch.waiting import WaitingAnswer
 from broker.metrics.histogram import BOUNDS_NS
 from broker.metrics.requests import RequestMetrics
-from broker.network.connection import Answer, Connection
+from broker.network.connection import Connection
+from broker.network.neighbours import Answer
 from broker.network.pieces import BYTES_LIKE, Piece, as_pieces
 from broker.throttle import NoThrottle, Throttle
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS
@@ -45,7 +46,7 @@ _MALFORMED: Final = (ProtocolError, struct.error, IndexError)
 
 
 class Dispatcher:
-    """Serves all connections of one kind of listener (`broker.network.connection.Service`).
+    """Serves all connections of one kind of listener (`broker.network.neighbours.Service`).
 
     current: what is being handled now or was handled last, for whoever asks why a turn takes so long.
     """
@@ -76,7 +77,7 @@ class Dispatcher:
     def serve(
         self, connection: Connection, frame: memoryview, arrived_ns: int
     ) -> list[Piece] | Answer | None:
-        """See `broker.network.connection.Service`."""
+        """See `broker.network.neighbours.Service`."""
         size = len(frame)
         try:
             api_key, version, correlation_id, name_length = _read_header(frame)
@@ -142,12 +143,12 @@ class Dispatcher:
         return pieces
 
     def malformed(self, connection: Connection, reason: str) -> None:
-        """See `broker.network.connection.Service`."""
+        """See `broker.network.neighbours.Service`."""
         self.metrics.malformed += 1
         self._malformed.complain(connection, reason)
 
     def sent(self, connection: Connection) -> None:
-        """See `broker.network.connection.Service`."""
+        """See `broker.network.neighbours.Service`."""
         times = connection.last_served
         if times is not None:
             times.send[bisect_left(BOUNDS_NS, self._monotonic_ns() - connection.now_ns)] += 1

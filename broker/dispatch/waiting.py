@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.network.connection import Answer, Connection
+from broker.network.connection import Connection
+from broker.network.neighbours import Answer
 from protocol.serving import Pending, RequestContext
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ In reading order:
 * `pieces`      what an answer consists of: bytes, and slices of files
 * `memory`      the loop's one receive buffer, and the bounded pool for requests that do not fit it
 * `large_frame` a frame that arrives in parts, in a buffer that grows with what has arrived
+* `neighbours`  what stands around a connection: the wire below, the service above, an answer to come
 * `connection`  sans-IO: bytes in, frames to a service in order, answers out in order; turns, waits, mutes
 * `agenda`      connections that have something to do in the next turn of the loop
 * `output`      the queue of bytes and file slices in front of one socket

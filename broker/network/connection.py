@@ -23,11 +23,12 @@ and epoch of a batch in place.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from broker.network.agenda import Agenda
 from broker.network.large_frame import LargeFrame
 from broker.network.memory import RequestMemory
+from broker.network.neighbours import Answer, Service, Wire
 from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
 from config.limits import TURN_MS, TURN_REQUESTS, TURN_SENT_BYTES, WAITING_PRODUCE_PER_CONNECTION
 from config.ports import Clock, Timer, Timers
@@ -43,63 +44,6 @@ CLOSED: Final = 64
 
 _TURN_NS: Final = TURN_MS * 1_000_000
 _read_size: Final = Struct(">i").unpack_from
-
-
-class Wire(Protocol):
-    """What is below a connection."""
-
-    def send(self, pieces: list[Piece]) -> None:
-        """Takes the pieces over and sends them, in order, when the peer takes them."""
-        ...
-
-    def resume(self) -> None:
-        """Reading may go on, if it had stopped."""
-        ...
-
-    def close(self, reason: str) -> None: ...
-
-
-class Answer:
-    """An answer that comes later. The service subclasses it; `pieces` is None until it is there."""
-
-    __slots__ = ("connection", "is_produce", "pieces")
-
-    def __init__(self, connection: Connection, is_produce: bool, pieces: list[Piece] | None = None) -> None:
-        self.connection = connection
-        self.is_produce = is_produce
-        self.pieces = pieces
-
-    def complete(self, pieces: list[Piece]) -> None:
-        """An empty list: there is nothing to be sent, but the wait is over."""
-        if self.connection.holds & CLOSED:
-            release_pieces(pieces)
-            return
-        self.pieces = pieces
-        self.connection.answered(self)
-
-    def cancel(self) -> None:
-        """The peer has gone; nobody waits any longer."""
-
-
-class Service(Protocol):
-    """Who serves the requests of a connection (`broker.dispatch`)."""
-
-    def serve(
-        self, connection: Connection, frame: memoryview, arrived_ns: int
-    ) -> list[Piece] | Answer | None:
-        """Answers one request: at once, later, or not at all. Raises CloseConnection.
-
-        Leaves the time of its end in `connection.now_ns`.
-        """
-        ...
-
-    def sent(self, connection: Connection) -> None:
-        """The answers of a turn have been handed to the wire."""
-        ...
-
-    def malformed(self, connection: Connection, reason: str) -> None:
-        """What arrived is no request; counted, and logged once per connection."""
-        ...
 
 
 class Connection:
@@ -182,7 +126,7 @@ class Connection:
         tail = self._tail
         if tail is None:
             self._begun_at = 0
-            return self._memory.space_after(0)
+            return self._memory.space
         size = len(tail) - self._tail_at
         self._memory.view[:size] = memoryview(tail)[self._tail_at :]
         self._begun_at = size
@@ -267,8 +211,12 @@ class Connection:
         if self.holds & AWAITS_MEMORY:
             self._schedule()
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Answer, pieces: list[Piece]) -> None:
         """An awaited answer is there; it leaves in the next turn, if it is its turn."""
+        if self.holds & CLOSED:
+            release_pieces(pieces)
+            return
+        answer.pieces = pieces
         if self._waiting and self._waiting[0] is answer:
             self._schedule()
 

@@ -52,6 +52,7 @@ class RequestMemory:
     ) -> None:
         self.scratch_bytes = scratch_bytes
         self.view = memoryview(bytearray(scratch_bytes))
+        self.space = self.view
         self.bound_bytes = bound_bytes
         self.used_bytes = 0
         self.poison = poison
@@ -82,7 +83,10 @@ class RequestMemory:
             self._held[holder] = size_bytes
         self.used_bytes += size_bytes - before
         self._waiting.pop(holder, None)
-        self.full = self.used_bytes >= self.bound_bytes
+        full = self.used_bytes >= self.bound_bytes
+        if full is not self.full:
+            self.full = full
+            self.space = self.view[:SCARCE_READ_BYTES] if full else self.view
         if self._waiting and size_bytes < before:
             self._wake()
 

@@ -8,7 +8,7 @@ answer is thrown away. A descriptor that is closed earlier may come back as anot
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 
 class FileSlice(Protocol):
@@ -37,7 +37,7 @@ class FileSlice(Protocol):
 
 Piece: TypeAlias = bytes | bytearray | memoryview | FileSlice
 
-BYTES_LIKE = (bytes, bytearray, memoryview)
+BYTES_LIKE: Final = (bytes, bytearray, memoryview)
 
 
 def release_pieces(pieces: Iterable[Piece]) -> None:

@@ -17,11 +17,12 @@ import msgspec
 
 from broker.network.acceptor import Acceptor, ListenerSettings
 from broker.network.agenda import Agenda
-from broker.network.connection import Connection, Service
+from broker.network.connection import Connection
 from broker.network.hangups import Hangups
 from broker.network.idle import IdleSweep
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory
+from broker.network.neighbours import Service
 from broker.network.sockets import SocketChannel
 from broker.network.transport import Transport, plain
 from config.ports import Clock, Timers

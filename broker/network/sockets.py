@@ -24,6 +24,7 @@ from config.limits import OUTPUT_QUEUE_PAUSE_BYTES, OUTPUT_QUEUE_RESUME_BYTES, T
 
 _log = logging.getLogger("barnabas.network")
 
+_SENT_DIRECTLY: Final = (bytes, bytearray)
 _PEER_ERRORS: Final = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 )
@@ -189,7 +190,7 @@ class SocketChannel:
             release_pieces(pieces)
             return
         output = self._output
-        if not output and len(pieces) == 1 and isinstance(data := pieces[0], bytes | bytearray):
+        if not output and len(pieces) == 1 and isinstance(data := pieces[0], _SENT_DIRECTLY):
             try:
                 sent = self._send(data, 0)
             except (BlockingIOError, InterruptedError):

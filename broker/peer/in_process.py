@@ -15,8 +15,9 @@ from functools import partial
 from typing import Final
 
 from broker.network.agenda import Agenda
-from broker.network.connection import CLOSED, Connection, Service
+from broker.network.connection import CLOSED, Connection
 from broker.network.memory import RequestMemory
+from broker.network.neighbours import Service
 from broker.network.pieces import BYTES_LIKE, Piece
 from broker.peer.calls import Call, Calls, OnResponse
 from config.limits import MIB

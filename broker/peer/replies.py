@@ -10,8 +10,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-from broker.network.connection import CLOSED, Wire
+from broker.network.connection import CLOSED
 from broker.network.memory import RequestMemory
+from broker.network.neighbours import Wire
 from config.limits import MIB
 from config.ports import Clock
 from protocol.errors import ProtocolError

@@ -41,7 +41,7 @@ from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.registry import ApiKey
 from protocol.serving import HandlerTable, Session, serves
 
-REQUESTS = 200_000
+REQUESTS = 100_000
 Topic = ProduceResponse.TopicProduceResponse
 Partition = ProduceResponse.PartitionProduceResponse
 
@@ -88,7 +88,7 @@ class SwallowingWire:
 
 
 def python_ns_per_request(frame: bytes, in_flight: int) -> float:
-    """Our part alone: `in_flight` frames per read."""
+    """Our part alone, in processor time: `in_flight` frames per read."""
     clock = SystemClock()
     soon: list[Callable[[], None]] = []
     loop = uvloop.new_event_loop()
@@ -107,13 +107,13 @@ def python_ns_per_request(frame: bytes, in_flight: int) -> float:
     best = float("inf")
     for _ in range(5):
         rounds = REQUESTS // 10 // in_flight
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         for _ in range(rounds):
             connection.space()[: len(read)] = read
             connection.received(len(read))
             while soon:
                 soon.pop(0)()
-        best = min(best, (time.perf_counter_ns() - began) / rounds / in_flight)
+        best = min(best, (time.thread_time_ns() - began) / rounds / in_flight)
     loop.close()
     return best
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from broker.network.agenda import Agenda
-from broker.network.connection import Answer, Connection
+from broker.network.connection import Connection
 from broker.network.memory import RequestMemory
+from broker.network.neighbours import Answer
 from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
 from protocol.serving import CloseConnection, Session
 from tests.support.hand_clock import HandClock, HandTimers

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from broker.network.acceptor import ListenerSettings
-from broker.network.connection import Answer, Connection
+from broker.network.connection import Connection
+from broker.network.neighbours import Answer
 from broker.network.pieces import Piece
 from broker.network.transport import BytesLike, Transport
 from tests.support.network_rig import NetworkRig

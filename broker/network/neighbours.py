@@ -1,0 +1,63 @@
+"""What stands around a connection: the wire below, the service above, and an answer that is not there yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from broker.network.pieces import Piece
+
+if TYPE_CHECKING:
+    from broker.network.connection import Connection
+
+
+class Wire(Protocol):
+    """What is below a connection."""
+
+    def send(self, pieces: list[Piece]) -> None:
+        """Takes the pieces over and sends them, in order, when the peer takes them."""
+        ...
+
+    def resume(self) -> None:
+        """Reading may go on, if it had stopped."""
+        ...
+
+    def close(self, reason: str) -> None: ...
+
+
+class Answer:
+    """An answer that comes later. The service subclasses it; `pieces` is None until it is there."""
+
+    __slots__ = ("connection", "is_produce", "pieces")
+
+    def __init__(self, connection: Connection, is_produce: bool, pieces: list[Piece] | None = None) -> None:
+        self.connection = connection
+        self.is_produce = is_produce
+        self.pieces = pieces
+
+    def complete(self, pieces: list[Piece]) -> None:
+        """An empty list: there is nothing to be sent, but the wait is over."""
+        self.connection.answered(self, pieces)
+
+    def cancel(self) -> None:
+        """The peer has gone; nobody waits any longer."""
+
+
+class Service(Protocol):
+    """Who serves the requests of a connection (`broker.dispatch`)."""
+
+    def serve(
+        self, connection: Connection, frame: memoryview, arrived_ns: int
+    ) -> list[Piece] | Answer | None:
+        """Answers one request: at once, later, or not at all. Raises CloseConnection.
+
+        Leaves the time of its end in `connection.now_ns`.
+        """
+        ...
+
+    def sent(self, connection: Connection) -> None:
+        """The answers of a turn have been handed to the wire."""
+        ...
+
+    def malformed(self, connection: Connection, reason: str) -> None:
+        """What arrived is no request; counted, and logged once per connection."""
+        ...
