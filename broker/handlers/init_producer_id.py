@@ -1,9 +1,9 @@
 """InitProducerId (22): a number for a producer, so that what it sends twice is recognised. KIP-98, KIP-360,
 KIP-854.
 
-Versions 0-6. 0: an id for an idempotent or a transactional producer; 1: throttled after the answer; 2:
+Versions 0-5. 0: an id for an idempotent or a transactional producer; 1: throttled after the answer; 2:
 flexible; 3: the producer names the id and epoch that it has; 4: PRODUCER_FENCED may come; 5:
-TRANSACTION_ABORTABLE may come; 6 (not told to clients yet): two-phase commit.
+TRANSACTION_ABORTABLE may come. Kafka's version 6 (two-phase commit) is not stable and not served.
 
 An idempotent producer gets a new id with epoch 0 each time. Needs IDEMPOTENT_WRITE on the cluster; Kafka
 also accepts whoever may write to any topic (KIP-679).
@@ -31,7 +31,7 @@ NO_PRODUCER_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
 
 
-@serves(ApiKey.INIT_PRODUCER_ID)
+@serves(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
 def handle(
     services: BrokerServices, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
