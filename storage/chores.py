@@ -18,9 +18,12 @@ class Chore(msgspec.Struct, frozen=True):
 
     what: str
     """For the log, if it fails: what was to be done, with the path."""
+    lane: str
     call: Callable[[], object]
     done: Callable[[], None] | None = None
     """On the loop, after the call went well."""
+    failed: Callable[[], None] | None = None
+    """On the loop, after it did not."""
     due_ms: int = 0
     """Not before this time."""
 
@@ -39,11 +42,13 @@ class Chores:
     def add(
         self,
         what: str,
+        lane: str,
         call: Callable[[], object],
         done: Callable[[], None] | None = None,
+        failed: Callable[[], None] | None = None,
         due_ms: int = 0,
     ) -> None:
-        self._chores.append(Chore(what, call, done, due_ms))
+        self._chores.append(Chore(what, lane, call, done, failed, due_ms))
 
     def drop(self, what: str) -> None:
         """Forgets the chores whose description begins so."""

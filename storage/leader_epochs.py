@@ -43,7 +43,7 @@ class LeaderEpochs:
             self._start_offsets.pop()
         self._epochs.append(epoch)
         self._start_offsets.append(start_offset)
-        self._note_change()
+        self.note_change()
 
     def epoch_of(self, offset: int) -> int:
         """The epoch of the leader that wrote `offset`, or -1 if it is not known."""
@@ -76,7 +76,7 @@ class LeaderEpochs:
             self._epochs.pop()
             self._start_offsets.pop()
         if len(self._epochs) != before:
-            self._note_change()
+            self.note_change()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drops what lies below `start_offset`; the epoch in force there now begins there."""
@@ -86,13 +86,14 @@ class LeaderEpochs:
         del self._epochs[: found - 1]
         del self._start_offsets[: found - 1]
         self._start_offsets[0] = start_offset
-        self._note_change()
+        self.note_change()
 
     def clear(self) -> None:
         self._epochs.clear()
         self._start_offsets.clear()
-        self._note_change()
+        self.note_change()
 
-    def _note_change(self) -> None:
+    def note_change(self) -> None:
+        """The checkpoint has yet to be written."""
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         self.changed = True

@@ -13,7 +13,8 @@ file, and each says "at least up to here".
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -104,8 +105,8 @@ class LogManager:
         self._claimed: dict[tuple[str, int], None] = {}
         """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
         self._chores = Chores()
-        self._under_way: dict[str, None] = {}
-        """Small files that a helper thread is writing now."""
+        self._under_way: dict[str, deque[Chore]] = {}
+        """Lanes in which a helper thread is at work, with what waits behind it."""
         self._written: dict[str, bytes] = {}
         """Content of the checkpoints as last written."""
         self._next_ms: dict[str, int] = {}
@@ -263,7 +264,7 @@ class LogManager:
         """Deals with one partition's directory at the start."""
         path = directory.file(name)
         if parsed.kind in (DirectoryKind.DELETED, DirectoryKind.STRAY):
-            self._chores.add(f"remove {path}", partial(self._files.rmtree, path))
+            self._chores.add(f"remove {path}", path, partial(self._files.rmtree, path))
             return
         key = (parsed.topic, parsed.partition)
         if parsed.kind is not DirectoryKind.LOG or parsed.topic == METADATA_TOPIC:
@@ -321,6 +322,7 @@ class LogManager:
         self._files.rename(log.directory, leaving)
         self._chores.add(
             f"remove {leaving}",
+            log.directory,
             partial(self._files.rmtree, leaving),
             due_ms=self._clock.wall_ms() + log.config.file_delete_delay_ms,
         )
@@ -359,31 +361,40 @@ class LogManager:
                     continue
                 data = encode_offsets(offsets)
                 if self._written.get(path) != data:
-                    self._under_way[path] = None
                     self._submit(
-                        Chore(f"write {path}", partial(self._files.write_atomically, path, data)),
-                        partial(self._checkpoint_written, path, data),
+                        Chore(
+                            f"write {path}",
+                            path,
+                            partial(self._files.write_atomically, path, data),
+                            partial(self._written.__setitem__, path, data),
+                        )
                     )
 
-    def _checkpoint_written(self, path: str, data: bytes, went_well: bool) -> None:
-        self._under_way.pop(path, None)
-        if went_well:
-            self._written[path] = data
+    def _submit(self, chore: Chore) -> None:
+        """Hands one call to a helper thread, or queues it behind the one that is under way in its lane."""
+        queue = self._under_way.get(chore.lane)
+        if queue is not None:
+            queue.append(chore)
+            return
+        self._under_way[chore.lane] = deque()
+        self._offload.submit(chore.call, partial(self._ended, chore))
 
-    def _submit(self, chore: Chore, then: Callable[[bool], None] | None = None) -> None:
-        """Hands one call to a helper thread; a failure is logged, and the next round tries what it can."""
-
-        def ended(result: object) -> None:
-            if isinstance(result, FileNotFoundError):
-                _logger.info("No need to %s: %s", chore.what, result)
-            elif isinstance(result, BaseException):
-                _logger.error("Cannot %s: %s", chore.what, result)
-            elif chore.done is not None:
-                chore.done()
-            if then is not None:
-                then(not isinstance(result, BaseException))
-
-        self._offload.submit(chore.call, ended)
+    def _ended(self, chore: Chore, result: object) -> None:
+        """A failure is logged; the next round tries again what it can."""
+        if isinstance(result, FileNotFoundError):
+            _logger.info("No need to %s: %s", chore.what, result)
+        elif isinstance(result, BaseException):
+            _logger.error("Cannot %s: %s", chore.what, result)
+            if chore.failed is not None:
+                chore.failed()
+        elif chore.done is not None:
+            chore.done()
+        queue = self._under_way[chore.lane]
+        if queue:
+            following = queue.popleft()
+            self._offload.submit(following.call, partial(self._ended, following))
+        else:
+            del self._under_way[chore.lane]
 
     def _run_now(self, chore: Chore) -> bool:
         try:

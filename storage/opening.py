@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from config.ports import Files
 from storage.chores import Chores
 from storage.file_names import PARTITION_METADATA
@@ -31,7 +33,8 @@ def create_log(
         metadata.write([encode_partition_metadata(topic_id)], 0)
     finally:
         metadata.close()
-    chores.add(f"sync {path}", lambda: files.write_atomically(path, encode_partition_metadata(topic_id)))
+    call = partial(files.write_atomically, path, encode_partition_metadata(topic_id))
+    chores.add(f"sync {path}", directory, call)
     return open_log(
         files, directory, topic, partition, topic_id, config, chores, is_clean=True, now_ms=now_ms
     )[0]

@@ -363,6 +363,11 @@ class PartitionLog(SegmentRow):
 
     # Durability
 
+    def note_sync(self, up_to_offset: int) -> None:
+        """Leader epochs first: what lies below a recovery point is not read again to find them."""
+        self.write_leader_epochs()
+        super().note_sync(up_to_offset)
+
     def flush(self) -> None:
         """Notes chores after which everything up to the present log end is on the disk."""
         self.note_sync(self.log_end_offset)
@@ -381,7 +386,8 @@ class PartitionLog(SegmentRow):
         offset = self.log_end_offset
         path = f"{self.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
         data = encode_snapshot(self.producer_state.entries())
-        self.chores.add(f"write {path}", partial(self.files.write_atomically, path, data))
+        call = partial(self.files.write_atomically, path, data)
+        self.chores.add(f"write {path}", self.directory, call)
         if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
             self.snapshot_offsets.append(offset)
 
@@ -392,7 +398,9 @@ class PartitionLog(SegmentRow):
         self.leader_epochs.changed = False
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
         data = encode_leader_epochs(self.leader_epochs.entries())
-        self.chores.add(f"write {path}", partial(self.files.write_atomically, path, data))
+        call = partial(self.files.write_atomically, path, data)
+        failed = self.leader_epochs.note_change
+        self.chores.add(f"write {path}", self.directory, call, failed=failed)
 
     def close(self) -> None:
         """Seals the indexes and gives the descriptors back, each when its last slice is gone.

@@ -147,6 +147,7 @@ class _Scan:
                     break
             else:
                 end_offset = self._trust(segment, is_last)
+                segment.is_sealed = not is_last
         return end_offset
 
     def _is_sealed(self, segment: Segment) -> bool:
@@ -160,7 +161,10 @@ class _Scan:
     def _trust(self, segment: Segment, is_last: bool) -> int:
         """Believes the file; its indexes are made again if they cannot be right."""
         if not segment.has_sane_indexes():
-            return self._verify(segment, segment.base_offset)[0]
+            end_offset, _ = self._verify(segment, segment.base_offset)
+            if not is_last:
+                segment.seal()
+            return end_offset
         if not is_last:
             return segment.base_offset
         try:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from config.ports import Files
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, segment_file
 from storage.segment import Segment
@@ -80,13 +81,14 @@ def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) ->
     """Renames the files of segments that have left the row, and notes their removal. Raises OSError."""
     for segment in segments:
         for path in segment.mark_deleted():
-            log.chores.add(f"remove {path}", partial(remove_file, log, path), due_ms=due_ms)
+            call = partial(remove_file, log.files, path)
+            log.chores.add(f"remove {path}", log.directory, call, due_ms=due_ms)
 
 
-def remove_file(log: PartitionLog, path: str) -> None:
+def remove_file(files: Files, path: str) -> None:
     """For a helper thread. The whole directory may have gone meanwhile."""
     try:
-        log.files.unlink(path)
+        files.unlink(path)
     except FileNotFoundError:
         return
 
@@ -97,4 +99,4 @@ def remove_snapshots(log: PartitionLog, below_offset: int) -> None:
     for offset in leaving:
         log.snapshot_offsets.remove(offset)
         path = f"{log.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-        log.chores.add(f"remove {path}", partial(remove_file, log, path))
+        log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))

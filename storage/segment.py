@@ -66,6 +66,7 @@ class Segment:
         "created_ms",
         "first_timestamp",
         "is_full",
+        "is_sealed",
         "log",
         "max_timestamp",
         "max_timestamp_offset",
@@ -94,6 +95,8 @@ class Segment:
         """When it was begun, as far as this process knows."""
         self.is_full = False
         """An index has no room for another entry."""
+        self.is_sealed = False
+        """Its indexes are in their files as they will stay."""
 
     def path(self, suffix: str) -> str:
         return f"{self._directory}/{segment_file(self.base_offset, suffix)}"
@@ -139,6 +142,7 @@ class Segment:
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.offset_index.file.seal()
         self.time_index.file.seal()
+        self.is_sealed = True
 
     def truncate_to(self, offset: int) -> int:
         """Cuts at the first batch that contains `offset` or lies above; the end offset that this leaves.
@@ -157,7 +161,7 @@ class Segment:
         self.size_bytes = position
         self.offset_index.truncate_to(end_offset)
         self.time_index.truncate_to(end_offset)
-        self.is_full = False
+        self.is_full = self.is_sealed = False
         self.load_tail()
 
     # Reading
@@ -278,7 +282,7 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self.bytes_since_index_entry = 0
         self.first_timestamp = None
-        self.is_full = False
+        self.is_full = self.is_sealed = False
 
     # Leaving
 

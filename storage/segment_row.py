@@ -14,6 +14,7 @@ import errno
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -37,6 +38,7 @@ class SegmentRow:
 
     __slots__ = (
         "_active_write",
+        "_has_new_names",
         "_interval_bytes",
         "_recent_offsets",
         "_recent_positions",
@@ -84,6 +86,7 @@ class SegmentRow:
         self.roll_timestamp = NO_BOUND_MS
         """A batch with a later timestamp belongs to the next segment."""
         self._stale_bytes = False
+        self._has_new_names = True
         self._recent_offsets = array("q")
         self._recent_positions = array("q")
         self._active_write: Callable[[Sequence[Buffer], int], int]
@@ -201,6 +204,7 @@ class SegmentRow:
         """Makes the file of a segment that is not in the row yet. Raises OSError."""
         segment = Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
         segment.create()
+        self._has_new_names = True
         return segment
 
     def join_segment(self, segment: Segment) -> None:
@@ -219,23 +223,37 @@ class SegmentRow:
             return
 
     def note_sync(self, up_to_offset: int) -> None:
-        """Notes the chore after which everything below `up_to_offset` is on the disk."""
+        """Notes the chore after which everything below `up_to_offset` is on the disk.
+
+        The active segment's indexes are left out: whoever recovers it makes them anew.
+        """
         first = self.segment_index_of(self.recovery_point)
-        unsynced = [each for each in self.segments[first:] if each.base_offset <= up_to_offset]
-        suffixes = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-        paths = [segment.path(suffix) for segment in unsynced for suffix in suffixes]
+        paths: list[str] = []
+        for segment in self.segments[first:]:
+            if segment.base_offset <= up_to_offset:
+                paths.append(segment.path(LOG_SUFFIX))
+                if segment.is_sealed:
+                    paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
+        directory = self.directory if self._has_new_names else None
         truncations = self.truncations
+        self._has_new_names = False
 
         def synced() -> None:
             if self.truncations == truncations:
                 self.recovery_point = max(self.recovery_point, up_to_offset)
 
-        directory, files = self.directory, self.files
-        self.chores.add(f"sync {self.directory}/", lambda: sync_files(files, directory, paths), synced)
+        def failed() -> None:
+            self._has_new_names = True
+
+        call = partial(sync_files, self.files, directory, paths)
+        self.chores.add(f"sync {self.directory}/", self.directory, call, synced, failed)
 
 
-def sync_files(files: Files, directory: str, paths: Sequence[str]) -> None:
-    """For a helper thread: content and names are on the disk. Files that have gone meanwhile are skipped."""
+def sync_files(files: Files, directory: str | None, paths: Sequence[str]) -> None:
+    """For a helper thread: content, and names if a directory is given, are on the disk afterwards.
+
+    Files that have gone meanwhile are skipped.
+    """
     for path in paths:
         try:
             file = files.open(path)
@@ -245,5 +263,5 @@ def sync_files(files: Files, directory: str, paths: Sequence[str]) -> None:
             file.fdatasync()
         finally:
             file.close()
-    if files.exists(directory):
+    if directory is not None and files.exists(directory):
         files.fsync_directory(directory)

@@ -1,7 +1,7 @@
 """The log against a dumb model, a list of batches, through appends, cuts, rolls, failing disks and crashes.
 
 After every step: offsets follow each other, every offset reads as in the model, indexes point at batches.
-After a power cut the log is a prefix of the model that goes at least as far as what was synced; after a
+After a power cut everything that was synced is there, and of each segment a prefix; after a
 killed process and after an orderly end it is the whole model.
 """
 
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from protocol.records.header import headers
+from protocol.records.header import BatchHeader, headers
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
@@ -176,9 +176,20 @@ class LogMachine(RuleBasedStateMachine):
         self._after_cut()
 
     def _after_cut(self) -> None:
-        self.sequences = {batch.producer[0]: batch.producer[1] for batch in self.model if batch.producer}
+        self._recall_sequences()
         self.saved_point = min(self.saved_point, self.end)
         self.start = min(self.start, self.end)
+
+    def _recall_sequences(self) -> None:
+        """From what is in the log; a producer without batches there may be remembered by a snapshot."""
+        entries = self.rig.log.producer_state.entries()
+        self.sequences = {entry.producer_id: entry.last_sequence for entry in entries}
+        first = self.rig.log.segments[0].base_offset
+        self.sequences |= {
+            batch.producer[0]: batch.producer[1]
+            for batch in self.model
+            if batch.producer and batch.base >= first
+        }
 
     @rule(share=st.floats(0, 1))
     def delete_the_beginning(self, share: float) -> None:
@@ -219,9 +230,21 @@ class LogMachine(RuleBasedStateMachine):
         self.memory.cut_power(plan, keep_names=keep_names)
         self.rig.reopen(is_clean=False, recovery_point=self.saved_point, log_start_offset=self.saved_start)
         assert synced <= self.rig.log.log_end_offset <= self.end
-        self._cut_model(self.rig.log.log_end_offset)
-        assert self.end == self.rig.log.log_end_offset
+        self.end = self.rig.log.log_end_offset
         self._start_may_fall_back()
+        self._lose_what_was_not_synced(synced)
+        self._after_cut()
+
+    def _lose_what_was_not_synced(self, synced: int) -> None:
+        """Of each segment a prefix is there. A segment may have lost its end though the next one has its
+        beginning: offsets then have a gap, as after compaction."""
+        there = {header.base_offset for _, header in self._headers()}
+        kept = [batch for batch in self.model if batch.base in there]
+        assert kept == [batch for batch in self.model if batch.last < synced or batch.base in there]
+        self.model = kept
+
+    def _headers(self) -> list[tuple[int, BatchHeader]]:
+        return [each for segment in self.rig.log.segments for each in segment.headers()]
 
     def _start_may_fall_back(self) -> None:
         """The log start is saved from time to time only; a crash may bring back what was deleted since."""
@@ -230,6 +253,7 @@ class LogMachine(RuleBasedStateMachine):
         self.model = [batch for batch in self.model if batch.last >= log.segments[0].base_offset]
         self.start = log.log_start_offset
         self.saved_start = min(self.saved_start, self.start)
+        self._recall_sequences()
         self.start_of_epochs = next(iter(log.leader_epochs.entries()), (0, 0))[1]
 
     # What holds

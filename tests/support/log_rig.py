@@ -84,7 +84,8 @@ class LogRig:
     def produce(self, producer_id: int, epoch: int, sequence: int, count: int = 1) -> int:
         """One batch of an idempotent producer; its base offset."""
         batch = client_batch(*[b"v"] * count, producer=(producer_id, epoch, sequence))
-        return self.log.append(batch, leader_epoch=0, now_ms=self.now_ms).base_offset
+        leader_epoch = max(self.log.leader_epochs.latest_epoch, 0)
+        return self.log.append(batch, leader_epoch=leader_epoch, now_ms=self.now_ms).base_offset
 
     def commit_all(self) -> None:
         self.log.update_high_watermark(self.log.log_end_offset)

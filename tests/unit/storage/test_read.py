@@ -1,0 +1,135 @@
+"""What a read gives: whole first batches, bounds by bytes and by offset, near the end and far from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage.errors import LogStorageError, OffsetOutOfRange
+from tests.support.log_rig import LogRig, offsets_of
+
+
+def filled(*, batches: int = 40, **config: object) -> LogRig:
+    """Batches of three records and some 160 bytes each."""
+    rig = LogRig()
+    rig.configure(index_interval_bytes=500, **config)
+    for _ in range(batches):
+        rig.append(b"x" * 20, b"y" * 20, b"z" * 20)
+    return rig
+
+
+def taken(rig: LogRig, offset: int, **arguments: object) -> list[tuple[int, int]]:
+    arguments.setdefault("max_bytes", 1 << 20)
+    found = rig.log.read(offset, **arguments)  # type: ignore[arg-type]
+    return [] if found is None else offsets_of(found.read())
+
+
+@pytest.mark.parametrize("reopened", [False, True], ids=["remembered", "through the index"])
+class TestNearTheEndAndThroughTheIndex:
+    """The same answers whether the places are remembered or looked up."""
+
+    def rig(self, reopened: bool) -> LogRig:
+        rig = filled()
+        if reopened:
+            rig.close()
+            rig.reopen(is_clean=True)
+        return rig
+
+    def test_begins_with_the_batch_that_contains_the_offset(self, reopened: bool) -> None:
+        rig = self.rig(reopened)
+        for offset in (57, 58, 59):
+            assert taken(rig, offset)[0] == (57, 59)
+        assert taken(rig, 119) == [(117, 119)]
+
+    def test_ends_below_the_bound(self, reopened: bool) -> None:
+        rig = self.rig(reopened)
+        assert taken(rig, 60, up_to_offset=66) == [(60, 62), (63, 65)]
+        assert taken(rig, 60, up_to_offset=67) == [(60, 62), (63, 65)]
+        assert taken(rig, 60, up_to_offset=62) == []
+        assert taken(rig, 60, up_to_offset=60) == []
+        assert taken(rig, 60, up_to_offset=10) == []
+        assert taken(rig, 117, up_to_offset=999) == [(117, 119)]
+
+    def test_the_first_batch_is_whole_and_the_last_may_be_cut(self, reopened: bool) -> None:
+        rig = self.rig(reopened)
+        size = rig.log.size_bytes // 40
+        found = rig.log.read(30, max_bytes=size * 2 + 5)
+        assert found is not None
+        assert found.size_bytes == size * 2 + 5
+        assert offsets_of(found.read()) == [(30, 32), (33, 35)]
+        assert taken(rig, 30, max_bytes=1) == [(30, 32)]
+        assert taken(rig, 30, max_bytes=0) == [(30, 32)]
+        assert taken(rig, 30, max_bytes=size - 1, at_least_one_batch=False) == []
+        assert taken(rig, 30, max_bytes=size, at_least_one_batch=False) == [(30, 32)]
+
+    def test_outside(self, reopened: bool) -> None:
+        rig = self.rig(reopened)
+        assert taken(rig, 120) == []
+        for offset in (-1, 121):
+            with pytest.raises(OffsetOutOfRange) as error:
+                rig.log.read(offset, max_bytes=1)
+            assert (error.value.log_start_offset, error.value.log_end_offset) == (0, 120)
+
+
+def test_a_slice_is_of_one_segment_and_the_next_read_goes_on() -> None:
+    rig = filled(segment_bytes=1000)
+    assert len(rig.log.segments) > 3
+    second = rig.log.segments[1].base_offset
+    assert taken(rig, 0)[-1][1] == second - 1
+    assert taken(rig, second)[0][0] == second
+    found = rig.log.read(second + 1, max_bytes=1)
+    assert found is not None
+    assert (found.base_offset, found.segment_base_offset) == (second, second)
+
+
+def test_reading_in_pieces() -> None:
+    rig = filled(batches=3)
+    found = rig.log.read(3, max_bytes=1 << 20)
+    assert found is not None
+    whole = found.read()
+    assert found.fileno() is None
+    buffer = bytearray(50)
+    assert found.read_into(buffer) == 50
+    assert buffer == whole[:50]
+    assert found.read_into(buffer, len(whole) - 10) == 10
+    assert buffer[:10] == whole[-10:]
+    assert found.read_piece(7, 20) == whole[7:27]
+
+
+def test_a_held_slice_outlives_roll_retention_and_close() -> None:
+    rig = filled(segment_bytes=1000)
+    held = rig.log.read(0, max_bytes=1 << 20)
+    assert held is not None
+    content = held.read()
+    held.retain()
+    rig.commit_all()
+    rig.log.increase_log_start(60)
+    assert rig.log.delete_old_segments(rig.now_ms) > 0
+    rig.now_ms += 60_000
+    rig.do_chores()
+    assert held.read() == content
+    held.release()
+    with pytest.raises(ValueError, match="closed"):
+        held.read()
+
+
+def test_a_damaged_file_is_an_error_of_this_log_not_a_crash() -> None:
+    rig = filled()
+    rig.close()
+    rig.reopen(is_clean=True)
+    file = rig.files.open(rig.log.active.path(".log"), write=True)
+    file.write([b"\xff" * 400], 600)
+    with pytest.raises(LogStorageError, match="no valid record batch at byte"):
+        rig.log.read(18, max_bytes=100)
+    assert taken(rig, 0, max_bytes=100) == [(0, 2)]
+    assert rig.append(b"still takes appends") == 120
+
+
+def test_the_high_watermark_only_rises_and_stays_in_the_log() -> None:
+    rig = filled(batches=2)
+    assert rig.log.update_high_watermark(4)
+    assert not rig.log.update_high_watermark(4)
+    assert not rig.log.update_high_watermark(1)
+    assert rig.log.update_high_watermark(99)
+    assert rig.log.high_watermark == rig.log.last_stable_offset == 6
+    rig.log.truncate_to(3, now_ms=rig.now_ms)
+    assert rig.log.high_watermark == 3

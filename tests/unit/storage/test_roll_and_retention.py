@@ -1,0 +1,256 @@
+"""When a new segment begins, what goes in time, and what a cut leaves."""
+
+from __future__ import annotations
+
+from protocol.records.header import headers, seal
+from storage.segment import MAX_RELATIVE_OFFSET
+from tests.support.log_rig import NOW_MS, LogRig, everything, leader_batch, offsets_of
+
+DAY_MS = 86_400_000
+
+
+def bases(rig: LogRig) -> list[int]:
+    return [segment.base_offset for segment in rig.log.segments]
+
+
+def test_rolls_when_a_batch_would_not_fit() -> None:
+    rig = LogRig()
+    rig.append(bytes(100))
+    size = rig.log.size_bytes
+    rig.configure(segment_bytes=size * 2)
+    rig.append(bytes(100))
+    assert bases(rig) == [0]
+    rig.append(bytes(100))
+    assert bases(rig) == [0, 2]
+
+
+def test_rolls_by_the_timestamps_of_batches() -> None:
+    rig = LogRig()
+    rig.configure(segment_ms=1000)
+    for timestamp in (0, 1000, 1001, 500, 2001, 2002):
+        rig.append(b"x", timestamp=NOW_MS + timestamp)
+    assert bases(rig) == [0, 2, 5]
+
+
+def test_a_reopened_segment_keeps_its_age() -> None:
+    rig = LogRig()
+    rig.configure(segment_ms=1000)
+    rig.append(b"x")
+    rig.append(b"x", timestamp=NOW_MS + 900)
+    rig.close()
+    rig.reopen(is_clean=True)
+    rig.append(b"x", timestamp=NOW_MS + 1001)
+    assert bases(rig) == [0, 2]
+
+
+def test_rolls_when_an_index_is_full() -> None:
+    rig = LogRig()
+    rig.configure(segment_index_bytes=5 * 8, index_interval_bytes=0)
+    for number in range(12):
+        rig.append(b"x", timestamp=NOW_MS + number)
+    assert bases(rig) == [0, 3, 6, 9]
+    rig.configure(segment_index_bytes=5 * 12)
+    assert rig.log.log_end_offset == 12
+
+
+def test_rolls_before_an_offset_does_not_fit_into_an_index() -> None:
+    rig = LogRig()
+    rig.log.append_as_follower(leader_batch(0, b"first"), NOW_MS)
+    rig.log.append_as_follower(leader_batch(MAX_RELATIVE_OFFSET, b"fits"), NOW_MS)
+    assert bases(rig) == [0]
+    rig.log.append_as_follower(leader_batch(MAX_RELATIVE_OFFSET + 1, b"does not"), NOW_MS)
+    assert bases(rig) == [0, MAX_RELATIVE_OFFSET + 1]
+    assert len(offsets_of(everything(rig.log))) == 3
+
+
+def test_jitter_rolls_earlier_never_later() -> None:
+    rig = LogRig()
+    rig.configure(segment_ms=1000, segment_jitter_ms=500)
+    rig.append(b"x")
+    assert NOW_MS + 500 < rig.log.roll_timestamp <= NOW_MS + 1000
+
+
+def test_an_empty_log_does_not_roll() -> None:
+    rig = LogRig()
+    rig.log.roll(NOW_MS)
+    rig.append(b"x")
+    rig.log.roll(NOW_MS)
+    rig.log.roll(NOW_MS)
+    assert bases(rig) == [0, 1]
+
+
+def three_segments(**config: object) -> LogRig:
+    rig = LogRig()
+    rig.configure(segment_bytes=500, **config)
+    for number in range(9):
+        rig.append(bytes(90), timestamp=NOW_MS - 10 * DAY_MS + number * DAY_MS)
+    assert bases(rig) == [0, 3, 6]
+    rig.commit_all()
+    return rig
+
+
+def test_time_retention_goes_by_the_youngest_record_of_a_segment() -> None:
+    rig = three_segments(retention_ms=7 * DAY_MS)
+    assert rig.log.delete_old_segments(NOW_MS) == 1
+    assert bases(rig) == [3, 6]
+    assert rig.log.log_start_offset == 3
+    rig.now_ms = NOW_MS + 10 * DAY_MS
+    assert rig.log.delete_old_segments(rig.now_ms) == 2
+    assert bases(rig) == [9]
+    assert (rig.log.log_start_offset, rig.log.log_end_offset, rig.log.size_bytes) == (9, 9, 0)
+    assert rig.log.delete_old_segments(rig.now_ms + DAY_MS) == 0
+    rig.append(b"goes on", timestamp=rig.now_ms)
+    assert offsets_of(everything(rig.log)) == [(9, 9)]
+
+
+def test_size_retention_keeps_at_least_so_many_bytes() -> None:
+    rig = three_segments(retention_ms=-1)
+    segment = rig.log.segments[0].size_bytes
+    rig.configure(retention_bytes=2 * segment + 1)
+    assert rig.log.delete_old_segments(NOW_MS) == 0
+    rig.configure(retention_bytes=2 * segment)
+    assert rig.log.delete_old_segments(NOW_MS) == 1
+    rig.configure(retention_bytes=-1)
+    assert rig.log.delete_old_segments(NOW_MS) == 0
+
+
+def test_nothing_above_the_high_watermark_goes() -> None:
+    rig = three_segments(retention_ms=1)
+    rig.log.high_watermark = 5
+    assert rig.log.delete_old_segments(NOW_MS) == 1
+    assert bases(rig) == [3, 6]
+
+
+def test_a_compacted_topic_is_only_cut_at_its_start() -> None:
+    rig = three_segments(retention_ms=1, retention_bytes=1, delete=False)
+    rig.configure(compact=True)
+    assert rig.log.delete_old_segments(NOW_MS) == 0
+    assert rig.log.increase_log_start(7)
+    assert not rig.log.increase_log_start(7)
+    assert rig.log.delete_old_segments(NOW_MS) == 2
+    assert bases(rig) == [6]
+    assert rig.log.log_start_offset == 7
+
+
+def test_files_go_after_the_delay() -> None:
+    rig = three_segments(retention_ms=7 * DAY_MS, file_delete_delay_ms=60_000)
+    rig.do_chores()
+    rig.log.delete_old_segments(NOW_MS)
+    assert "00000000000000000000.log.deleted" in rig.file_names()
+    assert "00000000000000000000.log" not in rig.file_names()
+    rig.now_ms = NOW_MS + 59_999
+    rig.do_chores()
+    assert "00000000000000000000.log.deleted" in rig.file_names()
+    rig.now_ms = NOW_MS + 60_000
+    rig.do_chores()
+    assert not [name for name in rig.file_names() if name.startswith("00000000000000000000.")]
+
+
+def test_records_without_timestamps_are_as_old_as_their_file() -> None:
+    rig = LogRig()
+    rig.configure(retention_ms=1000)
+    rig.append(b"x", timestamp=-1)
+    rig.commit_all()
+    assert rig.log.delete_old_segments(NOW_MS + 1000) == 0
+    assert rig.log.delete_old_segments(NOW_MS + 1001) == 1
+
+
+# Truncation
+
+
+def test_a_cut_forgets_everything_behind_it() -> None:
+    rig = LogRig()
+    rig.configure(segment_bytes=300)
+    for number in range(8):
+        rig.append(bytes(90), epoch=number // 2)
+    rig.produce(7, 0, 0)
+    rig.produce(7, 0, 1)
+    rig.do_chores()
+    rig.commit_all()
+    rig.log.truncate_to(5, now_ms=NOW_MS)
+    log = rig.log
+    assert (log.log_end_offset, log.high_watermark) == (5, 5)
+    assert log.recovery_point <= 5
+    assert log.leader_epochs.entries() == [(0, 0), (1, 2), (2, 4)]
+    assert len(log.producer_state) == 0
+    assert all(offset <= 5 for offset in log.snapshot_offsets)
+    assert offsets_of(everything(log)) == [(number, number) for number in range(5)]
+    assert rig.produce(7, 0, 0) == 5
+    rig.do_chores()
+    rig.reopen(is_clean=False)
+    assert rig.log.log_end_offset == 6
+
+
+def test_a_cut_within_a_batch_takes_the_whole_batch() -> None:
+    rig = LogRig()
+    rig.append(b"a", b"b")
+    rig.append(b"c", b"d", b"e")
+    rig.log.truncate_to(4, now_ms=NOW_MS)
+    assert rig.log.log_end_offset == 2
+    rig.log.truncate_to(9, now_ms=NOW_MS)
+    assert rig.append(b"x") == 2
+
+
+def test_starting_anew_at_another_offset() -> None:
+    rig = LogRig()
+    rig.append(b"a", epoch=3)
+    rig.produce(7, 0, 0)
+    rig.log.truncate_fully_and_start_at(1000, now_ms=NOW_MS)
+    log = rig.log
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (1000, 1000, 1000)
+    assert log.leader_epochs.entries() == []
+    assert len(log.producer_state) == 0
+    assert rig.append(b"b", epoch=5) == 1000
+    rig.do_chores()
+    assert [name for name in rig.file_names() if name.endswith(".log")] == ["00000000000000001000.log"]
+    rig.reopen(is_clean=False, log_start_offset=1000)
+    assert [header.base_offset for _, header in headers(everything(rig.log))] == [1000]
+
+
+def test_truncating_below_the_first_segment_starts_anew() -> None:
+    rig = three_segments(retention_ms=7 * DAY_MS)
+    rig.log.delete_old_segments(NOW_MS)
+    rig.log.truncate_to(1, now_ms=NOW_MS)
+    assert (rig.log.log_start_offset, rig.log.log_end_offset) == (1, 1)
+
+
+# By timestamp
+
+
+def test_offsets_by_timestamp_across_segments_and_within_batches() -> None:
+    rig = LogRig()
+    rig.configure(segment_bytes=300, index_interval_bytes=0)
+    for number in range(12):
+        rig.append(bytes(80), epoch=number // 6, timestamp=NOW_MS + number * 10)
+    log = rig.log
+    assert log.offset_for_timestamp(0) == (NOW_MS, 0, 0)
+    assert log.offset_for_timestamp(NOW_MS + 41) == (NOW_MS + 50, 5, 0)
+    assert log.offset_for_timestamp(NOW_MS + 110) == (NOW_MS + 110, 11, 1)
+    assert log.offset_for_timestamp(NOW_MS + 111) is None
+    assert log.max_timestamp_offset() == (NOW_MS + 110, 11, 1)
+    log.update_high_watermark(12)
+    log.increase_log_start(7)
+    assert log.offset_for_timestamp(0) == (NOW_MS + 70, 7, 1)
+
+
+def test_timestamps_out_of_order() -> None:
+    rig = LogRig()
+    for timestamp in (50, 10, 70, 20, 70):
+        rig.append(b"x", timestamp=NOW_MS + timestamp)
+    assert rig.log.offset_for_timestamp(NOW_MS + 60) == (NOW_MS + 70, 2, 0)
+    assert rig.log.max_timestamp_offset() == (NOW_MS + 70, 2, 0)
+
+
+def test_an_empty_log_has_no_timestamps() -> None:
+    rig = LogRig()
+    assert rig.log.offset_for_timestamp(0) is None
+    assert rig.log.max_timestamp_offset() is None
+
+
+def test_a_batch_whose_records_cannot_be_read_is_answered_by_its_header() -> None:
+    rig = LogRig()
+    batch = bytearray(leader_batch(0, b"12345678", timestamp=NOW_MS))
+    batch[61] = 0x7E
+    seal(batch, 0, len(batch))
+    rig.log.append_as_follower(bytes(batch), NOW_MS)
+    assert rig.log.offset_for_timestamp(NOW_MS - 5) == (NOW_MS, 0, 0)
