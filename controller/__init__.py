@@ -13,6 +13,7 @@ In reading order:
 * `metadata_log`        the port to the replicated log; `local_metadata_log` is its one-voter side
 * `quorum_controller`   brings the above together: requests in, answers out when committed
 * `handlers/`           one file per API of the controller listener
+* `snapshotting`        when a snapshot is due, and how it is written beside serving
 * `format`              what `storage format` writes
 
 May be imported by `broker` alone. Imports `storage`, `protocol`, `config`; knows no socket, no clock and no

@@ -27,7 +27,7 @@ from typing import Final
 
 from config.ports import Clock, Files, Offload
 from controller.image.brokers import Endpoint
-from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, image_records, replay
+from controller.image.cluster_image import ClusterImage
 from controller.image.replayer import MetadataBatch
 from controller.metadata_log import (
     NO_LEADER,
@@ -44,14 +44,7 @@ from controller.quorum_state import QuorumStateFile
 from controller.quorum_state import read as read_quorum_state
 from controller.quorum_state import write as write_quorum_state
 from controller.records import build_metadata_batch, read_metadata_batches
-from controller.snapshots import (
-    FORMAT_SNAPSHOT,
-    encode_snapshot,
-    list_snapshots,
-    read_snapshot,
-    snapshot_name,
-    write_snapshot,
-)
+from controller.snapshot_directory import SnapshotDirectory
 from controller.voters import Voter, VoterSet, voters_in
 from protocol.codec.compiler import encode
 from protocol.codec.message import Message
@@ -108,7 +101,8 @@ class LocalMetadataLog:
         self._syncing = False
         self._advance_waiters: dict[object, Callable[[], None]] = {}
         self._observers = Observers()
-        self._snapshot: SnapshotId | None = None
+        self._snapshots = SnapshotDirectory(files, log.directory, offload)
+        self._size_since_snapshot_bytes = 0
         self._closed = False
 
     # The beginning
@@ -145,14 +139,12 @@ class LocalMetadataLog:
 
     def _load_voters(self) -> None:
         """From the snapshots and then the log; refuses a quorum that is not this node alone."""
-        for snapshot in list_snapshots(self._files, self._log.directory):
-            content = read_snapshot(self._files, f"{self._log.directory}/{snapshot_name(snapshot)}")
-            if content.voters is not None:
-                self._voters = VoterSet.from_record(content.voters, content.kraft_version)
-            if snapshot != FORMAT_SNAPSHOT:
-                self._snapshot = snapshot
+        self._voters = self._snapshots.load()
+        snapshot = self._snapshots.newest
         for chunk in self._chunks(self._log.log_start_offset):
             self._voters = voters_in(chunk, self._voters)
+            if snapshot is None or _last_offset(chunk) >= snapshot.end_offset:
+                self._size_since_snapshot_bytes += len(chunk)
         ids = tuple(self._voters.by_id) or self._static_voters
         if ids != (self._node_id,):
             raise OtherVoters(
@@ -184,34 +176,23 @@ class LocalMetadataLog:
         behind."""
         while (piece := self._log.read(offset, max_bytes=READ_CHUNK_BYTES)) is not None:
             content = piece.read()
-            last_offset = offset - 1
-            for _, header in headers(content):
-                last_offset = header.last_offset
+            last_offset = _last_offset(content)
             invariant(last_offset >= offset, "a read gives a whole batch", offset=offset)
             yield content
             offset = last_offset + 1
 
     def register(self, listener: MetadataLogListener) -> None:
         offset = self._log.log_start_offset
-        if self._snapshot is not None:
-            listener.load_snapshot(self._snapshot, self._snapshot_image(self._snapshot))
-            offset = max(offset, self._snapshot.end_offset)
+        snapshot = self._snapshots.newest
+        if snapshot is not None:
+            listener.load_snapshot(snapshot, self._snapshots.image_of(snapshot))
+            offset = max(offset, snapshot.end_offset)
         for chunk in self._chunks(offset):
             for batch in read_metadata_batches(chunk):
                 if batch.base_offset >= offset and batch.last_offset < self._high_watermark:
                     listener.commit(batch)
         self._listeners.append(listener)
         listener.leader_changed(self.leader)
-
-    def _snapshot_image(self, snapshot: SnapshotId) -> ClusterImage:
-        content = read_snapshot(self._files, f"{self._log.directory}/{snapshot_name(snapshot)}")
-        return replay(
-            EMPTY_IMAGE,
-            content.records,
-            offset=snapshot.end_offset - 1,
-            epoch=snapshot.epoch,
-            timestamp_ms=content.last_contained_timestamp_ms,
-        )[0]
 
     # What is known
 
@@ -232,6 +213,10 @@ class LocalMetadataLog:
         return self._high_watermark
 
     @property
+    def size_since_snapshot_bytes(self) -> int:
+        return self._size_since_snapshot_bytes
+
+    @property
     def kraft_version(self) -> int:
         return self._voters.kraft_version
 
@@ -245,6 +230,7 @@ class LocalMetadataLog:
         base_offset = self._log.log_end_offset
         content = build_metadata_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms)
         self._log.append_as_follower(content, now_ms=now_ms)
+        self._size_since_snapshot_bytes += len(content)
         batch = MetadataBatch(base_offset, self._log.log_end_offset - 1, epoch, now_ms, tuple(records))
         self._uncommitted.append(batch)
         if not self._syncing:
@@ -289,10 +275,10 @@ class LocalMetadataLog:
 
     def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
         start = self._log.log_start_offset
+        snapshot = self._snapshots.newest
+        if snapshot is not None and (offset < start or not offset):
+            return ReadOutcome(b"", snapshot=snapshot)  # a beginner need not read what it stands for
         if (offset, last_fetched_epoch, start) != (0, 0, 0):
-            earliest = self._snapshot
-            if offset < start and earliest is not None:
-                return ReadOutcome(b"", snapshot=earliest)
             epoch, end_offset = self._log.end_offset_for_epoch(last_fetched_epoch)
             if epoch < 0:
                 epoch, end_offset = 0, start
@@ -330,43 +316,31 @@ class LocalMetadataLog:
     # Snapshots
 
     def latest_snapshot(self) -> SnapshotId | None:
-        return self._snapshot
+        return self._snapshots.newest
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        path = f"{self._log.directory}/{snapshot_name(snapshot)}"
-        if not self._files.exists(path):
-            return None
-        file = self._files.open(path)
-        try:
-            return file.pread(max_bytes, position), file.size()
-        finally:
-            file.close()
+        return self._snapshots.read_piece(snapshot, position, max_bytes)
 
-    def write_snapshot(self, image: ClusterImage) -> SnapshotId:
-        snapshot = SnapshotId(image.offset + 1, image.epoch)
+    def snapshot_steps(self, image: ClusterImage) -> Iterator[None]:
         invariant(
-            snapshot.end_offset <= self._high_watermark,
+            image.offset < self._high_watermark,
             "a snapshot holds committed state only",
-            end_offset=snapshot.end_offset,
+            offset=image.offset,
             high_watermark=self._high_watermark,
         )
-        dynamic = self._voters.kraft_version > 0
-        content = encode_snapshot(
-            image_records(image),
-            epoch=snapshot.epoch,
-            now_ms=self._clock.wall_ms(),
-            last_contained_timestamp_ms=image.timestamp_ms,
-            voters=self._voters.to_record() if dynamic else None,
-        )
+        size_bytes = self._size_since_snapshot_bytes
 
-        def written(outcome: object) -> None:
-            if isinstance(outcome, BaseException):
-                raise outcome
-            self._snapshot = max(snapshot, self._snapshot or snapshot)
+        def written() -> None:
+            self._size_since_snapshot_bytes -= size_bytes
 
-        directory = self._log.directory
-        self._offload.submit(lambda: write_snapshot(self._files, directory, snapshot, content), written)
-        return snapshot
+        voters = self._voters.to_record() if self._voters.kraft_version > 0 else None
+        return self._snapshots.write_in_steps(image, voters, self._clock.wall_ms(), written)
+
+    def write_snapshot(self, image: ClusterImage) -> SnapshotId:
+        """All steps at once."""
+        for _ in self.snapshot_steps(image):
+            pass
+        return SnapshotId(image.offset + 1, image.epoch)
 
     # The end
 
@@ -383,3 +357,11 @@ class LocalMetadataLog:
             if chore.done is not None:
                 chore.done()
         self._log.close()
+
+
+def _last_offset(content: bytes) -> int:
+    """Of the last whole batch, -1 without any."""
+    last_offset = -1
+    for _, header in headers(content):
+        last_offset = header.last_offset
+    return last_offset

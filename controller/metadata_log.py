@@ -15,7 +15,7 @@ text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from controller.image.brokers import Endpoint
@@ -129,6 +129,11 @@ class MetadataLog(Protocol):
         ...
 
     @property
+    def size_since_snapshot_bytes(self) -> int:
+        """Bytes of the log behind the newest snapshot: what a restart must replay."""
+        ...
+
+    @property
     def kraft_version(self) -> int:
         """0: the voters stand in the config; 1: they are in the log (KIP-853)."""
         ...
@@ -166,8 +171,11 @@ class MetadataLog(Protocol):
         """Bytes from a position and the snapshot's whole size; None if there is no such snapshot."""
         ...
 
-    def write_snapshot(self, image: ClusterImage) -> SnapshotId:
-        """Keeps an image of committed state, so that the log before it need not be replayed again."""
+    def snapshot_steps(self, image: ClusterImage) -> Iterator[None]:
+        """Keeps an image of committed state, so that the log before it need not be replayed again.
+
+        Each step is a few milliseconds of work; after the last one the file is handed to a helper thread.
+        """
         ...
 
     def shut_down(self) -> None:

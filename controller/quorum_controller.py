@@ -27,6 +27,7 @@ from controller.image.features import METADATA_VERSION, FeaturesImage
 from controller.image.replayer import MetadataBatch
 from controller.metadata_log import LeaderAndEpoch, MetadataLog, SnapshotId
 from controller.random_ids import random_uuid
+from controller.snapshotting import SnapshotSchedule
 from controller.state_machine import ImageTimeline
 from controller.subjects import brokers as broker_subject
 from controller.subjects.configs import ConfigRules
@@ -99,6 +100,8 @@ class QuorumController:
         self._active_epoch: int | None = None
         self._liveness = BrokerLiveness(config.integer("broker.session.timeout.ms"))
         self._session_timer: Timer | None = None
+        self._snapshots = SnapshotSchedule(log, config, clock, timers)
+        self._following = False
         self._observers: list[Callable[[ClusterImage, ImageDelta], None]] = []
 
     # What is known
@@ -129,12 +132,15 @@ class QuorumController:
     def start(self) -> None:
         """Raises UnsupportedCluster if the log holds what we cannot work with."""
         self.log.register(self)
+        self._following = True
 
     def load_snapshot(self, snapshot: SnapshotId, image: ClusterImage) -> None:
         self._timeline.load(image)
 
     def commit(self, batch: MetadataBatch) -> None:
         self._timeline.commit(batch)
+        if self._following and not self._timeline.in_transaction:
+            self._snapshots.committed(self._timeline.committed)
 
     def leader_changed(self, leader: LeaderAndEpoch) -> None:
         if leader.leader_id == self.node_id:
@@ -189,6 +195,7 @@ class QuorumController:
 
     def shut_down(self) -> None:
         """No more decisions; what waits is answered NOT_CONTROLLER."""
+        self._snapshots.stop()
         if self._active_epoch is not None:
             self._resign()
 
