@@ -202,6 +202,7 @@ class Fetch:
         """What one partition has to tell; None where an incremental answer would tell nothing."""
         limits = self.limits
         log = partition.log
+        partition.counters.total_fetch_requests += 1
         high_watermark = log.high_watermark
         offset = wanted.fetch_offset
         start = log.log_start_offset
@@ -283,6 +284,8 @@ class Fetch:
     def _error(self, wanted: WantedPartition, code: int) -> FetchResponse.PartitionData:
         """An error that came up while reading is told at once."""
         self.must_answer = self._has_errors = True
+        if wanted.partition is not None:
+            wanted.partition.counters.failed_fetch_requests += 1
         return PartitionData(wanted.index, code, -1, -1, -1, None, None, None, None, -1, b"")
 
     # The answer.

@@ -117,6 +117,8 @@ class ReplicaManager:
 
         On return the batch is in the log; whether it is replicated is for the high watermark to say.
         """
+        counters = partition.counters
+        counters.total_produce_requests += 1
         if not partition.is_leader or partition.is_offline:
             raise _refused(ErrorCode(partition.refusal(NO_EPOCH)), partition)
         if partition.is_under_min_isr and acks == ACKS_ALL:
@@ -140,7 +142,6 @@ class ReplicaManager:
             self._disk_works(partition)
         if not result.is_duplicate:
             size_bytes = len(records)
-            counters = partition.counters
             counters.bytes_in += size_bytes
             counters.messages_in += result.last_offset - result.base_offset + 1
             partition.appended(size_bytes)

@@ -310,7 +310,7 @@ def test_a_disk_error_refuses_the_batch_and_the_next_one_passes(code: int, taken
     rig.write("t", count=2)
     files.faults.append(Fault("write", error=code, partial_bytes=taken))
     if taken:
-        files.faults.append(Fault("write", error=code))
+        files.faults.append(Fault("write", 2, error=code))
     answer = only(send(rig, request(rig.batch())))
     assert files.faults[0].hits == 1
     assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
