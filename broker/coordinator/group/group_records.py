@@ -36,6 +36,7 @@ from protocol.values import ZERO_UUID
 LEGACY_OFFSET: Final = 0
 OFFSET: Final = 1
 GROUP: Final = 2
+GROUP_KEY_PREFIX: Final = b"\x00\x02"
 
 OFFSET_VERSION: Final = 4
 OFFSET_VERSION_WITH_EXPIRY: Final = 1

@@ -8,26 +8,59 @@ partition stays unstable until the marker.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from typing import Final
 
-from broker.coordinator.group.group_records import CommittedOffset
+from broker.coordinator.group.group_records import OFFSET, CommittedOffset, read_offset
 from broker.coordinator.outcome import UndoLog
+from protocol.errors import ProtocolError
+
+LOG: Final = logging.getLogger("barnabas.groups")
 
 PartitionOffsets = dict[int, CommittedOffset]
 
 
 class OffsetStore:
-    """Offsets of all groups of one shard. Changes take an undo log, except while loading."""
+    """Offsets of all groups of one shard. Changes take an undo log, except while loading.
+
+    What loading finds is kept as the bytes of the record and read when it is first asked for: most offsets of
+    a large partition belong to groups that are long gone.
+    """
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, PartitionOffsets]] = {}
+        self._groups: dict[str, dict[str, dict[int, CommittedOffset | bytes]]] = {}
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._groups.get(group, {}).get(topic, {}).get(partition)
+        partitions = self._groups.get(group, {}).get(topic, {})
+        kept = partitions.get(partition)
+        return self._read(group, topic, partition, kept) if isinstance(kept, bytes) else kept
 
     def topics(self, group: str) -> dict[str, PartitionOffsets]:
-        """All offsets of a group, by topic and partition; to be looked at only."""
-        return self._groups.get(group, {})
+        """All offsets of a group, by topic and partition."""
+        found: dict[str, PartitionOffsets] = {}
+        for topic, partitions in list(self._groups.get(group, {}).items()):
+            readable = found[topic] = {}
+            for partition in list(partitions):
+                offset = self.get(group, topic, partition)
+                if offset is not None:
+                    readable[partition] = offset
+        return found
+
+    def load(self, group: str, topic: str, partition: int, value: bytes) -> None:
+        """Keep the value of an offset's record, unread."""
+        self._groups.setdefault(group, {}).setdefault(topic, {})[partition] = value
+
+    def _read(self, group: str, topic: str, partition: int, value: bytes) -> CommittedOffset | None:
+        """Read a kept value; one that cannot be read counts as never committed."""
+        try:
+            offset = read_offset(OFFSET, value)
+        except ProtocolError as problem:
+            LOG.error("the offset of group %s in %s-%d is left out: %s", group, topic, partition, problem)
+            self.set(group, topic, partition, None, None)
+            return None
+        self._groups[group][topic][partition] = offset
+        return offset
 
     def groups(self) -> list[str]:
         return list(self._groups)

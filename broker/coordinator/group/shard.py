@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from broker.coordinator.deadlines import DeadlineQueue
@@ -25,6 +26,8 @@ from broker.coordinator.group.classic_group import ClassicGroup
 from broker.coordinator.group.expiry import expired_offsets
 from broker.coordinator.group.group_records import (
     GROUP,
+    GROUP_KEY_PREFIX,
+    OFFSET,
     group_tombstone,
     new_group_record,
     offset_key,
@@ -259,12 +262,16 @@ class GroupShard:
         if read.kind == GROUP:
             self._replay_group(read.group, value, undo)
             return
-        self.transactions.supersede(key)
-        offset = None if value is None else read_offset(read.kind, value)
-        if offset is not None and read.group not in self.groups:
+        if self.transactions:
+            self.transactions.supersede(key)
+        if value is not None and read.group not in self.groups:
             self.groups[read.group] = ClassicGroup(read.group)
             if undo is not None:
                 undo.add(lambda: self._forget_simple(read.group))
+        if value is not None and undo is None and read.kind == OFFSET:
+            self.offsets.load(read.group, read.topic, read.partition, value)
+            return
+        offset = None if value is None else read_offset(read.kind, value)
         self.offsets.set(read.group, read.topic, read.partition, offset, undo)
 
     def _forget_simple(self, group_id: str) -> None:
@@ -306,9 +313,10 @@ class GroupShard:
         """After the log's end: make groups and offsets of what was gathered. True when all is made."""
         if self._left_to_build is None:
             # Groups first, so that an offset finds its group and makes none.
-            groups_first = sorted(self._gathered.items(), key=lambda item: item[0][:2] != b"\x00\x02")
+            first = [item for item in self._gathered.items() if item[0].startswith(GROUP_KEY_PREFIX)]
+            rest = [item for item in self._gathered.items() if not item[0].startswith(GROUP_KEY_PREFIX)]
             self._gathered = {}
-            self._left_to_build = iter(groups_first)
+            self._left_to_build = chain(first, rest)
         for _ in range(max_records):
             item = next(self._left_to_build, None)
             if item is None:

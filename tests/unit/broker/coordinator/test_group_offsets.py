@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.coordinator.batches import coordinator_batch
 from broker.coordinator.group.coordinator import GROUP_TOPIC
-from broker.coordinator.group.group_records import CommittedOffset, offset_record
+from broker.coordinator.group.group_records import CommittedOffset, offset_key, offset_record
 from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.outcome import Record
 from protocol.codec.compiler import encode
@@ -270,3 +270,23 @@ def test_records_of_groups_of_other_kinds_are_left_alone() -> None:
     )
     world.restart()
     assert world.committed().offset == 1
+
+
+def test_an_offset_that_cannot_be_read_was_never_committed() -> None:
+    world = GroupWorld()
+    world.commit_error(1, partition=0)
+    world.commit_error(2, partition=1)
+    for value in (b"\x00\x63", b"\x00\x04\x00", b""):
+        damaged = Record(offset_key("g", "t", 0), value)
+        world.log.append_internal(
+            GROUP_TOPIC,
+            world.groups.partition_for("g"),
+            coordinator_batch([damaged], timestamp_ms=1),
+            lambda *_: None,
+        )
+        world.restart()
+        fetched = now(world.groups.fetch_offsets("g", None, require_stable=False))
+        assert [(entry.partition, entry.offset) for entry in fetched.topics[0].partitions] == [(1, 2)]
+        assert world.committed(0).offset == -1
+        assert world.commit_error(3, partition=0) is ErrorCode.NONE
+        assert world.committed(0).offset == 3
