@@ -89,7 +89,7 @@ def _lines(files: Files, path: str) -> list[tuple[int, str]]:
         return []
     if lines[0] != str(_VERSION):
         raise _malformed(path, 1, lines[0], f"wants the version {_VERSION}")
-    count = _number(path, 2, lines[1]) if len(lines) > 1 else -1
+    count = _number(path, 2, lines[1] if len(lines) > 1 else "")
     if count != len(lines) - 2:
         raise MalformedCheckpoint(f"{path} promises {count} entries and has {len(lines) - 2}. {_REMEDY}")
     return list(enumerate(lines[2:], start=3))

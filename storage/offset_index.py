@@ -24,18 +24,21 @@ ENTRY_BYTES: Final = 8
 _ENTRY: Final = Struct(">ii")
 _OFFSET: Final = Struct(">i")
 _PAGE_ENTRIES: Final = 512
+_NO_LIMIT: Final = 1 << 62
 
 
 class OffsetIndex:
     """Entries in ascending order of both numbers."""
 
-    __slots__ = ("_file", "_page_offsets", "_page_positions", "base_offset")
+    __slots__ = ("_file", "_page_limit", "_page_offsets", "_page_positions", "base_offset")
 
     def __init__(self, files: Files, path: str, base_offset: int, *, fresh: bool) -> None:
         self.base_offset = base_offset
         self._file = IndexFile(files, path, ENTRY_BYTES, fresh=fresh)
         self._page_offsets = array("i")
         self._page_positions = array("i")
+        self._page_limit = 0
+        """The relative offset of the entry behind the page: from there on another page answers."""
 
     @property
     def file(self) -> IndexFile:
@@ -47,7 +50,10 @@ class OffsetIndex:
 
     def append(self, offset: int, position: int) -> None:
         """`offset` is the last one of the batch that starts at `position`."""
-        self._file.append(_ENTRY.pack(offset - self.base_offset, position))
+        relative = offset - self.base_offset
+        self._file.append(_ENTRY.pack(relative, position))
+        if relative < self._page_limit:
+            self._page_limit = relative
 
     def last(self) -> tuple[int, int]:
         """(offset, position) of the last entry, or (base offset, 0)."""
@@ -62,7 +68,7 @@ class OffsetIndex:
         """Where to begin to look for the batch with `offset`: it starts there or later."""
         relative = offset - self.base_offset
         offsets = self._page_offsets
-        if not offsets or not offsets[0] <= relative < offsets[-1]:
+        if not offsets or not offsets[0] <= relative < self._page_limit:
             if not self._load_page(relative):
                 return 0
             offsets = self._page_offsets
@@ -119,12 +125,13 @@ class OffsetIndex:
         return self._set_page(first, min(_PAGE_ENTRIES, written - first))
 
     def _set_page(self, first: int, count: int) -> bool:
-        numbers = array("i", self._file.entries(first, count))
+        numbers = array("i", self._file.entries(first, count + 1))
         self._file.close()
         if sys.byteorder == "little":
             numbers.byteswap()
-        self._page_offsets = numbers[0::2]
-        self._page_positions = numbers[1::2]
+        self._page_offsets = numbers[0 : 2 * count : 2]
+        self._page_positions = numbers[1 : 2 * count : 2]
+        self._page_limit = numbers[2 * count] if len(numbers) > 2 * count else _NO_LIMIT
         return True
 
     def _first_of(self, number: int) -> int:

@@ -239,9 +239,15 @@ class LogMachine(RuleBasedStateMachine):
         """Of each segment a prefix is there. A segment may have lost its end though the next one has its
         beginning: offsets then have a gap, as after compaction."""
         there = {header.base_offset for _, header in self._headers()}
-        kept = [batch for batch in self.model if batch.base in there]
-        assert kept == [batch for batch in self.model if batch.last < synced or batch.base in there]
-        self.model = kept
+        first = self.rig.log.segments[0].base_offset
+        deleted = [batch for batch in self.model if batch.last < first]
+        kept = [batch for batch in self.model if batch.last >= first and batch.base in there]
+        assert kept == [
+            batch
+            for batch in self.model
+            if batch.last >= first and (batch.last < synced or batch.base in there)
+        ]
+        self.model = deleted + kept
 
     def _headers(self) -> list[tuple[int, BatchHeader]]:
         return [each for segment in self.rig.log.segments for each in segment.headers()]
@@ -250,7 +256,6 @@ class LogMachine(RuleBasedStateMachine):
         """The log start is saved from time to time only; a crash may bring back what was deleted since."""
         log = self.rig.log
         assert self.saved_start <= log.log_start_offset or log.log_start_offset == self.end
-        self.model = [batch for batch in self.model if batch.last >= log.segments[0].base_offset]
         self.start = log.log_start_offset
         self.saved_start = min(self.saved_start, self.start)
         self._recall_sequences()

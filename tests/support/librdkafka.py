@@ -1,0 +1,67 @@
+"""Little ways to use confluent-kafka's clients in tests: fill a topic, read so many messages, wait for a state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+
+def settings(address: str, **named: Any) -> dict[str, Any]:
+    """librdkafka's names, with their dots written as underscores."""
+    return {"bootstrap.servers": address} | {key.replace("_", "."): value for key, value in named.items()}
+
+
+def create_topic(address: str, name: str, partitions: int = 1, **config: str) -> str:
+    """A new topic, and the broker knows it: the controller's answer alone does not say that."""
+    admin = AdminClient(settings(address))
+    named = {key.replace("_", "."): value for key, value in config.items()}
+    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(30)
+    until(lambda: name in admin.list_topics(timeout=30).topics, f"the broker learns of {name}")
+    return name
+
+
+def fill(address: str, topic: str, values: Iterable[Any], *, partition: int | None = None, **named: Any) -> None:
+    """Each value acknowledged, in order. Without a partition the values are their own keys."""
+    producer = Producer(settings(address, enable_idempotence=True, **named))
+    refused: list[Any] = []
+
+    def told(error: Any, _: Message) -> None:
+        if error is not None:
+            refused.append(error)
+
+    for value in values:
+        place: dict[str, Any] = {"key": str(value)} if partition is None else {"partition": partition}
+        producer.produce(topic, str(value), on_delivery=told, **place)
+    assert producer.flush(60) == 0
+    assert refused == []
+
+
+def take(consumer: Consumer, count: int, *, timeout_seconds: float = 45) -> list[Message]:
+    """The next so many messages; fewer come only with an error, which fails the test."""
+    found: list[Message] = []
+    deadline = time.monotonic() + timeout_seconds
+    while len(found) < count and time.monotonic() < deadline:
+        for message in consumer.consume(count - len(found), 0.2):
+            assert message.error() is None, message.error()
+            found.append(message)
+    if len(found) < count:
+        pytest.fail(f"{len(found)} of {count} messages came in {timeout_seconds} s")
+    return found
+
+
+def texts(messages: Iterable[Message]) -> list[str]:
+    return [(message.value() or b"").decode() for message in messages]
+
+
+def until(condition: Callable[[], object], what: str, *, timeout_seconds: float = 45) -> None:
+    """Asks again until something is the case."""
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what}: not in {timeout_seconds} s")
+        time.sleep(0.02)

@@ -1,0 +1,291 @@
+"""All logs of a node: what a start meets, what housekeeping does beside the loop, what an end leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.ports import Files
+from storage.checkpoints import encode_offsets, read_offsets
+from storage.directories import DirectoryRefused
+from storage.errors import LogStorageError
+from storage.faulty_files import Fault, FaultyFiles
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_files import MemoryFiles
+from storage.meta_properties import MetaProperties, encode_meta_properties
+from storage.partition_log import PartitionLog
+from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, offsets_of
+from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce, RunsLater
+
+
+class World:
+    """Directories, a clock, and one manager after another."""
+
+    def __init__(self, *paths: str, files: Files | None = None) -> None:
+        self.memory = MemoryFiles()
+        self.files = files or self.memory
+        self.paths = list(paths or ("/data",))
+        self.clock = ManualClock(NOW_MS)
+        self.offload: RunsAtOnce | RunsLater = RunsAtOnce()
+
+    def manager(self, **arguments: object) -> LogManager:
+        return LogManager(
+            self.files, self.paths, clock=self.clock, chance=NoChance(), offload=self.offload,
+            **arguments,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def started(self, **arguments: object) -> LogManager:
+        manager = self.manager(**arguments)
+        self.report = manager.start()
+        return manager
+
+    def pass_seconds(self, manager: LogManager, seconds: int) -> None:
+        for _ in range(seconds):
+            self.clock.now_ms += 1000
+            manager.housekeeping()
+
+
+def fill(log: PartitionLog, count: int = 3) -> None:
+    for _ in range(count):
+        log.append(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def test_a_clean_end_and_a_quick_start() -> None:
+    world = World()
+    manager = world.started()
+    fill(manager.create("orders", 0, TOPIC_ID, LogConfig()))
+    manager.create("orders", 1, TOPIC_ID, LogConfig())
+    manager.shut_down(broker_epoch=5)
+    assert world.memory.read_text("/data/.kafka_cleanshutdown") == '{"version":0,"brokerEpoch":5}'
+    assert world.memory.listdir("/data/orders-0") == [
+        "00000000000000000000.index", "00000000000000000000.log", "00000000000000000000.timeindex",
+        "00000000000000000003.snapshot", "leader-epoch-checkpoint", "partition.metadata",
+    ]  # fmt: skip
+    world.memory.cut_power(keep_names=False)
+    manager = world.started()
+    assert (world.report.logs, world.report.scanned_segments, world.report.problems) == (2, 0, [])
+    assert manager.directories[0].clean_broker_epoch == 5
+    assert not world.memory.exists("/data/.kafka_cleanshutdown")
+    log = manager.get("orders", 0)
+    assert log is not None
+    assert (log.topic_id, log.log_end_offset, log.high_watermark, log.recovery_point) == (TOPIC_ID, 3, 3, 3)
+    assert len(everything(log)) > 0
+
+
+def test_after_a_kill_everything_is_looked_at() -> None:
+    world = World()
+    manager = world.started()
+    fill(manager.create("orders", 0, TOPIC_ID, LogConfig()))
+    world.memory.kill_process()
+    manager = world.started()
+    assert (world.report.logs, world.report.scanned_segments) == (1, 1)
+    assert manager.logs["orders", 0].log_end_offset == 3
+
+
+def test_the_lock_keeps_a_second_process_out() -> None:
+    world = World("/data", "/more")
+    manager = world.started()
+    with pytest.raises(DirectoryRefused, match="/data is in use by another process"):
+        world.started()
+    manager.shut_down()
+    second = World("/more", files=world.memory)
+    second.started()
+    with pytest.raises(DirectoryRefused, match="/more is in use"):
+        world.started()
+    third = World("/data", files=world.memory)
+    third.started().shut_down()
+
+
+def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
+    world = World()
+    world.memory.makedirs("/data")
+    world.memory.write_atomically(
+        "/data/meta.properties", encode_meta_properties(MetaProperties("cluster-a", 3, bytes(16)), NOW_MS)
+    )
+    with pytest.raises(DirectoryRefused, match=r"cluster\.id=cluster-a, this node is of cluster cluster-b"):
+        world.started(cluster_id="cluster-b", node_id=3)
+    with pytest.raises(DirectoryRefused, match=r"node\.id=3, this is node 4"):
+        world.started(cluster_id="cluster-a", node_id=4)
+    manager = world.started(cluster_id="cluster-a", node_id=3)
+    assert manager.directories[0].directory_id == bytes(16)
+
+
+def test_new_logs_go_where_the_fewest_are() -> None:
+    world = World("/a", "/b")
+    manager = world.started()
+    for partition in range(5):
+        manager.create("t", partition, TOPIC_ID, LogConfig())
+    assert world.memory.listdir("/a") == [".lock", "t-0", "t-2", "t-4"]
+    assert world.memory.listdir("/b") == [".lock", "t-1", "t-3"]
+    home = manager.directory_of("t", 3)
+    assert home is not None
+    assert home.path == "/b"
+    with pytest.raises(LogStorageError, match="there already"):
+        manager.create("t", 3, TOPIC_ID, LogConfig())
+
+
+def test_what_else_lies_in_a_directory() -> None:
+    world = World()
+    leaving = ["x.0123456789abcdef0123456789abcdef-delete", "y.00-stray"]
+    left = ["__cluster_metadata-0", "lost+found", "notes", "t-1.00-future", "t-x"]
+    for name in [*leaving, *left]:
+        world.memory.makedirs(f"/data/{name}")
+        world.memory.open(f"/data/{name}/file", create=True)
+    manager = world.started()
+    assert manager.logs == {}
+    assert len(world.report.problems) == 2
+    assert all("is no partition's directory" in problem for problem in world.report.problems)
+    world.pass_seconds(manager, 1)
+    assert [name for name in world.memory.listdir("/data") if name != ".lock"] == left
+
+
+def test_a_log_that_cannot_be_opened_is_offline_alone() -> None:
+    files = FaultyFiles(MemoryFiles())
+    world = World(files=files)
+    manager = world.started()
+    for partition in range(3):
+        fill(manager.create("t", partition, TOPIC_ID, LogConfig()))
+    manager.shut_down()
+    files.faults = [Fault("open", path_part="t-1/", count=9)]
+    manager = world.started()
+    assert sorted(manager.logs) == [("t", 0), ("t", 2)]
+    assert manager.get("t", 1) is None
+    assert "t-1 is offline" in world.report.problems[0]
+    with pytest.raises(LogStorageError, match="cannot be opened"):
+        manager.create("t", 1, TOPIC_ID, LogConfig())
+    fill(manager.logs["t", 0])
+
+
+def test_deletion_is_a_rename_now_and_a_removal_later() -> None:
+    world = World()
+    manager = world.started()
+    log = manager.create("orders", 0, TOPIC_ID, LogConfig(file_delete_delay_ms=10_000))
+    fill(log)
+    held = log.read(0, max_bytes=1 << 20)
+    assert held is not None
+    held.retain()
+    manager.delete_async("orders", 0)
+    manager.delete_async("orders", 0)
+    assert manager.get("orders", 0) is None
+    leaving = "orders-0.00000000000000000000000000000001-delete"
+    assert world.memory.listdir("/data") == [".lock", leaving]
+    again = manager.create("orders", 0, bytes(16), LogConfig())
+    assert again.log_end_offset == 0
+    assert offsets_of(held.read()) == [(0, 0), (1, 1), (2, 2)]
+    held.release()
+    world.pass_seconds(manager, 9)
+    assert world.memory.exists(f"/data/{leaving}")
+    world.pass_seconds(manager, 1)
+    assert not world.memory.exists(f"/data/{leaving}")
+    fill(again)
+
+
+def test_unclaimed_logs_are_set_aside_on_request_and_untouched_by_retention() -> None:
+    world = World()
+    manager = world.started()
+    fill(manager.create("mine", 0, TOPIC_ID, LogConfig()))
+    fill(manager.create("stray", 0, TOPIC_ID, LogConfig()))
+    manager.shut_down()
+    world.clock.now_ms += 30 * 86_400_000
+    manager = world.started(default_config=LogConfig(retention_ms=1))
+    assert manager.get("mine", 0) is not None
+    assert [log.topic for log in manager.unclaimed()] == ["stray"]
+    world.pass_seconds(manager, 40)
+    assert manager.logs["mine", 0].log_start_offset == 3
+    assert manager.logs["stray", 0].log_start_offset == 0
+    manager.set_aside("stray", 0)
+    assert any(name.endswith("-stray") for name in world.memory.listdir("/data"))
+
+
+def test_checkpoints_are_written_in_their_time_and_only_when_they_changed() -> None:
+    world = World()
+    world.offload = offload = RunsLater()
+    manager = world.started()
+    fill(manager.create("orders", 0, TOPIC_ID, LogConfig(flush_messages=1)))
+    path = "/data/replication-offset-checkpoint"
+    world.pass_seconds(manager, 5)
+    assert not world.memory.exists(path)
+    while offload.run():
+        pass
+    assert read_offsets(world.memory, path) == {("orders", 0): 3}
+    assert manager.logs["orders", 0].recovery_point == 3
+    assert world.memory.read_text("/data/orders-0/leader-epoch-checkpoint") == "0\n1\n0 0\n"
+    world.pass_seconds(manager, 5)
+    assert offload.run() == 0
+    world.pass_seconds(manager, 50)
+    offload.run()
+    assert read_offsets(world.memory, "/data/recovery-point-offset-checkpoint") == {("orders", 0): 3}
+
+
+def test_the_log_start_survives_a_kill_once_it_was_saved() -> None:
+    world = World()
+    manager = world.started()
+    log = manager.create("orders", 0, TOPIC_ID, LogConfig())
+    fill(log)
+    log.increase_log_start(2)
+    world.pass_seconds(manager, 60)
+    assert read_offsets(world.memory, "/data/log-start-offset-checkpoint") == {("orders", 0): 2}
+    world.memory.kill_process()
+    manager = world.started()
+    assert manager.logs["orders", 0].log_start_offset == 2
+
+
+def test_writes_of_one_lane_never_overtake_each_other() -> None:
+    world = World()
+    world.offload = offload = RunsLater()
+    manager = world.started()
+    log = manager.create("orders", 0, TOPIC_ID, LogConfig())
+    for epoch in range(3):
+        log.append(client_batch(b"x"), leader_epoch=epoch, now_ms=NOW_MS)
+        log.write_leader_epochs()
+        manager.housekeeping()
+        assert len(offload.waiting) == 1
+    while offload.run():
+        pass
+    assert world.memory.read_text("/data/orders-0/leader-epoch-checkpoint") == "0\n3\n0 0\n1 1\n2 2\n"
+
+
+def test_a_failing_checkpoint_is_tried_again() -> None:
+    files = FaultyFiles(MemoryFiles(), Fault("write_atomically", path_part="replication-offset"))
+    world = World(files=files)
+    manager = world.started()
+    fill(manager.create("orders", 0, TOPIC_ID, LogConfig()))
+    world.pass_seconds(manager, 5)
+    assert not files.exists("/data/replication-offset-checkpoint")
+    world.pass_seconds(manager, 5)
+    assert read_offsets(files, "/data/replication-offset-checkpoint") == {("orders", 0): 3}
+
+
+def test_an_end_with_a_failing_disk_leaves_no_clean_mark() -> None:
+    files = FaultyFiles(MemoryFiles(), Fault("fdatasync", count=99, path_part="/a/"))
+    world = World("/a", "/b", files=files)
+    manager = world.started()
+    for partition in range(2):
+        fill(manager.create("t", partition, TOPIC_ID, LogConfig()))
+    manager.shut_down()
+    assert not files.exists("/a/.kafka_cleanshutdown")
+    assert files.exists("/b/.kafka_cleanshutdown")
+
+
+def test_a_damaged_checkpoint_costs_work_not_data() -> None:
+    world = World()
+    manager = world.started()
+    fill(manager.create("orders", 0, TOPIC_ID, LogConfig()))
+    manager.shut_down()
+    whole = encode_offsets({("orders", 0): 3})
+    world.memory.write_atomically("/data/recovery-point-offset-checkpoint", whole[:-4])
+    manager = world.started()
+    assert "recovery-point-offset-checkpoint" in world.report.problems[0]
+    assert manager.logs["orders", 0].log_end_offset == 3
+
+
+def test_producers_expire() -> None:
+    world = World()
+    manager = world.started()
+    log = manager.create("orders", 0, TOPIC_ID, LogConfig(producer_id_expiration_ms=1000))
+    log.append(client_batch(b"x", producer=(7, 0, 0)), leader_epoch=0, now_ms=NOW_MS)
+    world.pass_seconds(manager, 599)
+    assert log.producer_state.get(7) is not None
+    world.pass_seconds(manager, 1)
+    assert log.producer_state.get(7) is None
