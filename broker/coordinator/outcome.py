@@ -1,9 +1,8 @@
 """What one operation of a coordinator leaves behind: records to write, and who is to be answered with what.
 
 An operation runs on a state machine in memory and touches nothing else. It fills an :class:`Outcome`; the
-runtime then appends the records, replays them, and answers. So an operation can be tested by looking at what
-it returned, and nobody is answered in the middle of one (an answer may let the same client's next request
-in).
+runtime then replays and appends the records, and answers. So an operation can be tested by looking at what it
+returned, and nobody is answered in the middle of one: an answer may let the client's next request in.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ class Record(NamedTuple):
 class Outcome(Generic[R]):
     """The sum of one operation.
 
-    response: for the one who asked; it is sent when the records are committed, or, if there are none, when
-    all that was written before is: what he learns cannot be taken back. None while he waits for something
-    else.
+    response: for the one who asked; sent when the records are committed, or, if there are none, when all that
+    was written before is: what he learns cannot be taken back. None while he waits for something else.
 
     answers: for those whom the operation sets free; sent right after it.
 

@@ -6,9 +6,11 @@ Reading order:
 * `classic_group`: members, protocols, votes, static members: the group as data;
 * `turn`: one event's view of the world;
 * `rebalance`, then `join`, `sync`, `leave`: what each event does to a group;
-* `offset_store`, `offset_commit`, `offset_fetch`: committed offsets;
+* `subscription`: what a consumer's metadata names;
+* `offset_store`, `offset_commit`, `offset_fetch`, `expiry`: committed offsets;
 * `group_records`: how both lie in `__consumer_offsets`;
 * `shard`: all groups of one partition, replayed from its records;
+* `describe`: groups as administrators see them;
 * `settings`, `coordinator`: the facade that handlers call.
 
 All but `coordinator` are pure. The broker's handlers and its composition root may import it.

@@ -1,9 +1,8 @@
 """OffsetCommit: who may commit, and what is written.
 
 A member commits in its generation. Whoever has none (an administrator, or a consumer that assigns partitions
-by
-itself: a "simple" consumer) may commit as long as the group has no members; that makes the group if need be.
-Topics are checked before: here each partition has a name and exists.
+by itself: a "simple" consumer) may commit as long as the group has no members; that makes the group if need
+be. Topics are checked before: here each partition has a name and exists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """All groups of one partition of `__consumer_offsets`.
 
 The shard is the state machine that the runtime drives. It finds the group of a request, gives the event a
-turn, and hands back its outcome. Recorded state (offsets, which groups exist) changes in `replay` alone.
-Membership is
+turn, and hands back its outcome. Offsets, and which groups are gone, change in `replay` alone. Membership is
 different: a live group is ahead of its record, which is a memory for the next coordinator, so replaying the
 own record of a group that is in memory changes nothing; loading builds groups from it.
 

@@ -10,9 +10,9 @@
                                                          ▼                          │ expires, or changes what
                                                ┌─────────────────────┐              │ it supports; the leader
                                                │ CompletingRebalance │──────────────┤ joins again; somebody
-                                               └─────────────────────┘              │ never synced; the
-                                                         │ the leader's             │ assignment was not
-                                                         stored
+                                               └─────────────────────┘              │ never synced; an
+                                                         │                          │ assignment was not
+                                                         │ the leader's             │ stored
                                                          │ assignment is stored     │
                                                          ▼                          │
                                                     ┌────────┐                      │
@@ -22,11 +22,9 @@
 
 What clients see of a state:
 
-    PreparingRebalance    Join is parked; Sync and Heartbeat say REBALANCE_IN_PROGRESS, so members come and
-    join.
+    PreparingRebalance    Join is parked; Sync and Heartbeat say REBALANCE_IN_PROGRESS, so members come.
     CompletingRebalance   Join with unchanged metadata answers the current generation; followers' Sync is
-    parked
-                          until the leader's has been stored; commits say REBALANCE_IN_PROGRESS.
+                          parked until the leader's is stored; commits say REBALANCE_IN_PROGRESS.
     Stable                Sync answers the member's assignment; Heartbeat says all is well.
     Empty                 No members, perhaps offsets. Anyone without a generation may commit.
     Dead                  Only seen by who holds the group at that moment; COORDINATOR_NOT_AVAILABLE.

@@ -5,8 +5,7 @@ A consumer's metadata begins, in every version of the embedded protocol, with th
     int16 version | int32 count | count times: int16 length, topic name in UTF-8 | …
 
 Only that prefix is read, so later versions need no change here. Metadata that does not parse is the client's
-own
-affair: the group works, and its subscription counts as unknown.
+own affair: the group works, and its subscription counts as unknown.
 """
 
 from __future__ import annotations

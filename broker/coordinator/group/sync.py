@@ -1,5 +1,4 @@
-"""SyncGroup and Heartbeat: the leader distributes, the others ask for their share, and all show that they
-live.
+"""SyncGroup and Heartbeat: the leader distributes, the others ask for their share, all show that they live.
 
 The leader's assignment counts when it is in the log: until then everybody waits, the leader too. If
 membership changes meanwhile, what was stored is void; the next generation overwrites it.

@@ -1,8 +1,7 @@
 """One event's view of the world: the time, the rules, the deadlines, and what the event leaves behind.
 
 Every function that moves a group takes a turn and works through it, so that it can be tested with a turn made
-by
-hand: look at the outcome, at the deadlines, at the group.
+by hand: look at the outcome, at the deadlines, at the group.
 """
 
 from __future__ import annotations
