@@ -243,6 +243,7 @@ class LocalMetadataLog:
         end_offset = self._log.log_end_offset
         self._log.flush()
         chores = self._log.chores.take_all()
+        invariant(bool(chores), "what was written needs a sync", end_offset=end_offset)
         waiting = [len(chores)]
 
         def finished(chore: Chore, outcome: object) -> None:
