@@ -131,7 +131,9 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return fitted(join_error(request.member_id, error), version)
         waiting: Pending[JoinGroupResponse] = Pending()
-        protocols = {protocol.name: bytes(protocol.metadata) for protocol in reversed(request.protocols)}
+        protocols: dict[str, bytes] = {}
+        for protocol in request.protocols:
+            protocols.setdefault(protocol.name, bytes(protocol.metadata))
         joining = Joining(
             parked=ParkedJoin(waiting, version),
             member_id=request.member_id,
@@ -141,7 +143,7 @@ class GroupCoordinator:
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms,
             protocol_type=request.protocol_type,
-            protocols=tuple(reversed(protocols.items())),
+            protocols=tuple(protocols.items()),
             reason=request.reason or "no reason given",
         )
         return self._runtime.run(

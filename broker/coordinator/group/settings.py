@@ -6,7 +6,7 @@ import msgspec
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """Kafka's configs of the same names (dots for underscores) with Kafka's defaults; times in milliseconds."""
+    """Kafka's configs of the same names (dots for underscores) with Kafka's defaults; times in ms."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000

@@ -258,3 +258,12 @@ def test_a_client_that_went_away_while_it_waited_does_not_stop_the_others() -> N
     assert world.heartbeat(b, 1) is ErrorCode.NONE
     world.timers.advance(10_000)
     assert world.state() == "Empty"
+
+
+def test_a_protocol_named_twice_counts_once_as_it_was_named_first() -> None:
+    world = GroupWorld()
+    twice = (("range", b"first"), ("sticky", b"s"), ("range", b"second"))
+    answers = [world.join("g", world.new_id(protocols=twice), protocols=twice) for _ in range(2)]
+    world.timers.advance(6_000)
+    assert now(answers[0]).protocol_name == "range"
+    assert [member.metadata for member in now(answers[0]).members] == [b"first", b"first"]
