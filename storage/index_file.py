@@ -70,14 +70,14 @@ class IndexFile:
         written = self._written_bytes()
         del self._pending[max(size - written, 0) :]
         if size < written:
-            self._opened(write=True).truncate(size)
+            self._opened().truncate(size)
             self._written = size
 
     def write_pending(self) -> None:
         """Brings the waiting entries into the file. Raises OSError; they then still wait."""
         if not self._pending:
             return
-        file = self._opened(write=True)
+        file = self._opened()
         written = self._written_bytes()
         done = 0
         while done < len(self._pending):
@@ -89,17 +89,19 @@ class IndexFile:
     def seal(self) -> None:
         """Makes the file exactly its entries, also if there are none, and gives the descriptor back."""
         self.write_pending()
-        file = self._opened(write=True)
-        if file.size() != self._written:
-            file.truncate(self._written)
+        file = self._opened()
+        written = self._written_bytes()
+        if file.size() != written:
+            file.truncate(written)
         self.close()
 
     def reset(self) -> None:
-        """Forgets all entries, before they are made again. The file follows at the next write or seal."""
+        """Forgets all entries, before they are made again."""
         self._pending.clear()
         self._written = 0
-        if self._files.exists(self.path):
-            self._opened(write=True).truncate(0)
+        if self._files.exists(self.path) and self._files.status(self.path).size_bytes:
+            self._opened().truncate(0)
+            self.close()
 
     def close(self) -> None:
         """Gives the descriptor back; the next use opens it again."""
@@ -123,10 +125,8 @@ class IndexFile:
             self._written = size - size % self.entry_bytes
         return self._written
 
-    def _opened(self, *, write: bool = False) -> File:
+    def _opened(self) -> File:
         file = self._file
         if file is None:
             file = self._file = self._files.open(self.path, create=True)
-            if write and self._written == 0 and file.size():
-                file.truncate(0)
         return file
