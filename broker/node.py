@@ -138,6 +138,7 @@ class Node:
             f"Barnabas is ready: node {self._config.node_id} serves {', '.join(broker)}; "
             f"controller {', '.join(controller)}"
         )
+        self._ground.timers.call_soon(self._broker.dispatcher.routes.warm)
 
     def _failed(self, sentence: str) -> None:
         _log.error("%s", sentence)
@@ -169,10 +170,10 @@ class Node:
         self._drain()
 
     def _drain(self) -> None:
-        if self._broker is not None:
-            self._broker.answer_all()
         deadline_ms = self._ground.clock.monotonic_ms() + DRAIN_MS
         self._ground.server.drain(deadline_ms, lambda _cut: self._silence())
+        if self._broker is not None:
+            self._broker.answer_all()
 
     def _silence(self) -> None:
         """Both roles fall silent; then the loop may end."""

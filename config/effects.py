@@ -33,7 +33,9 @@ HONOURED: Final = _names(
     node.id broker.id process.roles broker.rack broker.heartbeat.interval.ms broker.session.timeout.ms
     initial.broker.registration.timeout.ms
     controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers metadata.log.dir
-    metadata.log.segment.bytes metadata.log.segment.ms
+    metadata.log.segment.bytes metadata.log.segment.ms metadata.log.max.record.bytes.between.snapshots
+    metadata.log.max.snapshot.interval.ms internal.metadata.max.batch.size.in.bytes
+    unclean.leader.election.enable
 
     listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
     security.inter.broker.protocol socket.request.max.bytes queued.max.request.bytes
@@ -44,7 +46,8 @@ HONOURED: Final = _names(
 
     log.dirs log.dir log.segment.bytes log.roll.ms log.roll.hours log.roll.jitter.ms log.roll.jitter.hours
     log.index.size.max.bytes log.index.interval.bytes log.segment.delete.delay.ms
-    log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    log.flush.offset.checkpoint.interval.ms log.retention.ms log.retention.minutes log.retention.hours
+    log.retention.bytes log.retention.check.interval.ms
     replica.high.watermark.checkpoint.interval.ms
     log.message.timestamp.type log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms
 
@@ -55,10 +58,10 @@ HONOURED: Final = _names(
     group.min.session.timeout.ms group.max.session.timeout.ms group.initial.rebalance.delay.ms
     group.max.size offsets.topic.num.partitions offsets.topic.replication.factor
     offsets.topic.segment.bytes offsets.commit.timeout.ms offsets.retention.minutes
-    offsets.retention.check.interval.ms offset.metadata.max.bytes
+    offsets.retention.check.interval.ms offset.metadata.max.bytes offsets.load.buffer.size
     producer.id.expiration.ms producer.id.expiration.check.interval.ms
 
-    barnabas.record.validation barnabas.admin.listener barnabas.log.format barnabas.recovery.corrupt
+    barnabas.record.validation barnabas.admin.listener barnabas.log.format
     """
 )
 """Broker configs that do what their text says."""
@@ -68,7 +71,8 @@ HONOURED_BY_TOPICS: Final = _names(
     compression.type compression.gzip.level compression.lz4.level compression.zstd.level
     file.delete.delay.ms index.interval.bytes internal.segment.bytes max.message.bytes
     message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
-    min.insync.replicas segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+    min.insync.replicas retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms
+    segment.ms unclean.leader.election.enable
     """
 )
 """Topic configs that do what their text says."""

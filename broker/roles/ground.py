@@ -102,10 +102,16 @@ def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> Liste
         host=endpoint.host,
         port=endpoint.port,
         backlog=config.integer("socket.listen.backlog.size"),
-        send_buffer_bytes=config.integer("socket.send.buffer.bytes"),
-        receive_buffer_bytes=config.integer("socket.receive.buffer.bytes"),
+        send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes"),
+        receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes"),
         security_protocol=endpoint.security_protocol,
     )
+
+
+def _if_set(config: BrokerConfig, name: str) -> int:
+    """A buffer size that somebody chose, else -1: Kafka's own default of 100 KiB would switch off the
+    kernel's tuning, and file slices would leave in small pieces."""
+    return config.integer(name) if config.is_set(name) else -1
 
 
 def advertised(listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Acceptor]) -> dict[str, Endpoint]:

@@ -35,7 +35,7 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]
 
     Record bytes of the message are views into the buffer; everything else is copied.
     """
-    return cast(Callable[[Buffer, int], tuple[M, int]], _decoder(cls, version))
+    return cast("Callable[[Buffer, int], tuple[M, int]]", _decoder(cls, version))
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
@@ -44,14 +44,14 @@ def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
     Records are joined in, so they must be in memory: for file slices there is `piece_encoder`.
     """
     if not holds_records(cls, version):
-        return cast(Callable[[M], bytes], _encoder(cls, version))
+        return cast("Callable[[M], bytes]", _encoder(cls, version))
     return _joining_encoder(cls, version)
 
 
 def piece_encoder(cls: type[M], version: int) -> Callable[[M], list[Records]]:
     """From a message to its bytes in order as pieces: encoded bytes, and the records as they were given."""
     if holds_records(cls, version):
-        return cast(Callable[[M], list[Records]], _encoder(cls, version))
+        return cast("Callable[[M], list[Records]]", _encoder(cls, version))
     return _one_piece_encoder(cls, version)
 
 
@@ -103,7 +103,7 @@ def _build(
     if not cls.declaration.versions.covers(version):
         raise ProtocolError(f"{cls.__name__} has no version {version}, only {cls.declaration.versions}")
     lines = make(cls, version, constants)
-    return cast(Callable[..., Any], lines.build(function, f"<{function} {cls.__name__} {version}>"))
+    return cast("Callable[..., Any]", lines.build(function, f"<{function} {cls.__name__} {version}>"))
 
 
 @cache
