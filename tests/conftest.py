@@ -21,7 +21,9 @@ AnyBroker = BarnabasProcess | GenuineKafka
 
 def _new_broker(data: Path, overrides: dict[str, str] | None = None) -> AnyBroker:
     if os.environ.get("BARNABAS_TEST_AGAINST") == "kafka":
-        return GenuineKafka(data, overrides)
+        genuine = GenuineKafka(data, overrides)
+        genuine.features = ("group.version=0", "share.version=0", "streams.version=0")
+        return genuine
     return BarnabasProcess(data, overrides)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.handlers import (
     api_versions,
+    consumer_group_heartbeat,
     create_topics,
     delete_topics,
     describe_cluster,
@@ -33,6 +34,7 @@ def broker_handlers() -> HandlerTable:
     return HandlerTable(
         (
             api_versions,
+            consumer_group_heartbeat,
             create_topics,
             delete_topics,
             describe_cluster,

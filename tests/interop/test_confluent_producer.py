@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.conftest import AnyBroker
 from tests.support.against import barnabas_only
+from tests.support.librdkafka import create_topic, settings
 
 Fresh = Callable[[], str]
 
@@ -30,16 +30,8 @@ class Deliveries:
             self.errors.append(error)
 
 
-def producer(broker: AnyBroker, **settings: Any) -> Producer:
-    named = {name.replace("_", "."): value for name, value in settings.items()}
-    return Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, **named})
-
-
-def create(broker: AnyBroker, name: str, partitions: int = 1, **config: str) -> str:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    named = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(30)
-    return name
+def producer(broker: AnyBroker, **named: Any) -> Producer:
+    return Producer(settings(broker.bootstrap_servers, linger_ms=5, **named))
 
 
 def read(broker: AnyBroker, topic: str, count: int, partition: int = 0) -> list[Message]:
@@ -57,7 +49,7 @@ def read(broker: AnyBroker, topic: str, count: int, partition: int = 0) -> list[
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_acknowledgements(broker: AnyBroker, fresh: Fresh, acks: str) -> None:
-    topic, told = create(broker, fresh()), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh()), Deliveries()
     sender = producer(broker, acks=acks)
     for number in range(1000):
         sender.produce(topic, str(number), on_delivery=told)
@@ -73,7 +65,7 @@ def test_acknowledgements(broker: AnyBroker, fresh: Fresh, acks: str) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_codecs_with_idempotence(broker: AnyBroker, fresh: Fresh, codec: str) -> None:
-    topic, told = create(broker, fresh()), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh()), Deliveries()
     sender = producer(broker, enable_idempotence=True, compression_type=codec)
     values = [f"{number}: ".encode() + b"lorem ipsum " * 20 for number in range(2000)]
     for value in values:
@@ -85,7 +77,7 @@ def test_codecs_with_idempotence(broker: AnyBroker, fresh: Fresh, codec: str) ->
 
 
 def test_the_topic_s_own_codec_is_used(broker: AnyBroker, fresh: Fresh) -> None:
-    topic = create(broker, fresh(), compression_type="zstd")
+    topic = create_topic(broker.bootstrap_servers, fresh(), compression_type="zstd")
     sender = producer(broker, compression_type="gzip")
     values = [b"lorem ipsum " * 20 for _ in range(100)]
     for value in values:
@@ -95,7 +87,7 @@ def test_the_topic_s_own_codec_is_used(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_keys_headers_and_timestamps(broker: AnyBroker, fresh: Fresh) -> None:
-    topic = create(broker, fresh())
+    topic = create_topic(broker.bootstrap_servers, fresh())
     sender = producer(broker)
     headers = [("trace", b"\x00\xff"), ("trace", None), ("größe", "12")]
     moment = int(time.time() * 1000) - 86_400_000
@@ -110,7 +102,7 @@ def test_keys_headers_and_timestamps(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_log_append_time(broker: AnyBroker, fresh: Fresh) -> None:
-    topic = create(broker, fresh(), message_timestamp_type="LogAppendTime")
+    topic = create_topic(broker.bootstrap_servers, fresh(), message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000)
     sender = producer(broker)
     sender.produce(topic, b"x", timestamp=1)
@@ -123,7 +115,7 @@ def test_log_append_time(broker: AnyBroker, fresh: Fresh) -> None:
 
 @pytest.mark.parametrize("partitioner", ["murmur2_random", "consistent_random"])
 def test_partitioners(broker: AnyBroker, fresh: Fresh, partitioner: str) -> None:
-    topic, told = create(broker, fresh(), 6), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh(), 6), Deliveries()
     sender = producer(broker, partitioner=partitioner)
     for number in range(600):
         sender.produce(topic, str(number), key=f"k{number % 50}", on_delivery=told)
@@ -139,7 +131,7 @@ def test_partitioners(broker: AnyBroker, fresh: Fresh, partitioner: str) -> None
 
 
 def test_a_message_of_a_megabyte(broker: AnyBroker, fresh: Fresh) -> None:
-    topic, told = create(broker, fresh()), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh()), Deliveries()
     value = bytes(range(256)) * 4096
     sender = producer(broker, message_max_bytes=2_000_000)
     sender.produce(topic, value[:-200], on_delivery=told)
@@ -150,7 +142,7 @@ def test_a_message_of_a_megabyte(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_a_message_that_is_too_large(broker: AnyBroker, fresh: Fresh) -> None:
-    topic, told = create(broker, fresh()), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh()), Deliveries()
     sender = producer(broker, message_max_bytes=8_000_000)
     sender.produce(topic, bytes(1_100_000), on_delivery=told)
     sender.flush(30)
@@ -161,7 +153,7 @@ def test_a_message_that_is_too_large(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_a_topic_may_take_larger_ones(broker: AnyBroker, fresh: Fresh) -> None:
-    topic, told = create(broker, fresh(), max_message_bytes="3000000"), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh(), max_message_bytes="3000000"), Deliveries()
     sender = producer(broker, message_max_bytes=8_000_000)
     sender.produce(topic, b"y" * 2_500_000, on_delivery=told)
     assert sender.flush(30) == 0
@@ -170,7 +162,10 @@ def test_a_topic_may_take_larger_ones(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_a_timestamp_out_of_bounds(broker: AnyBroker, fresh: Fresh) -> None:
-    topic, told = create(broker, fresh(), message_timestamp_before_max_ms="60000"), Deliveries()
+    topic, told = (
+        create_topic(broker.bootstrap_servers, fresh(), message_timestamp_before_max_ms="60000"),
+        Deliveries(),
+    )
     sender = producer(broker)
     sender.produce(topic, b"old", timestamp=1_000_000, on_delivery=told)
     assert sender.flush(30) == 0
@@ -178,7 +173,7 @@ def test_a_timestamp_out_of_bounds(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_a_compacted_topic_wants_keys(broker: AnyBroker, fresh: Fresh) -> None:
-    topic, told = create(broker, fresh(), cleanup_policy="compact"), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh(), cleanup_policy="compact"), Deliveries()
     sender = producer(broker)
     sender.produce(topic, b"no key", on_delivery=told)
     sender.flush(30)
@@ -189,7 +184,7 @@ def test_a_compacted_topic_wants_keys(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_a_partition_that_does_not_exist(broker: AnyBroker, fresh: Fresh) -> None:
-    topic, told = create(broker, fresh(), 2), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh(), 2), Deliveries()
     sender = producer(broker)
     sender.produce(topic, b"x", partition=7, on_delivery=told)
     sender.flush(30)
@@ -197,7 +192,7 @@ def test_a_partition_that_does_not_exist(broker: AnyBroker, fresh: Fresh) -> Non
 
 
 def test_the_internal_topic_refuses_clients(broker: AnyBroker, fresh: Fresh) -> None:
-    topic, told = create(broker, fresh()), Deliveries()
+    topic, told = create_topic(broker.bootstrap_servers, fresh()), Deliveries()
     member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": fresh()})
     member.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     member.close()

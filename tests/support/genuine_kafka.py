@@ -34,8 +34,11 @@ class GenuineKafka:
         self.log_file = data.with_name(data.name + ".log")
         self.heap = heap
         self.flags: tuple[str, ...] = ()
+        self.features: tuple[str, ...] = ()
+        """Levels to format with where Kafka's own are not wanted, as ``group.version=0``."""
         broker, controller = free_ports(2)
         self.bootstrap_servers = f"127.0.0.1:{broker}"
+        self.bootstrap_controllers = f"127.0.0.1:{controller}"
         self.properties = _one_node(data, broker, controller) | dict(overrides or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -58,6 +61,7 @@ class GenuineKafka:
                 "bWVhc3VyZW9mYWxsdGhpbg",
                 "-c",
                 str(file),
+                *(word for feature in self.features for word in ("--feature", feature)),
             )
             subprocess.run(format_, check=True, capture_output=True, timeout=60)
         command = java_command("kafka.Kafka", str(file), heap=self.heap, extra=self.flags)

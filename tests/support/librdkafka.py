@@ -1,4 +1,4 @@
-"""Little ways to use confluent-kafka's clients in tests: fill a topic, read so many messages, wait for a state."""
+"""Little ways to use confluent-kafka in tests: fill a topic, take so many messages, wait for a state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def create_topic(address: str, name: str, partitions: int = 1, **config: str) ->
     return name
 
 
-def fill(address: str, topic: str, values: Iterable[Any], *, partition: int | None = None, **named: Any) -> None:
+def fill(
+    address: str, topic: str, values: Iterable[Any], *, partition: int | None = None, **named: Any
+) -> None:
     """Each value acknowledged, in order. Without a partition the values are their own keys."""
     producer = Producer(settings(address, enable_idempotence=True, **named))
     refused: list[Any] = []
