@@ -15,6 +15,8 @@ from typing import Final
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
 
+_NOWHERE: Final = 1 << 63
+
 
 class LeaderEpochs:
     """The list, with both columns ascending."""
@@ -33,6 +35,11 @@ class LeaderEpochs:
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._start_offsets, strict=True))
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset whose epoch is known; beyond every offset if none is."""
+        return self._start_offsets[0] if self._start_offsets else _NOWHERE
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """From `start_offset` on the log is of `epoch`. Entries that contradict the new one go."""

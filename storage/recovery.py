@@ -68,6 +68,8 @@ def find_log(
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     log_start_offset = min(max(log_start_offset, segments[0].base_offset), log_end_offset)
     epochs.truncate_from_end(log_end_offset)
+    if not is_clean and epochs.start_offset > log_start_offset:
+        epochs = _epochs_of_batches(segments)  # the log start fell back behind what the checkpoint knows
     epochs.truncate_from_start(log_start_offset)
     snapshots = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None)
     while snapshots and snapshots[-1] > log_end_offset:
@@ -267,6 +269,11 @@ def _leader_epochs(
         return LeaderEpochs(read_leader_epochs(files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}"))
     except MalformedCheckpoint as error:
         problems.append(f"{error}; leader epochs are read from the batches")
+    return _epochs_of_batches(segments)
+
+
+def _epochs_of_batches(segments: list[Segment]) -> LeaderEpochs:
+    """The list as the headers tell it, up to the first place that is no batch."""
     epochs = LeaderEpochs()
     try:
         for segment in segments:

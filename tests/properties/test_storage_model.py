@@ -54,7 +54,6 @@ class LogMachine(RuleBasedStateMachine):
         self.sequences: dict[int, int] = {}
         self.saved_point = 0
         self.saved_start = 0
-        self.start_of_epochs = 0
 
     # Appends
 
@@ -259,7 +258,6 @@ class LogMachine(RuleBasedStateMachine):
         self.start = log.log_start_offset
         self.saved_start = min(self.saved_start, self.start)
         self._recall_sequences()
-        self.start_of_epochs = next(iter(log.leader_epochs.entries()), (0, 0))[1]
 
     # What holds
 
@@ -303,8 +301,7 @@ class LogMachine(RuleBasedStateMachine):
     def leader_epochs_agree(self) -> None:
         epochs = self.rig.log.leader_epochs
         for batch in self.model:
-            # After a crash the log start may have fallen back behind what the epochs remember.
-            if batch.base >= max(self.start, self.start_of_epochs):
+            if batch.base >= self.start:
                 assert epochs.epoch_of(batch.base) == batch.epoch
 
     @rule(offset=st.integers(0, 400), max_bytes=st.integers(0, 400), limit=st.integers(0, 400))
