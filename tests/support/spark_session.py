@@ -22,6 +22,8 @@ from tests.support.spark_jars import SparkLine
 
 WAIT_SECONDS: Final = 90
 LOG4J_CONFIG: Final = Path(__file__).with_name("spark") / "log4j2.properties"
+# A test's JVM lives for minutes: the second compiler would cost more than it brings.
+JAVA_OPTIONS: Final = f"-Dlog4j2.configurationFile={LOG4J_CONFIG} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def session_settings(line: SparkLine, scratch: Path) -> dict[str, str]:
@@ -29,10 +31,11 @@ def session_settings(line: SparkLine, scratch: Path) -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in line.jars()),
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J_CONFIG} -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
