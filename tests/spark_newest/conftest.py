@@ -1,0 +1,65 @@
+"""Tests for the newest PySpark, which has an environment of its own: run them by `.ci/spark-newest`.
+
+In any other environment they are left out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import AnyBroker
+from tests.support.spark_jars import NEWEST
+from tests.support.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.spark_session import Kafka
+
+
+def _is_the_newest() -> bool:
+    if importlib.util.find_spec("pyspark") is None:
+        return False
+    import pyspark
+
+    return pyspark.__version__ == NEWEST.pyspark
+
+
+IS_THE_NEWEST = _is_the_newest()
+if not IS_THE_NEWEST:
+    collect_ignore = ["test_real_time.py"]
+
+
+def pytest_report_header() -> str | None:
+    if IS_THE_NEWEST:
+        return None
+    return f"tests/spark_newest are left out: they need PySpark {NEWEST.pyspark}, run .ci/spark-newest"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Real time needs a core for each partition and each state's partition, from the start to the end."""
+    from tests.support.spark_session import start_session
+
+    session = start_session(NEWEST, tmp_path_factory.mktemp("spark"), cores=4)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def topics(broker: AnyBroker) -> Topics:
+    return Topics(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def kafka(spark: SparkSession, broker: AnyBroker, tmp_path: Path) -> Iterator[Kafka]:
+    from tests.support.spark_session import Kafka
+
+    yield Kafka(spark, broker.bootstrap_servers, tmp_path)
+    for query in spark.streams.active:
+        query.stop()
