@@ -22,8 +22,8 @@ from functools import partial
 from config.ports import Files
 from protocol.errors import ErrorCode, invariant
 from protocol.records.errors import RecordsError
-from protocol.records.header import BatchHeader, ReadBuffer
-from protocol.records.validation import place, validate_client_batch
+from protocol.records.header import TRANSACTIONAL_BIT, BatchHeader, ReadBuffer
+from protocol.records.validation import ValidatedBatch, place, validate_client_batch
 from storage import lookup, retention, truncation
 from storage.append import (
     LATEST_PRODUCE_VERSION,
@@ -141,19 +141,27 @@ class PartitionLog(SegmentRow):
             raise refusal(error, self.log_start_offset) from error
         header = batch.header
         size_bytes = header.batch_length + 12
-        if batch.must_rebuild or len(records) != size_bytes or isinstance(records, bytes):
-            return self._append_prepared(
-                self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms), now_ms
-            )
+        in_place = len(records) == size_bytes and not batch.must_rebuild
+        if not in_place or isinstance(records, bytes) or _is_read_only(records):
+            return self._append_staged(records, batch, leader_epoch, now_ms)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         producer = None
         if header.producer_id >= 0:
             known = self.producer_state.get(header.producer_id)
-            duplicate = self.check_producer(known, header)
-            if duplicate is not None:
-                return result_of_duplicate(duplicate, batch.log_append_time, self.log_start_offset)
-            producer = successor(known, placed_header(batch, base_offset))
+            if (
+                known is not None
+                and known.epoch == header.producer_epoch
+                and known.batches
+                and header.base_sequence == known.batches[-1].last_sequence + 1
+                and not header.attributes & TRANSACTIONAL_BIT
+            ):
+                producer = known.followed_by(header, base_offset, last_offset, batch.max_timestamp)
+            else:
+                first = self.check_producer(known, header)
+                if first is not None:
+                    return result_of_duplicate(first, batch.log_append_time, self.log_start_offset)
+                producer = successor(known, placed_header(batch, base_offset))
         active = self.active
         position = active.size_bytes
         if (
@@ -168,8 +176,7 @@ class PartitionLog(SegmentRow):
         try:
             if self._stale_bytes:
                 self.cut_stale_bytes()
-            written = self._active_write((records,), position)
-            if written != size_bytes:
+            if (written := self._active_write((records,), position)) != size_bytes:
                 self.write_rest(active, (records,), written, position)
         except OSError as error:
             raise self.write_failed(error) from error
@@ -186,10 +193,7 @@ class PartitionLog(SegmentRow):
 
         Raises LogStorageError.
         """
-        batch = trusted_batch(records)
-        return self._append_prepared(
-            self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms), now_ms
-        )
+        return self._append_staged(records, trusted_batch(records), leader_epoch, now_ms)
 
     def append_control(self, records: ReadBuffer, *, leader_epoch: int, now_ms: int) -> AppendResult:
         """Takes one control batch (`protocol.records.control`); its producer's entry follows it."""
@@ -252,7 +256,10 @@ class PartitionLog(SegmentRow):
         """Forgets all that is prepared and cuts off what of it was written; says how many batches."""
         return self.queue.rollback()
 
-    def _append_prepared(self, prepared: PreparedAppend, now_ms: int) -> AppendResult:
+    def _append_staged(
+        self, records: ReadBuffer, batch: ValidatedBatch, leader_epoch: int, now_ms: int
+    ) -> AppendResult:
+        prepared = self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms)
         try:
             self.write([prepared], now_ms)
         except LogStorageError:
@@ -448,3 +455,7 @@ class PartitionLog(SegmentRow):
             raise self.too_large_for_segment(size_bytes)
         self.roll(now_ms)
         return self.active
+
+
+def _is_read_only(records: memoryview | bytearray) -> bool:
+    return type(records) is memoryview and records.readonly

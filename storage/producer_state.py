@@ -67,6 +67,22 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
+    def followed_by(
+        self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int
+    ) -> ProducerEntry:
+        """The entry after the next batch of the same epoch, outside a transaction: `successor` in short."""
+        first = header.base_sequence
+        last = (first + header.last_offset_delta) & _LAST_SEQUENCE
+        batch = ProducerBatch(first, last, base_offset, last_offset, timestamp)
+        return ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            (*self.batches[-_KEPT_BEFORE_NEW:], batch),
+            timestamp,
+            self.coordinator_epoch,
+            self.transaction_first_offset,
+        )
+
     def duplicate_of(self, epoch: int, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
         """The batch that has these very numbers, if it is remembered."""
         if epoch == self.epoch:

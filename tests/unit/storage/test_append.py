@@ -32,8 +32,9 @@ def test_bytes_that_cannot_be_patched_are_copied() -> None:
     batch = bytes(client_batch(b"second"))
     before = bytes(bytearray(batch))
     assert rig.log.append(batch, leader_epoch=0, now_ms=NOW_MS).base_offset == 1
+    assert rig.log.append(memoryview(batch), leader_epoch=0, now_ms=NOW_MS).base_offset == 2
     assert batch == before
-    assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1)]
+    assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_bytes_behind_the_batch_are_not_taken() -> None:
