@@ -18,6 +18,7 @@ from typing import Final, Self
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 READY: Final = re.compile(r"Barnabas is ready: .*?(?P<broker>PLAINTEXT://(?P<address>\S+:\d+))")
+CONTROLLER: Final = re.compile(r"CONTROLLER://(?P<address>\S+:\d+)")
 READY_SECONDS: Final = 30
 
 
@@ -34,6 +35,7 @@ class BarnabasProcess:
         self.data = data
         self.log_file = data.with_name(data.name + ".log")
         self.bootstrap_servers = ""
+        self.bootstrap_controllers = ""
         self._overrides = dict(overrides or {})
         self._python = python
         self._process: subprocess.Popen[str] | None = None
@@ -88,6 +90,8 @@ class BarnabasProcess:
                 found = READY.search(line)
                 if found:
                     self.bootstrap_servers = found["address"]
+                    controller = CONTROLLER.search(line)
+                    self.bootstrap_controllers = controller["address"] if controller else ""
                     threading.Thread(target=stdout.read, daemon=True).start()
                     return
         finally:

@@ -9,9 +9,14 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from tests.support.kafka_jars import java_command
+
+NO_FEATURES: Final = tuple(
+    f"{name}.version=0" for name in ("eligible.leader.replicas", "group", "share", "streams", "transaction")
+)
+"""The feature levels of a broker that serves classic groups and no transactions."""
 
 
 def free_ports(count: int) -> list[int]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from protocol.framing import encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.wire_client import ConnectionEnded, WireClient
@@ -24,10 +25,8 @@ class RawConnection(WireClient):
 
     def send_bytes(self, data: bytes) -> None:
         """As far as the broker takes them: one that has hung up is no error."""
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
 
     def send_frame(self, payload: bytes, announced: int | None = None) -> None:
         """A frame with the size that it has, or with the one that is announced."""
@@ -39,7 +38,8 @@ class RawConnection(WireClient):
 
     def half_close(self) -> None:
         """Nothing more will be sent; answers are still read."""
-        self.socket.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # the broker may have gone already
+            self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
         """Leave with RST, as a process that dies with unread data does."""
@@ -89,10 +89,8 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def await_that(what: str, holds: object, timeout_seconds: float = 10) -> None:
+def await_that(what: str, holds: Callable[[], bool], timeout_seconds: float = 10) -> None:
     """Wait until the callable says yes; an AssertionError with `what` if it never does."""
-    if not callable(holds):
-        raise TypeError("await_that needs something to call")
     deadline = time.monotonic() + timeout_seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -100,16 +98,6 @@ def await_that(what: str, holds: object, timeout_seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-def framed_request(payload: bytes) -> bytes:
+def framed(payload: bytes) -> bytes:
+    """A payload with its true size in front."""
     return struct.pack(">i", len(payload)) + payload
-
-
-__all__ = [
-    "RawConnection",
-    "await_that",
-    "encode_request_frame",
-    "framed_request",
-    "processor_seconds",
-    "resident_bytes",
-    "serves_others",
-]
