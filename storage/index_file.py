@@ -65,13 +65,19 @@ class IndexFile:
         return data
 
     def truncate(self, count: int) -> None:
-        """Keeps the first `count` entries."""
+        """Keeps the first `count` entries, in a new file: after a power cut the old one must not come back
+        with entries for what was cut off. Raises OSError."""
         size = count * self.entry_bytes
         written = self._written_bytes()
-        del self._pending[max(size - written, 0) :]
-        if size < written:
-            self._opened().truncate(size)
-            self._written = size
+        if size >= written:
+            del self._pending[size - written :]
+            return
+        kept = self.entries(0, count)
+        self.close()
+        self._files.unlink(self.path)
+        self._pending = bytearray(kept)
+        self._written = 0
+        self.write_pending()
 
     def write_pending(self) -> None:
         """Brings the waiting entries into the file. Raises OSError; they then still wait."""

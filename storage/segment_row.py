@@ -44,6 +44,7 @@ class SegmentRow:
         "_recent_positions",
         "_segment_bytes",
         "_stale_bytes",
+        "_truncations",
         "active",
         "chores",
         "config",
@@ -55,7 +56,6 @@ class SegmentRow:
         "roll_timestamp",
         "segments",
         "topic",
-        "truncations",
     )
 
     def __init__(
@@ -81,7 +81,7 @@ class SegmentRow:
         """The offset that the next record gets."""
         self.recovery_point = recovery_point
         """Below it everything is on the disk."""
-        self.truncations = 0
+        self._truncations = 0
         """How often something was cut off: a sync that began before proves nothing about what came after."""
         self.roll_timestamp = NO_BOUND_MS
         """A batch with a later timestamp belongs to the next segment."""
@@ -222,6 +222,11 @@ class SegmentRow:
         except OSError:
             return
 
+    def note_cut(self) -> None:
+        """Something is cut off: syncs under way prove nothing any more, and there are new files."""
+        self._truncations += 1
+        self._has_new_names = True
+
     def note_sync(self, up_to_offset: int) -> None:
         """Notes the chore after which everything below `up_to_offset` is on the disk.
 
@@ -235,11 +240,11 @@ class SegmentRow:
                 if segment.is_sealed:
                     paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
         directory = self.directory if self._has_new_names else None
-        truncations = self.truncations
+        truncations = self._truncations
         self._has_new_names = False
 
         def synced() -> None:
-            if self.truncations == truncations:
+            if self._truncations == truncations:
                 self.recovery_point = max(self.recovery_point, up_to_offset)
 
         def failed() -> None:

@@ -35,7 +35,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
         kept = log.segment_index_of(offset) + 1
         leaving = log.segments[kept:]
         del log.segments[kept:]
-        log.truncations += 1
+        log.note_cut()
         end_offset = log.segments[-1].truncate_to(offset)
         log.activate(log.segments[-1])
         remove_files(log, leaving, 0)
@@ -55,7 +55,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
         invariant(False, "Nothing is cut off under a prepared batch", log=log.name)
     try:
         leaving = list(log.segments)
-        log.truncations += 1
+        log.note_cut()
         remove_files(log, leaving, 0)
         segment = Segment(log.files, log.directory, offset, fresh=True, created_ms=now_ms)
         segment.create()
