@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import psutil
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from tests.support.broker_process import BarnabasProcess
@@ -75,7 +75,8 @@ class Contender:
         while time.monotonic() < deadline:
             try:
                 found = self._admin.describe_topics(TopicCollection([name]))[name].result(10)
-                wanted = {TopicPartition(name, index): OffsetSpec.latest() for index in range(partitions)}
+                latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+                wanted = {TopicPartition(name, index): latest for index in range(partitions)}
                 for offset in self._admin.list_offsets(wanted).values():
                     offset.result(10)
             except KafkaException:
