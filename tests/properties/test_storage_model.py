@@ -170,8 +170,8 @@ class LogMachine(RuleBasedStateMachine):
 
     def _cut_model(self, offset: int) -> None:
         while self.model and self.model[-1].last >= offset:
-            gone = self.model.pop()
-            self.end = min(gone.base, offset)  # an offset in a gap is the new end itself
+            self.end = self.model.pop().base
+        self.end = min(self.end, offset)  # an offset in a gap is the new end itself
         self._after_cut()
 
     def _after_cut(self) -> None:
