@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
@@ -147,8 +148,22 @@ class SocketChannel:
         if count == 0:
             connection.peer_gone("the peer has closed the connection")
             return
-        self._traffic.received_bytes += count
+        traffic = self._traffic
+        traffic.received_bytes += count
+        sent_before = traffic.sent_bytes
         connection.received(count)
+        if traffic.sent_bytes == sent_before and self.open:
+            self._look_for_reset()
+
+    def _look_for_reset(self) -> None:
+        """Whether the bytes that were just read were the last ones, and nothing tells so again.
+
+        When data and a reset arrive together libuv stops watching the descriptor, and uvloop calls us once,
+        as if there were data only. If we had something to send the send fails; here nothing was sent.
+        """
+        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._broken(OSError(error, os.strerror(error)))
 
     def _readable_while_held(self) -> None:
         """Either the peer says more than is heard now, or it has gone."""
@@ -209,6 +224,8 @@ class SocketChannel:
             return
         if not self._writing:
             self._write()
+        elif output.cost_bytes > OUTPUT_QUEUE_PAUSE_BYTES:
+            self.connection.output_full()
 
     def _write(self) -> None:
         output = self._output

@@ -211,6 +211,22 @@ def test_a_reader_that_does_not_read_is_not_heard_until_it_does() -> None:
     rig.run(scenario)
 
 
+def test_a_reader_that_does_not_read_but_asks_again_and_again() -> None:
+    """Its answers pile up turn by turn, not in one; the bound is the same."""
+    rig = NetworkRig()
+    rig.service.answer_bytes = 512 * KIB
+
+    async def scenario(rig: NetworkRig) -> None:
+        slow, neighbour = await rig.connect(SO_RCVBUF=8192), await rig.connect()
+        for number in range(200):
+            await slow.send(other(f"{number:04}"))
+            await asyncio.sleep(0.001)
+        await neighbour.ask("neighbour", 10)
+        assert len(rig.service.requests) < 60
+
+    rig.run(scenario)
+
+
 def test_a_peer_that_leaves_while_it_waits_is_noticed() -> None:
     rig = NetworkRig()
 
@@ -239,6 +255,21 @@ def test_it_is_noticed_behind_requests_that_are_not_read(how: str) -> None:
         await rig.until(lambda: rig.server.limits.count == 0)
         assert rig.service.waiting["wait"].cancelled
         assert rig.service.requests == ["wait"]
+
+    rig.run(scenario)
+
+
+def test_data_and_a_reset_that_arrive_together() -> None:
+    """The loop tells of both at once and never again: the connection must not stay behind."""
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        for data in (b"\0", other("whole")[:9], produce("large")[:-1]):
+            client = await rig.connect()
+            await rig.until(lambda: rig.server.limits.count == 1)
+            client.sock.send(data)
+            client.reset()
+            await rig.until(lambda: rig.server.limits.count == 0)
 
     rig.run(scenario)
 
