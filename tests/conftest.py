@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
+from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
 from tests.support.kafka_jars import kafka_jars
 
 AnyBroker = BarnabasProcess | GenuineKafka
@@ -22,7 +22,7 @@ AnyBroker = BarnabasProcess | GenuineKafka
 def _new_broker(data: Path, overrides: dict[str, str] | None = None) -> AnyBroker:
     if os.environ.get("BARNABAS_TEST_AGAINST") == "kafka":
         genuine = GenuineKafka(data, overrides)
-        genuine.features = ("group.version=0", "share.version=0", "streams.version=0")
+        genuine.features = NO_FEATURES
         return genuine
     return BarnabasProcess(data, overrides)
 

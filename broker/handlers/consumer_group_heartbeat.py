@@ -8,7 +8,6 @@ coordinator once a second for ever, and says nothing. With this answer it ends w
 from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
-from protocol.error_messages import MESSAGES
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -22,7 +21,4 @@ from protocol.serving import RequestContext, serves
 def handle(
     services: GroupServices, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        error_message=MESSAGES[ErrorCode.UNSUPPORTED_VERSION],
-    )
+    return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

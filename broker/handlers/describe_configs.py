@@ -42,6 +42,7 @@ Row = DescribeConfigsResponse.DescribeConfigsResourceResult
 Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 
+_KINDS: Final = tuple(kind for kind in ConfigResourceType if kind != ConfigResourceType.UNKNOWN)
 _CLUSTER_WIDE: Final = (
     ConfigResourceType.BROKER,
     ConfigResourceType.BROKER_LOGGER,
@@ -59,9 +60,9 @@ class Refused(Exception):
     """A resource that cannot be described, with the code and the words for it."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message or code.message)
         self.code = code
-        self.message = message or code.message
+        self.message = code.message if message is None else message
+        super().__init__(self.message)
 
 
 @serves(ApiKey.DESCRIBE_CONFIGS)
@@ -69,6 +70,13 @@ def handle(
     services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     results = []
+    if any(resource.resource_type not in _KINDS for resource in request.resources):
+        # Kafka drops the whole request then, and says of each resource the same.
+        code = ErrorCode.INVALID_REQUEST
+        refused = [
+            Result(code, code.message, each.resource_type, each.resource_name) for each in request.resources
+        ]
+        return DescribeConfigsResponse(0, refused)
     for resource in request.resources:
         try:
             rows = _describe(services, context, resource)
@@ -78,7 +86,7 @@ def handle(
             )
             continue
         configs = [_row(row, request) for row in rows]
-        results.append(Result(0, None, resource.resource_type, resource.resource_name, configs))
+        results.append(Result(0, "", resource.resource_type, resource.resource_name, configs))
     return DescribeConfigsResponse(0, results)
 
 
@@ -96,7 +104,7 @@ def _describe(
             if fault is not None:
                 raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
             if services.metadata.topic(name) is None:
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
             return describe_topic(services.config, overrides, keys)
         if kind == ConfigResourceType.BROKER:
             return _describe_broker(services, name, keys)
@@ -147,11 +155,8 @@ def _authorize(context: RequestContext, kind: int, name: str) -> None:
     elif kind == ConfigResourceType.TOPIC:
         if not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
             raise Refused(_DENIED[ConfigResourceType.TOPIC])
-    elif kind == ConfigResourceType.GROUP:
-        if not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, name):
-            raise Refused(_DENIED[ConfigResourceType.GROUP])
-    else:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {kind} for resource {name}")
+    elif not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, name):
+        raise Refused(_DENIED[ConfigResourceType.GROUP])
 
 
 def _row(

@@ -70,6 +70,7 @@ def _find(
             message = NO_TRANSACTIONS
     else:
         found = ErrorCode.INVALID_REQUEST
+        message = found.message
     where, error = (NOWHERE, found) if isinstance(found, ErrorCode) else (found, ErrorCode.NONE)
     return FindCoordinatorResponse.Coordinator(
         key=key,

@@ -56,6 +56,14 @@ ADMIN_CLIENT: Final = "__admin_client"
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_LEADERS: Final = 10
 
+REFUSED_BEFORE_THE_LOG: Final = (
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""With these Kafka does not tell where the log starts."""
+
 _ATTRIBUTES_LOW_BYTE: Final = 22
 """Where the batch says that it is transactional: the second byte of its attributes."""
 
@@ -201,7 +209,8 @@ def _refused_batch(
     """A batch that the log, or its replication, did not take. The text goes with the records at fault
     only."""
     answer = _failure(services, context, partition.topic, partition.index, int(refusal.error_code))
-    answer.log_start_offset = refusal.log_start_offset
+    if refusal.error_code not in REFUSED_BEFORE_THE_LOG:
+        answer.log_start_offset = refusal.log_start_offset
     if refusal.record_errors:
         answer.error_message = refusal.message
         answer.record_errors = [
