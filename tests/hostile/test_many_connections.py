@@ -52,7 +52,7 @@ def open_descriptors(broker: AnyBroker) -> int:
 
 def arrive(broker: AnyBroker, count: int) -> list[RawConnection]:
     """Connections forty at once, accepted before the next forty knock: the backlog is short."""
-    connections = []
+    connections: list[RawConnection] = []
     while len(connections) < count:
         connections += [RawConnection(broker.bootstrap_servers) for _ in range(AT_ONCE)]
         connections[-1].ask(ApiVersionsRequest("x", "1"), 3)

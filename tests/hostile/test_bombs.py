@@ -1,0 +1,83 @@
+"""A few kilobytes that unfold into gigabytes: refused, in bounded memory, and others are served meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from config.limits import DECOMPRESSED_BATCH_BYTES
+from protocol.errors import ErrorCode
+from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD
+from tests.hostile.conftest import AnyBroker
+from tests.support import bad_batches as bad
+from tests.support.against import barnabas_only
+from tests.support.produced import list_offset, produce
+from tests.support.raw_connection import RawConnection, resident_bytes, serves_others
+from tests.support.topics import Topics
+
+pytestmark = barnabas_only
+
+MIB = 1 << 20
+TOO_MUCH = 4 * DECOMPRESSED_BATCH_BYTES
+TOPICS: dict[str, dict[str, str]] = {
+    "walked": {},
+    "compacted": {"cleanup.policy": "compact"},
+    "recompressed": {"compression.type": "uncompressed"},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+}
+REFUSED = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD)
+
+
+@pytest.fixture(scope="module")
+def strict(make_broker: Callable[..., AnyBroker]) -> AnyBroker:
+    broker = make_broker({"barnabas.record.validation": "full", "max.message.bytes": "20000000"})
+    topics = Topics(broker.bootstrap_servers)
+    for name, config in TOPICS.items():
+        topics.create(name, config=config | {"max.message.bytes": "20000000"})
+    return broker
+
+
+@pytest.fixture(scope="module")
+def bombs() -> dict[int, bytearray]:
+    """A gigabyte as each codec packs it; snappy packs at most 21 to 1, so that one is large itself."""
+    sizes = {GZIP: TOO_MUCH, SNAPPY: DECOMPRESSED_BATCH_BYTES + 64 * MIB, LZ4: TOO_MUCH, ZSTD: TOO_MUCH}
+    return {codec: bad.bomb(codec, size) for codec, size in sizes.items()}
+
+
+class HighestMemory:
+    """The most that a process occupied while the block ran, seen a thousand times a second."""
+
+    def __init__(self, pid: int) -> None:
+        self.size_bytes = 0
+        self._pid = pid
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.001):
+            self.size_bytes = max(self.size_bytes, resident_bytes(self._pid))
+
+    def __enter__(self) -> HighestMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_bomb(strict: AnyBroker, bombs: dict[int, bytearray], topic: str, codec: int) -> None:
+    with RawConnection(strict.bootstrap_servers) as client, HighestMemory(strict.pid) as highest:
+        answer = produce(client, topic, bombs[codec])
+        assert ErrorCode.of(answer.error_code) in REFUSED
+        assert list_offset(client, topic, -1).offset == 0
+    assert highest.size_bytes < DECOMPRESSED_BATCH_BYTES + 128 * MIB
+    serves_others(strict.bootstrap_servers)
+
+
+def test_memory_comes_back(strict: AnyBroker) -> None:
+    assert resident_bytes(strict.pid) < 128 * MIB
