@@ -40,12 +40,12 @@ class Topics:
     def create(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         self.admin.create_topics([new])[topic].result(PATIENCE_SECONDS)
-        self._await_partitions(topic, partitions)
+        self.await_partitions(topic, partitions)
         return topic
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(PATIENCE_SECONDS)
-        self._await_partitions(topic, 0)
+        self.await_partitions(topic, 0)
 
     def recreate(self, topic: str, partitions: int = 1) -> None:
         """A new topic of the same name.
@@ -72,7 +72,7 @@ class Topics:
         found = self.admin.list_topics(timeout=PATIENCE_SECONDS).topics.get(topic)
         return 0 if found is None or found.error else len(found.partitions)
 
-    def _await_partitions(self, topic: str, count: int) -> None:
+    def await_partitions(self, topic: str, count: int) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self.partition_count(topic) != count:
             if time.monotonic() > deadline:
