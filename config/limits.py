@@ -86,8 +86,9 @@ PARTITIONS_PER_CREATE_REQUEST: Final = 10_000
 
 # Records
 
-DECOMPRESSED_BATCH_BYTES: Final = 256 * MIB
-"""What one compressed batch may become; beyond it the batch is refused as corrupt. A bomb ends here."""
+DECOMPRESSED_BATCH_BYTES: Final = 128 * MIB
+"""What one compressed batch may become; beyond it the batch is refused as too large. A bomb ends here. One
+that just passes takes twice as much for a moment."""
 
 DECOMPRESSION_STEP_BYTES: Final = 1 * MIB
 """Decompression takes memory in steps of this, so that the bound above is met before the memory is."""

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from config.limits import DECOMPRESSED_BATCH_BYTES
 from protocol.records.validation import NO_BOUND_MS, ValidationRules
 
 UNLIMITED: Final = -1
@@ -58,4 +59,5 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
             after_max_ms=self.timestamp_after_max_ms,
             codec=self.codec,
             level=self.codec_level,
+            limit_bytes=DECOMPRESSED_BATCH_BYTES,
         )

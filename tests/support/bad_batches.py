@@ -163,7 +163,7 @@ def _compressed_zeros(codec: int, start: bytes, size_bytes: int) -> bytes:
         rest = compress(SNAPPY, bytes(32 * 1024))[16:]
         return block + rest * (size_bytes // (32 * 1024))
     if codec == GZIP:
-        stream = zlib.compressobj(9, zlib.DEFLATED, 31)
+        stream = zlib.compressobj(1, zlib.DEFLATED, 31)
         parts = [stream.compress(start)]
         parts += [stream.compress(bytes(1 << 20)) for _ in range(size_bytes >> 20)]
         return b"".join([*parts, stream.compress(b"\0"), stream.flush()])
@@ -174,4 +174,4 @@ def _compressed_zeros(codec: int, start: bytes, size_bytes: int) -> bytes:
         parts = [zstd.compress(start)]
         parts += [zstd.compress(bytes(1 << 20)) for _ in range(size_bytes >> 20)]
         return b"".join([*parts, zstd.compress(b"\0"), zstd.flush()])
-    return compress(LZ4, start + bytes(size_bytes + 1), 12)
+    return compress(LZ4, start + bytes(size_bytes + 1), 9)
