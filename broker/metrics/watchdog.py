@@ -74,6 +74,8 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._stop.wait(self._ask_every_s):
             self._answered.clear()
+            if self._stop.is_set():
+                return  # `stop` came after the wait above: what it set has just been cleared
             self._caught = False
             self._asked_ns = self._clock.monotonic_ns()
             try:
