@@ -214,7 +214,8 @@ class LogManager:
         self._remove(topic, partition, DirectoryKind.DELETED)
 
     def set_aside(self, topic: str, partition: int) -> None:
-        """As `delete_async`, for a log that is here but assigned to another broker."""
+        """The log is gone for everybody, but its files stay under another name until somebody removes them
+        by hand, as in Kafka: whoever lost the metadata must not lose the records too."""
         self._remove(topic, partition, DirectoryKind.STRAY)
 
     def unclaimed(self) -> list[PartitionLog]:
@@ -263,7 +264,10 @@ class LogManager:
     def _meet(self, directory: LogDirectory, name: str, parsed: DirectoryName, report: StartReport) -> None:
         """Deals with one partition's directory at the start."""
         path = directory.file(name)
-        if parsed.kind in (DirectoryKind.DELETED, DirectoryKind.STRAY):
+        if parsed.kind is DirectoryKind.STRAY:
+            report.problems.append(f"{path} was set aside earlier; remove it by hand if nobody misses it")
+            return
+        if parsed.kind is DirectoryKind.DELETED:
             self._chores.add(f"remove {path}", path, partial(self._files.rmtree, path))
             return
         key = (parsed.topic, parsed.partition)
@@ -320,12 +324,13 @@ class LogManager:
         log.abandon()
         leaving = home.file(leaving_directory(topic, partition, self._chance.random_bytes(16), kind))
         self._files.rename(log.directory, leaving)
-        self._chores.add(
-            f"remove {leaving}",
-            log.directory,
-            partial(self._files.rmtree, leaving),
-            due_ms=self._clock.wall_ms() + log.config.file_delete_delay_ms,
-        )
+        if kind is DirectoryKind.DELETED:
+            self._chores.add(
+                f"remove {leaving}",
+                log.directory,
+                partial(self._files.rmtree, leaving),
+                due_ms=self._clock.wall_ms() + log.config.file_delete_delay_ms,
+            )
 
     # How chores are done
 

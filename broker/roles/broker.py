@@ -6,6 +6,7 @@ registration, makes its partitions, and asks to be unfenced; then its listeners 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
@@ -32,6 +33,8 @@ from controller.image.features import KRAFT_VERSION
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.serving import PeerChannel
 
+_log = logging.getLogger("barnabas.node")
+
 
 class BrokerRole:
     """Made when the logs are open; serves once `start` has led to `on_ready`.
@@ -50,6 +53,7 @@ class BrokerRole:
     ) -> None:
         self._ground = ground
         self._on_ready = on_ready
+        self._knows_its_logs = False
         config = ground.config
         self.acceptors: Mapping[str, Acceptor] = ground.listen(config.broker_listeners)
         self.endpoints = advertised(config.advertised_listeners, self.acceptors)
@@ -170,7 +174,21 @@ class BrokerRole:
         self.loader.start()
 
     def _metadata_advanced(self) -> None:
+        if not self._knows_its_logs:
+            self._knows_its_logs = True
+            self._set_strays_aside()
         self.lifecycle.metadata_advanced()
+
+    def _set_strays_aside(self) -> None:
+        """Logs on disk that the first image does not give to this broker: their topics were deleted while
+        it was away. They are renamed, and an operator removes them."""
+        logs = self._ground.logs
+        for log in logs.unclaimed():
+            _log.warning("%s is not in the cluster's metadata any more and is set aside", log.name)
+            try:
+                logs.set_aside(log.topic, log.partition)
+            except OSError as error:
+                _log.error("%s could not be set aside: %s", log.name, error)
 
     def _state_changed(self, state: BrokerState) -> None:
         if state is BrokerState.RUNNING:
