@@ -15,6 +15,8 @@ import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -81,6 +83,7 @@ public final class ToolServer {
     private static final class Call {
         private final ByteArrayOutputStream out = new ByteArrayOutputStream();
         private final ByteArrayOutputStream err = new ByteArrayOutputStream();
+        private final Queue<Runnable> hooks = new ConcurrentLinkedQueue<>();
         private byte[] printed;
         private byte[] complained;
         private int code;
@@ -100,6 +103,7 @@ public final class ToolServer {
             System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
             Exit.setExitProcedure((code, message) -> exit(code));
             Exit.setHaltProcedure((code, message) -> exit(code));
+            Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
             try {
                 Method main = new FreshTools(urls).loadClass(words[0]).getMethod("main", String[].class);
                 main.invoke(null, (Object) Arrays.copyOfRange(words, 1, words.length));
@@ -110,11 +114,27 @@ public final class ToolServer {
                 failure.printStackTrace();
                 ended(127);
             }
+            runHooks();
             ended(0);
+        }
+
+        /** As at the end of a JVM: what was to be closed is closed, but nobody waits for ever. */
+        private void runHooks() {
+            for (Runnable hook = hooks.poll(); hook != null; hook = hooks.poll()) {
+                var thread = new Thread(hook);
+                thread.setDaemon(true);
+                thread.start();
+                try {
+                    thread.join(10_000);
+                } catch (InterruptedException interrupted) {
+                    Thread.currentThread().interrupt();
+                }
+            }
         }
 
         /** A tool may catch what ends it here, and then asks for an exit again: the first time counts. */
         private void exit(int code) {
+            runHooks();
             ended(code);
             throw new Exited();
         }
