@@ -42,13 +42,20 @@ def run_node(config: BrokerConfig, cluster_id: str) -> int:
         node = Node(loop, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
         node.start()
     except (StartFailed, OSError) as failure:
-        print(f"barnabas: {failure}", file=sys.stderr)
+        print(f"barnabas: {_sentence(failure)}", file=sys.stderr)
         return NOT_STARTED
     process.watch_signals(node)
     loop.run_forever()
     node.close()
     loop.close()
     return process.exit_code
+
+
+def _sentence(failure: Exception) -> str:
+    """What failed, without the number of the error where the words say it all."""
+    if isinstance(failure, OSError) and failure.strerror and failure.filename is None:
+        return failure.strerror
+    return str(failure)
 
 
 class _Process:

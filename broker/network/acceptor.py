@@ -147,17 +147,23 @@ def open_listening_socket(settings: ListenerSettings) -> socket.socket:
     """Binds and listens. An empty host means all interfaces, over IPv6 and IPv4 where the machine has
     both."""
     host: str | None = settings.host or None
+    where = f"{settings.host or '*'}:{settings.port}"
     flags = socket.AI_PASSIVE
-    candidates = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM, flags=flags)
+    try:
+        candidates = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM, flags=flags)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise OSError(0, f"listener {settings.name} cannot listen on {where}: {reason}") from error
     if host is None:
         candidates.sort(key=lambda candidate: candidate[0] != socket.AF_INET6)
     failure: OSError | None = None
     for family, kind, protocol, _, address in candidates:
         try:
             return _listen(family, kind, protocol, address, settings, dual=host is None)
+        except OverflowError as error:  # a port beyond 65535
+            raise OSError(0, f"listener {settings.name} cannot listen on {where}: {error}") from error
         except OSError as error:
             failure = failure or error
-    where = f"{settings.host or '*'}:{settings.port}"
     raise OSError(
         failure.errno if failure else 0,
         f"listener {settings.name} cannot listen on {where}: {failure.strerror if failure else 'no address'}",
