@@ -25,6 +25,7 @@ from config.ports import Clock, Timer, Timers
 
 _log = logging.getLogger("barnabas.network")
 
+_LARGEST_PORT: Final = 65535
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -148,6 +149,8 @@ def open_listening_socket(settings: ListenerSettings) -> socket.socket:
     both."""
     host: str | None = settings.host or None
     where = f"{settings.host or '*'}:{settings.port}"
+    if not 0 <= settings.port <= _LARGEST_PORT:  # the resolver would take the rest of a division by 65536
+        raise OSError(0, f"listener {settings.name} cannot listen on {where}: no such port")
     flags = socket.AI_PASSIVE
     try:
         candidates = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM, flags=flags)
@@ -160,8 +163,6 @@ def open_listening_socket(settings: ListenerSettings) -> socket.socket:
     for family, kind, protocol, _, address in candidates:
         try:
             return _listen(family, kind, protocol, address, settings, dual=host is None)
-        except OverflowError as error:  # a port beyond 65535
-            raise OSError(0, f"listener {settings.name} cannot listen on {where}: {error}") from error
         except OSError as error:
             failure = failure or error
     raise OSError(
