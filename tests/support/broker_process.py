@@ -38,6 +38,8 @@ class BarnabasProcess:
         self.bootstrap_controllers = ""
         self._overrides = dict(overrides or {})
         self._python = python
+        self.module = "broker"
+        """What is started: a test may put something before the broker's own `main`."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -56,7 +58,7 @@ class BarnabasProcess:
 
     def start(self, **overrides: str) -> Self:
         self._overrides.update({name.replace("_", "."): value for name, value in overrides.items()})
-        command = [self._python, "-m", "broker", "start"]
+        command = [self._python, "-m", self.module, "start"]
         for name, value in (self._defaults() | self._overrides).items():
             command += ["--override", f"{name}={value}"]
         with open(self.log_file, "ab") as log:

@@ -1,0 +1,321 @@
+"""A client that may do nothing at all: what each API tells it, and what it leaves out.
+
+The broker first lives a little without an authorizer, then starts again with one that allows nothing (Apache
+Kafka: its own authorizer, no ACLs, its internal traffic on a listener with passwords). The codes were learned
+from Apache Kafka, and BARNABAS_TEST_AGAINST=kafka asks it again. Every API that is served is in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.list_offsets import ListOffsetsRequest
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest
+from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.messages.sync_group import SyncGroupRequest
+from tests.hostile.conftest import AnyBroker
+from tests.support import bad_batches as bad
+from tests.support.against import AGAINST_KAFKA
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import GenuineKafka, free_ports
+from tests.support.raw_connection import RawConnection
+from tests.support.topics import Topics
+
+TOPIC, GROUP, CLUSTER, TXN = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+UNKNOWN_ID: Final = ErrorCode.UNKNOWN_TOPIC_ID
+LOGIN: Final = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="node" password="p" user_node="p";'
+)
+
+
+class Case(NamedTuple):
+    """A request (for the id of topic `secret`), the version, and every error code of the answer."""
+
+    make: Callable[[bytes], Message]
+    version: int
+    codes: tuple[int, ...]
+    first_version: int | None = None
+    """The same answer is expected from this version on."""
+    ours: tuple[int, ...] | None = None
+    """Where we differ: `group.version` is 0 here, which is told before anybody asks who it is."""
+
+
+def _produce(name: str = "", topic_id: bytes = bytes(16), transactional_id: str | None = None) -> Message:
+    batch = bad.good()
+    if transactional_id is not None:
+        batch = bad.lying(batch, attributes=16, producer_id=1, producer_epoch=0, base_sequence=0)
+    part = ProduceRequest.PartitionProduceData(0, batch)
+    topics = [ProduceRequest.TopicProduceData(name, topic_id, [part])]
+    if name:
+        topics.append(ProduceRequest.TopicProduceData("nowhere", topic_id, [part]))
+    return ProduceRequest(transactional_id, -1, 1000, topics)
+
+
+def _fetch(*names: str, topic_id: bytes = bytes(16), replica_id: int = -1) -> Message:
+    part = FetchRequest.FetchPartition(0, partition_max_bytes=1000)
+    topics = [FetchRequest.FetchTopic(name, topic_id, [part]) for name in names]
+    return FetchRequest(replica_id=replica_id, max_wait_ms=0, max_bytes=1000, session_epoch=-1, topics=topics)
+
+
+def _list_offsets(*names: str) -> Message:
+    part = ListOffsetsRequest.ListOffsetsPartition(0, timestamp=-1)
+    return ListOffsetsRequest(
+        -1, topics=[ListOffsetsRequest.ListOffsetsTopic(name, [part]) for name in names]
+    )
+
+
+def _epochs(*names: str) -> Message:
+    part = OffsetForLeaderEpochRequest.OffsetForLeaderPartition()
+    cls = OffsetForLeaderEpochRequest
+    return cls(-1, topics=[cls.OffsetForLeaderTopic(name, [part]) for name in names])
+
+
+def _metadata(*topics: tuple[str | None, bytes]) -> Message:
+    wanted = [MetadataRequest.MetadataRequestTopic(topic_id, name) for name, topic_id in topics]
+    return MetadataRequest(wanted, True)
+
+
+def _create(*names: str, validate_only: bool = False) -> Message:
+    topics = [CreateTopicsRequest.CreatableTopic(name, 1, 1) for name in names]
+    return CreateTopicsRequest(topics, 5000, validate_only)
+
+
+def _configs(*resources: tuple[int, str]) -> Message:
+    cls = DescribeConfigsRequest
+    return cls([cls.DescribeConfigsResource(kind, name, None) for kind, name in resources])
+
+
+def _commit(*names: str) -> Message:
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(0, 1)
+    topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name, partitions=[part]) for name in names]
+    return OffsetCommitRequest("group", topics=topics)
+
+
+def _offsets(version: int) -> Message:
+    cls = OffsetFetchRequest
+    if version < 8:
+        return cls("group", [cls.OffsetFetchRequestTopic("secret", [0, 1])])
+    groups = [cls.OffsetFetchRequestGroup(name, topics=None) for name in ("group", "other")]
+    return cls(groups=groups)
+
+
+NOTHING: Final = bytes(16)
+CASES: Final = {
+    "ApiVersions": Case(lambda _: ApiVersionsRequest("x", "1"), 4, ()),
+    "Produce": Case(lambda _: _produce("secret"), 12, (TOPIC, TOPIC), 3),
+    "Produce by id": Case(lambda secret: _produce(topic_id=secret), 13, (TOPIC,)),
+    "Produce by unknown id": Case(lambda _: _produce(topic_id=b"x" * 16), 13, (UNKNOWN_ID,)),
+    "Produce in a transaction": Case(lambda _: _produce("secret", transactional_id="tx"), 12, (TXN, TXN)),
+    "Fetch": Case(lambda _: _fetch("secret", "nowhere"), 12, (TOPIC, TOPIC), 4),
+    "Fetch by id": Case(lambda secret: _fetch("", topic_id=secret), 17, (TOPIC,), 13),
+    "Fetch by unknown id": Case(lambda _: _fetch("", topic_id=b"x" * 16), 17, (UNKNOWN_ID,), 13),
+    "Fetch as a follower": Case(lambda _: _fetch("secret", replica_id=2), 12, (TOPIC,)),
+    "ListOffsets": Case(lambda _: _list_offsets("secret", "nowhere"), 10, (TOPIC, TOPIC), 1),
+    "OffsetForLeaderEpoch": Case(lambda _: _epochs("secret", "nowhere"), 4, (TOPIC, TOPIC), 2),
+    "Metadata of all": Case(lambda _: MetadataRequest(None), 12, (), 1),
+    "Metadata by name": Case(
+        lambda _: _metadata(("secret", NOTHING), ("nowhere", NOTHING)), 12, (TOPIC, TOPIC), 4
+    ),
+    "Metadata by id": Case(lambda secret: _metadata((None, secret)), 12, (TOPIC,)),
+    "Metadata by unknown id": Case(lambda _: _metadata((None, b"x" * 16)), 12, (UNKNOWN_ID,)),
+    "DescribeTopicPartitions of all": Case(lambda _: DescribeTopicPartitionsRequest(), 0, ()),
+    "DescribeTopicPartitions": Case(
+        lambda _: DescribeTopicPartitionsRequest(
+            [DescribeTopicPartitionsRequest.TopicRequest(name) for name in ("secret", "nowhere")]
+        ),
+        0,
+        (TOPIC, TOPIC),
+    ),
+    "CreateTopics": Case(lambda _: _create("new", "secret"), 7, (TOPIC, TOPIC), 2),
+    "CreateTopics, only to see": Case(lambda _: _create("new", validate_only=True), 7, (TOPIC,), 2),
+    "CreateTopics, bad name": Case(lambda _: _create("bad/name"), 7, (TOPIC,)),
+    "DeleteTopics": Case(
+        lambda _: DeleteTopicsRequest([], ["secret", "nowhere"], 5000), 5, (TOPIC, TOPIC), 1
+    ),
+    "DeleteTopics by id": Case(
+        lambda secret: DeleteTopicsRequest(
+            [DeleteTopicsRequest.DeleteTopicState(None, secret)], timeout_ms=5000
+        ),
+        6,
+        (TOPIC,),
+    ),
+    "DescribeCluster": Case(lambda _: DescribeClusterRequest(True), 2, (), 0),
+    "DescribeConfigs": Case(
+        lambda _: _configs((2, "secret"), (2, "nowhere"), (4, "1"), (8, "1"), (16, "m"), (32, "group")),
+        4,
+        (TOPIC, TOPIC, CLUSTER, CLUSTER, CLUSTER, GROUP),
+    ),
+    "DescribeQuorum": Case(
+        lambda _: DescribeQuorumRequest(
+            [DescribeQuorumRequest.TopicData("__cluster_metadata", [DescribeQuorumRequest.PartitionData(0)])]
+        ),
+        2,
+        (CLUSTER,),
+        0,
+    ),
+    "InitProducerId": Case(lambda _: InitProducerIdRequest(None, 1000), 5, (CLUSTER,), 0),
+    "InitProducerId in a transaction": Case(lambda _: InitProducerIdRequest("tx", 1000), 5, (TXN,), 0),
+    "FindCoordinator": Case(lambda _: FindCoordinatorRequest("group"), 3, (GROUP,), 0),
+    "FindCoordinators": Case(
+        lambda _: FindCoordinatorRequest("", 0, ["group", "other"]), 6, (GROUP, GROUP), 4
+    ),
+    "FindCoordinator of a transaction": Case(lambda _: FindCoordinatorRequest("", 1, ["tx"]), 5, (TXN,), 4),
+    "JoinGroup": Case(
+        lambda _: JoinGroupRequest(
+            "group",
+            10_000,
+            10_000,
+            "",
+            None,
+            "consumer",
+            [JoinGroupRequest.JoinGroupRequestProtocol("range")],
+        ),
+        9,
+        (GROUP,),
+        0,
+    ),
+    "SyncGroup": Case(lambda _: SyncGroupRequest("group", 1, "m", None, "consumer", "range"), 5, (GROUP,), 5),
+    "Heartbeat": Case(lambda _: HeartbeatRequest("group", 1, "m"), 4, (GROUP,), 0),
+    "ConsumerGroupHeartbeat": Case(
+        lambda _: ConsumerGroupHeartbeatRequest(
+            "group", "m", 0, None, None, 1000, ["secret"], topic_partitions=[]
+        ),
+        0,
+        (GROUP,),
+        ours=(ErrorCode.UNSUPPORTED_VERSION,),
+    ),
+    "LeaveGroup": Case(lambda _: LeaveGroupRequest("group", "m"), 2, (GROUP,), 0),
+    "LeaveGroup, several": Case(
+        lambda _: LeaveGroupRequest("group", members=[LeaveGroupRequest.MemberIdentity("m")]), 5, (GROUP,), 3
+    ),
+    "OffsetCommit": Case(lambda _: _commit("secret", "nowhere"), 9, (GROUP, GROUP), 2),
+    "OffsetFetch": Case(lambda _: _offsets(7), 7, (GROUP,), 2),
+    "OffsetFetch of groups": Case(lambda _: _offsets(9), 9, (GROUP, GROUP), 8),
+    "DescribeGroups": Case(lambda _: DescribeGroupsRequest(["group", "other"], True), 6, (GROUP, GROUP), 3),
+    "ListGroups": Case(lambda _: ListGroupsRequest(), 5, (), 0),
+}
+
+
+class Secrets(NamedTuple):
+    """A broker that allows nothing, and the id of the topic `secret`, which it has."""
+
+    broker: AnyBroker
+    topic_id: bytes
+
+
+@pytest.fixture(scope="module")
+def secrets(make_broker: Callable[..., AnyBroker]) -> Secrets:
+    broker = make_broker({"group.initial.rebalance.delay.ms": "0"})
+    Topics(broker.bootstrap_servers).create("secret")
+    Topics(broker.bootstrap_servers).produce("secret", ["a"])
+    with RawConnection(broker.bootstrap_servers) as client:
+        answer = client.ask_for(MetadataResponse, _metadata(("secret", NOTHING)), 12)
+    broker.stop()
+    if isinstance(broker, BarnabasProcess):
+        broker.module = "tests.support.denying_broker"
+    else:
+        guard(broker)
+    broker.start()
+    return Secrets(broker, answer.topics[0].topic_id)
+
+
+def guard(kafka: GenuineKafka) -> None:
+    """Kafka's own authorizer, without ACLs; the node talks to itself as a super user."""
+    (internal,) = free_ports(1)
+    client, controller = kafka.bootstrap_servers, kafka.bootstrap_controllers
+    kafka.properties |= {
+        "listeners": f"PLAINTEXT://{client},INTERNAL://127.0.0.1:{internal},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{client},INTERNAL://127.0.0.1:{internal}",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,INTERNAL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+        ),
+        "inter.broker.listener.name": "INTERNAL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.internal.plain.sasl.jaas.config": LOGIN,
+        "listener.name.controller.plain.sasl.jaas.config": LOGIN,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:node",
+    }
+
+
+def codes(value: Any) -> list[int]:
+    """All error codes of an answer that are not 0, in the order in which they stand."""
+    if isinstance(value, list):
+        return [code for item in value for code in codes(item)]
+    if not hasattr(value, "__struct_fields__"):
+        return []
+    found: list[int] = []
+    for name in value.__struct_fields__:
+        inner = getattr(value, name)
+        found += [inner] if name == "error_code" and inner else codes(inner)
+    return found
+
+
+def words(value: Any) -> set[str]:
+    """Every text of an answer."""
+    if isinstance(value, str):
+        return {value}
+    if isinstance(value, list):
+        return set().union(*map(words, value)) if value else set()
+    if hasattr(value, "__struct_fields__"):
+        return set().union(*(words(getattr(value, name)) for name in value.__struct_fields__))
+    return set()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_allowed(secrets: Secrets, name: str) -> None:
+    case = CASES[name]
+    expected = case.codes if case.ours is None or AGAINST_KAFKA else case.ours
+    first = case.version if case.first_version is None else case.first_version
+    for version in range(first, case.version + 1):
+        with RawConnection(secrets.broker.bootstrap_servers) as client:
+            answer = client.ask(case.make(secrets.topic_id), version)
+            assert tuple(codes(answer)) == expected, version
+            if not case.codes or "by id" in name:
+                assert "secret" not in words(answer), "a name that nobody may know"
+
+
+def test_nothing_has_changed(secrets: Secrets) -> None:
+    """After all those requests the broker has the topics that it had."""
+    directories = {path.name for path in secrets.broker.data.iterdir() if path.is_dir()}
+    assert directories <= {"secret-0", "__cluster_metadata-0"}
+
+
+def test_every_api_that_is_served_was_asked(secrets: Secrets) -> None:
+    with RawConnection(secrets.broker.bootstrap_servers) as client:
+        offered = client.ask_for(ApiVersionsResponse, ApiVersionsRequest("x", "1"), 4)
+    asked = {case.make(bytes(16)).declaration.key for case in CASES.values()}
+    if isinstance(secrets.broker, BarnabasProcess):
+        assert {each.api_key for each in offered.api_keys} == asked

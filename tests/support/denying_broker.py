@@ -1,0 +1,26 @@
+"""The broker's own command line with an authorizer that allows nothing.
+
+Only the node itself may do what it needs, CLUSTER_ACTION from within: register, send heartbeats, follow the
+metadata, pass requests on.
+
+    python -m tests.support.denying_broker start …
+"""
+
+from __future__ import annotations
+
+import sys
+
+from broker.__main__ import main
+from broker.authorizer import AllowAll
+from protocol.serving import Operation, ResourceType, Session
+
+
+def _only_the_node_itself(
+    _: AllowAll, session: Session, operation: Operation, resource: ResourceType, name: str
+) -> bool:
+    return operation == Operation.CLUSTER_ACTION and session.connection_id.startswith("in-process")
+
+
+if __name__ == "__main__":
+    AllowAll.authorize = _only_the_node_itself  # type: ignore[method-assign, assignment]
+    sys.exit(main())

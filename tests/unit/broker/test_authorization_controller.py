@@ -1,0 +1,107 @@
+"""The controller listener and a caller who may do nothing: each API's error, nothing told, nothing changed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from controller.handler_table import controller_handlers
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from protocol.messages.controller_registration import ControllerRegistrationRequest
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.messages.envelope import EnvelopeRequest
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from protocol.registry import ApiKey
+from protocol.serving import Operation, Pending, ResourceType, Session
+from tests.support.controllers import ControllerFixture, registration
+
+CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+TOPIC: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+class DenyAll:
+    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return False
+
+
+CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
+    ApiKey.API_VERSIONS: (ApiVersionsRequest("x", "1"), []),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (AllocateProducerIdsRequest(1, 1), [CLUSTER]),
+    ApiKey.BROKER_REGISTRATION: (registration(2), [CLUSTER]),
+    ApiKey.BROKER_HEARTBEAT: (BrokerHeartbeatRequest(1, 1), [CLUSTER]),
+    ApiKey.CONTROLLER_REGISTRATION: (ControllerRegistrationRequest(1), [CLUSTER]),
+    ApiKey.CREATE_TOPICS: (
+        CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 1, 1) for name in ("t", "new")]),
+        [TOPIC, TOPIC],
+    ),
+    ApiKey.DELETE_TOPICS: (
+        DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name) for name in ("t", "nowhere")]),
+        [TOPIC, TOPIC],
+    ),
+    ApiKey.DESCRIBE_CLUSTER: (DescribeClusterRequest(True, 2), [CLUSTER]),
+    ApiKey.DESCRIBE_CONFIGS: (
+        DescribeConfigsRequest(
+            [
+                DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
+                for kind, name in ((2, "t"), (4, "1"), (16, "m"), (32, "g"))
+            ]
+        ),
+        [TOPIC, CLUSTER, CLUSTER, GROUP],
+    ),
+    ApiKey.DESCRIBE_QUORUM: (DescribeQuorumRequest(), [CLUSTER]),
+    ApiKey.ENVELOPE: (EnvelopeRequest(b"", None, b""), [CLUSTER]),
+    ApiKey.FETCH: (FetchRequest(), [CLUSTER]),
+    ApiKey.FETCH_SNAPSHOT: (FetchSnapshotRequest(), [CLUSTER]),
+}
+
+
+def codes(value: Any) -> list[int]:
+    """All error codes of an answer that are not 0."""
+    if isinstance(value, list):
+        return [code for item in value for code in codes(item)]
+    found: list[int] = []
+    for name in getattr(value, "__struct_fields__", ()):
+        inner = getattr(value, name)
+        found += [inner] if name == "error_code" and inner else codes(inner)
+    return found
+
+
+@pytest.fixture
+def fixture() -> ControllerFixture:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    topic = CreateTopicsRequest.CreatableTopic("t", 1, 1)
+    assert fixture.call(ApiKey.CREATE_TOPICS, CreateTopicsRequest([topic])).topics[0].error_code == 0
+    fixture.authorizer = DenyAll()  # type: ignore[assignment]
+    return fixture
+
+
+def test_every_api_of_the_listener_is_in_the_table() -> None:
+    table = controller_handlers()
+    served = {key for key in ApiKey if table.get(key) is not None}
+    assert served == set(CASES)
+
+
+@pytest.mark.parametrize("key", CASES, ids=lambda key: key.name)
+def test_nothing_is_allowed(fixture: ControllerFixture, key: ApiKey) -> None:
+    request, expected = CASES[key]
+    end, image = fixture.log.end_offset, fixture.controller.image
+    answer = fixture.call(key, request)
+    assert not isinstance(answer, Pending)
+    assert codes(answer) == expected
+    assert "topic_id=b'\\x0" not in repr(answer) or key in (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS)
+    for topic in getattr(answer, "topics", ()) or getattr(answer, "responses", ()):
+        assert getattr(topic, "topic_id", bytes(16)) == bytes(16), "an id that nobody may know"
+    assert fixture.log.end_offset == end
+    assert fixture.controller.image is image

@@ -1,0 +1,151 @@
+"""A throttle of a fixed time before every API of both listeners: told in each answer that can tell it, the
+answer leaves at once, and then the connection is deaf for that time (KIP-219)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+from broker.authorizer import AllowAll
+from broker.dispatch.dispatcher import Dispatcher
+from broker.network.connection import MUTED
+from broker.roles.handler_table import broker_handlers
+from controller.handler_table import controller_handlers
+from protocol.codec.message import Message
+from protocol.codec.schema import schema
+from protocol.framing import decode_response, encode_request_frame
+from protocol.registry import ApiKey, api
+from protocol.serving import HandlerTable, Pending, RequestContext, serves
+from tests.support.messages import RandomChoice, build
+from tests.support.sans_io import Rig
+
+THROTTLE_MS: Final = 250
+TABLES: Final = {"broker": broker_handlers, "controller": controller_handlers}
+
+
+class FixedThrottle:
+    """Always the same, and it counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
+        self.asked += 1
+        return THROTTLE_MS
+
+
+def served(listener: str) -> list[tuple[str, ApiKey, int]]:
+    table = TABLES[listener]()
+    found = []
+    for key in ApiKey:
+        registration = table.get(key)
+        if registration is not None:
+            versions = range(registration.min_version, registration.max_version + 1)
+            found += [(listener, key, version) for version in versions]
+    return found
+
+
+EVERYTHING: Final = served("broker") + served("controller")
+
+
+def answering(listener: str, answer: Callable[[ApiKey], Any]) -> HandlerTable:
+    """The real table's APIs and versions, with handlers that answer what the test wants."""
+    real = TABLES[listener]()
+    module = ModuleType("answering")
+
+    def made(key: ApiKey) -> Callable[[Any, RequestContext, Any], Any]:
+        def handle(services: Any, context: RequestContext, request: Any) -> Any:
+            return answer(key)
+
+        handle.__module__ = module.__name__
+        return handle
+
+    for key in ApiKey:
+        registration = real.get(key)
+        if registration is not None:
+            versions = (registration.min_version, registration.max_version)
+            setattr(module, key.name, serves(key, versions=versions, listener=listener)(made(key)))
+    return HandlerTable([module], listener)
+
+
+def desk(listener: str, answer: Callable[[ApiKey], Any]) -> tuple[Rig, FixedThrottle]:
+    rig, throttle = Rig(), FixedThrottle()
+    dispatcher = Dispatcher(
+        answering(listener, answer), None, clock=rig.clock, authorizer=AllowAll(), throttle=throttle
+    )
+    rig.service = dispatcher  # type: ignore[assignment]
+    rig.connection = rig.another()
+    return rig, throttle
+
+
+def request(key: ApiKey, version: int) -> bytes:
+    return encode_request_frame(build(api(key).request, version, RandomChoice(key)), version, 9, "me")
+
+
+def tells(key: ApiKey, version: int) -> bool:
+    """Whether the response has the field at that version."""
+    return any(
+        field.name == "throttle_time_ms" and field.present.covers(version)
+        for field in schema(api(key).response)
+    )
+
+
+def told(rig: Rig, key: ApiKey, version: int, which: int = -1) -> int:
+    response: Any = decode_response(api(key).response, version, memoryview(rig.wire.sends[which])[4:])[1]
+    return int(response.throttle_time_ms)
+
+
+def sends(rig: Rig) -> int:
+    return len(rig.wire.sends)
+
+
+@pytest.mark.parametrize(("listener", "key", "version"), EVERYTHING)
+def test_the_answer_tells_it_and_the_connection_is_deaf_after_it(
+    listener: str, key: ApiKey, version: int
+) -> None:
+    rig, throttle = desk(listener, lambda asked: api(asked).response())
+    rig.feed(request(key, version))
+    assert sends(rig) == 1, "the answer does not wait"
+    if tells(key, version):
+        assert told(rig, key, version) == THROTTLE_MS
+    assert rig.connection.holds == MUTED
+    rig.timers.advance(THROTTLE_MS - 1)
+    assert rig.connection.holds == MUTED
+    assert rig.feed(request(key, version)) == 0, "nothing is read meanwhile"
+    rig.timers.advance(1)
+    assert rig.connection.holds == 0
+    rig.feed(request(key, version))
+    assert (sends(rig), throttle.asked) == (2, 2)
+
+
+def test_who_cannot_tell_it() -> None:
+    """Of the newest versions on the broker's listener only DescribeQuorum lacks the field."""
+    newest = {key: version for _, key, version in served("broker")}
+    assert [key.name for key, version in newest.items() if not tells(key, version)] == ["DESCRIBE_QUORUM"]
+
+
+def test_a_pending_answer_is_throttled_when_it_comes() -> None:
+    pendings: list[Pending[Message]] = []
+
+    def later(key: ApiKey) -> Any:
+        pendings.append(Pending())
+        return pendings[-1]
+
+    rig, throttle = desk("broker", later)
+    rig.feed(request(ApiKey.FETCH, 12))
+    assert (sends(rig), throttle.asked) == (0, 0)
+    pendings[0].complete(api(ApiKey.FETCH).response())
+    rig.timers.run_soon()
+    assert told(rig, ApiKey.FETCH, 12) == THROTTLE_MS
+    assert rig.connection.holds == MUTED
+
+
+def test_no_answer_no_throttle() -> None:
+    """Produce with acks=0 is never answered, and request quotas do not count it."""
+    rig, throttle = desk("broker", lambda key: None)
+    rig.feed(request(ApiKey.PRODUCE, 9))
+    assert (sends(rig), throttle.asked) == (0, 0)
+    assert rig.connection.holds == 0
