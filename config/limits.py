@@ -19,8 +19,18 @@ MIB: Final = 1024 * KIB
 SCRATCH_BUFFER_BYTES: Final = 1 * MIB
 """The loop's one receive buffer. A frame that does not fit gets a buffer of its own from the pool."""
 
+SMALL_FRAME_BYTES: Final = 128 * KIB
+"""A cut-off frame up to this waits as a copied tail; a longer one gets its own buffer at once, because a tail
+is copied again with each read."""
+
 LARGE_FRAME_FIRST_BYTES: Final = 64 * KIB
-"""A larger frame's buffer starts with this and doubles as bytes arrive, never by announcement."""
+"""A larger frame's buffer starts with this."""
+
+LARGE_FRAME_GROWTH: Final = 4
+"""And never has more than so many times the bytes that arrived, whatever was announced."""
+
+SPARE_FRAME_BYTES: Final = 2 * MIB
+"""One buffer up to this is kept for the next large frame: fresh memory costs more than the copy into it."""
 
 LARGE_FRAME_POOL_FRACTION: Final = 0.25
 """Share of memory (or of the cgroup) for frames in flight when queued.max.request.bytes is -1."""
@@ -134,6 +144,8 @@ def broken_relations() -> list[str]:
         (TURN_SENT_BYTES <= OUTPUT_QUEUE_RESUME_BYTES, "a turn's output fits under the resume mark"),
         (OUTPUT_QUEUE_RESUME_BYTES < OUTPUT_QUEUE_PAUSE_BYTES, "reading resumes below where it paused"),
         (LARGE_FRAME_FIRST_BYTES <= SCRATCH_BUFFER_BYTES, "a large frame starts no larger than scratch"),
+        (SMALL_FRAME_BYTES <= SCRATCH_BUFFER_BYTES, "a small frame fits the scratch buffer"),
+        (SMALL_FRAME_BYTES <= SPARE_FRAME_BYTES, "a spare buffer is worth keeping"),
         (STARTUP_FRAME_BYTES <= SCRATCH_BUFFER_BYTES, "an unauthenticated frame fits the scratch buffer"),
         (TURN_MS < SLOW_TURN_MS, "an ordinary turn is not a slow one"),
         (SLOW_DIRECTORY_MS < SLOW_TURN_MS, "a directory is slow before it makes a turn slow"),

@@ -108,7 +108,7 @@ class Connection:
         self._clock = clock
         self._timers = timers
         self._on_agenda = False
-        self._tail: bytearray | None = None
+        self._tail: bytearray | memoryview | None = None
         self._tail_at = 0
         self._begun_at = 0
         self._large: LargeFrame | None = None
@@ -140,8 +140,10 @@ class Connection:
             large.filled_bytes += count
             if large.complete:
                 self._large = None
-                self._tail, self._tail_at = large.buffer, 0
+                self._tail, self._tail_at = large.frame, 0
                 self._parse_tail()
+                if self._tail is None:
+                    self._memory.give_back(large.buffer)
                 self._flush()
             else:
                 self.now_ns = self._clock.monotonic_ns()

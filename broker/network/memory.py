@@ -1,7 +1,7 @@
 """Memory for requests that are arriving: one receive buffer for the loop, one bounded pool for the rest.
 
 Almost every request is read into the scratch buffer, handled there as a view and forgotten. Two things
-outlive the turn: the cut-off tail of a frame, and a frame that is larger than the scratch buffer. Both are
+outlive the turn: the cut-off tail of a small frame, and a cut-off frame that is larger than 128 KiB. Both are
 accounted here, against `queued.max.request.bytes`:
 
 * A tail is already in memory when its size is known, so it is entered without asking. What limits it is the
@@ -23,6 +23,8 @@ from config.limits import (
     LARGE_FRAME_POOL_FRACTION,
     LARGE_FRAME_POOL_MINIMUM_BYTES,
     SCRATCH_BUFFER_BYTES,
+    SMALL_FRAME_BYTES,
+    SPARE_FRAME_BYTES,
 )
 
 SCARCE_READ_BYTES: Final = 16 * 1024
@@ -59,16 +61,29 @@ class RequestMemory:
         self.full = False
         self._held: dict[Holder, int] = {}
         self._waiting: dict[Holder, None] = {}
+        self._spare: bytearray | None = None
 
     @property
     def largest_small_frame_bytes(self) -> int:
-        """A frame beyond this is assembled in a buffer of its own, with leave of the pool."""
-        return min(LARGE_FRAME_FIRST_BYTES, self.scratch_bytes) if self.full else self.scratch_bytes
+        """A cut-off frame beyond this is assembled in a buffer of its own, with leave of the pool."""
+        return min(LARGE_FRAME_FIRST_BYTES if self.full else SMALL_FRAME_BYTES, self.scratch_bytes)
 
     @property
     def waiting(self) -> int:
         """Holders that wait for room."""
         return len(self._waiting)
+
+    def take_buffer(self, size_bytes: int) -> bytearray:
+        """A buffer of at least `size_bytes` for one large frame; what is in it is nobody's."""
+        spare, self._spare = self._spare, None
+        return spare if spare is not None and len(spare) >= size_bytes else bytearray(size_bytes)
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Nobody looks at the buffer any more; it may serve the next large frame."""
+        if SMALL_FRAME_BYTES < len(buffer) <= SPARE_FRAME_BYTES:
+            if self.poison:
+                buffer[:] = bytes((_POISON,)) * len(buffer)
+            self._spare = buffer
 
     def space_after(self, tail_bytes: int) -> memoryview:
         """Where the next read goes, behind a tail that was put to the beginning of the buffer."""

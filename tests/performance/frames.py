@@ -19,6 +19,7 @@ _OFFSET_MARK: Final = 0x0123456789ABCDEF
 class ProduceFrame(NamedTuple):
     """A whole request; the batch lies at ``batch_start`` and is ``batch_bytes`` long."""
 
+    topic: str
     buffer: bytearray
     batch_start: int
     batch_bytes: int
@@ -63,7 +64,7 @@ def produce_frame(
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
     )
     frame = bytearray(encode_request_frame(request, PRODUCE_VERSION, 1, "bench"))
-    return ProduceFrame(frame, frame.index(batch), len(batch), count)
+    return ProduceFrame(topic, frame, frame.index(batch), len(batch), count)
 
 
 def fetch_frame(

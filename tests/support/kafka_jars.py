@@ -46,7 +46,7 @@ def maven_folder(pom: Path, name: str) -> Path:
     """The jars that ``pom`` names, copied once into ``.cache/<name>``."""
     target = ROOT / ".cache" / name
     target.parent.mkdir(exist_ok=True)
-    with open(target.with_suffix(".lock"), "w") as lock:
+    with open(target.with_name(target.name + ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             _copy_dependencies(pom, target)
