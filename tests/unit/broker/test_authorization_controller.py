@@ -1,4 +1,4 @@
-"""The controller listener and a caller who may do nothing: each API's error, nothing told, nothing changed."""
+"""The controller listener and a caller who may do nothing: errors, nothing told, nothing changed."""
 
 from __future__ import annotations
 
