@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.conftest import AnyBroker
 from tests.support.against import barnabas_only
-from tests.support.librdkafka import create_topic, settings
+from tests.support.librdkafka import commit, create_topic, settings
 
 Fresh = Callable[[], str]
 
@@ -193,9 +193,7 @@ def test_a_partition_that_does_not_exist(broker: AnyBroker, fresh: Fresh) -> Non
 
 def test_the_internal_topic_refuses_clients(broker: AnyBroker, fresh: Fresh) -> None:
     topic, told = create_topic(broker.bootstrap_servers, fresh()), Deliveries()
-    member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": fresh()})
-    member.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
-    member.close()
+    commit(broker.bootstrap_servers, fresh(), TopicPartition(topic, 0, 0))
     sender = producer(broker)
     sender.produce("__consumer_offsets", b"x", key=b"y", partition=0, on_delivery=told)
     assert sender.flush(30) == 0

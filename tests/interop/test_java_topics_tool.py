@@ -65,8 +65,9 @@ REFUSALS = [
     (
         ("--topic", "two", "--replication-factor", "2"),
         (
-            "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached "
-            "because only 1 broker(s) are registered or some brokers have all their log directories cordoned."
+            "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be "
+            "reached because only 1 broker(s) are registered or some brokers have all their log "
+            "directories cordoned."
         ),
     ),
     (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 
@@ -41,6 +41,23 @@ def fill(
         producer.produce(topic, str(value), on_delivery=told, **place)
     assert producer.flush(60) == 0
     assert refused == []
+
+
+def commit(address: str, group: str, *offsets: TopicPartition) -> None:
+    """Offsets of a group without members. A coordinator that is being made says NOT_COORDINATOR at first."""
+    reader = Consumer(settings(address, group_id=group))
+
+    def committed() -> bool:
+        try:
+            reader.commit(offsets=list(offsets), asynchronous=False)
+        except KafkaException as refusal:
+            if refusal.args[0].code() != KafkaError.NOT_COORDINATOR:
+                raise
+            return False
+        return True
+
+    until(committed, f"the offsets of {group} are committed")
+    reader.close()
 
 
 def take(consumer: Consumer, count: int, *, timeout_seconds: float = 45) -> list[Message]:

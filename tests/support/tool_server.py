@@ -6,6 +6,7 @@ a tool takes a tenth of that. What a tool reads and prints is what its kafka-*.s
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import subprocess
 import threading
@@ -89,7 +90,8 @@ class ToolServer:
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
-            self._pipe(stream).close()
+            with contextlib.suppress(BrokenPipeError):
+                self._pipe(stream).close()
 
 
 def _block(text: str) -> bytes:
