@@ -243,9 +243,10 @@ def secrets(make_broker: Callable[..., AnyBroker]) -> Secrets:
     broker.stop()
     if isinstance(broker, BarnabasProcess):
         broker.module = "tests.support.denying_broker"
+        broker.start_anywhere()
     else:
         guard(broker)
-    broker.start()
+        broker.start()
     return Secrets(broker, answer.topics[0].topic_id)
 
 

@@ -83,7 +83,7 @@ def limit_files(broker: AnyBroker, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 1, 61, 5_000, 3 * WHOLE_BATCH_BYTES + 7])
-def test_a_write_that_fails_in_the_middle(new_broker: Callable[..., AnyBroker], room: int) -> None:
+def test_a_write_that_fails_in_the_middle(new_broker: Callable[..., BarnabasProcess], room: int) -> None:
     broker = new_broker()
     Topics(broker.bootstrap_servers).create("t")
     log_file = broker.data / "t-0" / "00000000000000000000.log"
@@ -103,7 +103,7 @@ def test_a_write_that_fails_in_the_middle(new_broker: Callable[..., AnyBroker], 
         assert len(writer.errors) == failed
         assert numbers_in(client, "t") == writer.acknowledged
     assert broker.stop() == 0
-    broker.start()
+    broker.start_anywhere()
     with RawConnection(broker.bootstrap_servers) as client:
         assert numbers_in(client, "t") == writer.acknowledged
         assert produce(client, "t", numbered(99)).base_offset == len(writer.acknowledged)
@@ -154,7 +154,7 @@ def test_a_full_file_system(small_disk: Path, tmp_path: Path, how: str) -> None:
         else:
             broker.kill()
         ballast.unlink(missing_ok=True)
-        broker.start()
+        broker.start_anywhere()
         with RawConnection(broker.bootstrap_servers) as client:
             assert numbers_in(client, "t") == writer.acknowledged
             assert produce(client, "t", numbered(99)).base_offset == len(writer.acknowledged)

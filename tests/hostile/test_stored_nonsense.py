@@ -20,7 +20,6 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import headers, read_header
-from tests.hostile.conftest import AnyBroker
 from tests.support import bad_batches as bad
 from tests.support.against import barnabas_only
 from tests.support.broker_process import BarnabasProcess
@@ -82,7 +81,7 @@ def assert_readable(address: str, topic: str, stored: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_readers_and_restarts_survive(new_broker: Callable[..., AnyBroker], how: str) -> None:
+def test_readers_and_restarts_survive(new_broker: Callable[..., BarnabasProcess], how: str) -> None:
     broker = new_broker()
     Topics(broker.bootstrap_servers).create("nonsense", config={"segment.bytes": "1048576"})
     with RawConnection(broker.bootstrap_servers) as client:
@@ -92,7 +91,7 @@ def test_readers_and_restarts_survive(new_broker: Callable[..., AnyBroker], how:
     getattr(broker, how)()
     for index in broker.data.glob("nonsense-0/*index"):
         index.unlink()  # whoever rebuilds them must read the batches
-    broker.start()
+    broker.start_anywhere()
     with RawConnection(broker.bootstrap_servers) as client:
         after = fetched_bytes(client, "nonsense")
         stored = [bytes(16) + batch for batch in batches_of(after)[:-1]]
@@ -159,7 +158,7 @@ def partition_of(group: str) -> int:
     return (number & 0x7FFFFFFF) % 50
 
 
-def test_a_coordinator_loads_past_garbage(new_broker: Callable[..., AnyBroker]) -> None:
+def test_a_coordinator_loads_past_garbage(new_broker: Callable[..., BarnabasProcess]) -> None:
     """Records that are whole and mean nothing, written by one who may; then batches that are not even whole,
     put into the segment by a disk or a tool gone wrong."""
     broker = new_broker()
@@ -169,13 +168,12 @@ def test_a_coordinator_loads_past_garbage(new_broker: Callable[..., AnyBroker]) 
     with RawConnection(broker.bootstrap_servers, client_id="__admin_client") as client:
         for record in GARBAGE_RECORDS:
             assert produce(client, "__consumer_offsets", build_batch([record]), index).error_code == 0
-    assert isinstance(broker, BarnabasProcess)
     broker.stop()
-    broker.start()
+    broker.start_anywhere()
     group_works(broker.bootstrap_servers)
     broker.stop()
     end = append_to_segment(broker.data / f"__consumer_offsets-{index}")
-    broker.start()
+    broker.start_anywhere()
     with RawConnection(broker.bootstrap_servers) as client:
         assert list_offset(client, "__consumer_offsets", -1, index).offset >= end
     group_works(broker.bootstrap_servers)

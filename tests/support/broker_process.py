@@ -73,6 +73,11 @@ class BarnabasProcess:
         self._await_ready()
         return self
 
+    def start_anywhere(self) -> Self:
+        """`start` on any port: while nobody held the last one, another process may have taken it."""
+        self.bootstrap_servers = ""
+        return self.start()
+
     def _defaults(self) -> dict[str, str]:
         port = self.port if self.bootstrap_servers else 0
         return {
