@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -78,8 +79,22 @@ def drive(contender: Contender, topic: Topic, case: Case, seconds: float, **more
     )
 
 
+def settle() -> None:
+    """Wait until the disk has what was written before: its write-back must not decide who is faster."""
+    os.sync()
+    deadline = time.monotonic() + 30
+    while _unwritten_kib() > 64 << 10 and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _unwritten_kib() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Dirty:", "Writeback:")))
+
+
 def measure(contender: Contender, case: Case, seconds: float) -> Measurement:
-    """A fresh topic, one run, the topic deleted again."""
+    """A fresh topic, one run on a quiet disk, the topic deleted again."""
+    settle()
     topic = contender.make_topic(case.partitions if case.partitions > 1 else case.connections)
     try:
         if case.kind != "fetch":
@@ -103,7 +118,7 @@ def warm(contender: Contender, case: Case, seconds: float) -> None:
     """The case's own load until it has run for ``seconds``, a fresh topic each time."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
-        measure(contender, case, min(left, 10))
+        measure(contender, case, min(left, 5))
 
 
 def median(measurements: Sequence[Measurement]) -> Measurement:
