@@ -10,6 +10,7 @@ A key that is known but has no effect here is named in a warning too, so that no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -106,8 +107,19 @@ def load(settings: Mapping[str, Setting]) -> Loaded:
         if definition.required and name not in completed:
             raise ConfigError(f'Missing required configuration "{name}" which has no default value.')
     config = BrokerConfig(completed)
-    check_relations(config)
+    try:
+        check_relations(config)
+    except ConfigError as problem:
+        raise ConfigError(f"{problem}{_places(str(problem), completed)}") from None
     return Loaded(config, tuple(_warnings(settings)))
+
+
+def _places(sentence: str, settings: Mapping[str, Setting]) -> str:
+    """Where the settings stand that a sentence of Kafka's names; nothing for those nobody wrote."""
+    words = re.findall(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)*", sentence)
+    named = [settings[name] for name in dict.fromkeys(words) if name in settings]
+    places = [f"{each.name} at {each.place}" for each in named if each.source is not Source.DEFAULTS]
+    return f" ({', '.join(places)})" if places else ""
 
 
 def _with_controller_listener(settings: dict[str, Setting]) -> dict[str, Setting]:

@@ -69,9 +69,18 @@ def test_values_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     code, headings, _ = verdicts(path)
     assert code == REFUSED
     (line,) = headings["refused"]
-    assert line == (
+    sentence, _, places = line.partition(" (")
+    assert sentence == (
         "the settings together: If process.roles contains the 'controller' role, the node id 1 must be "
         "included in the set of voters controller.quorum.voters=Set(2)"
+    )
+    lines = path.read_text().splitlines()
+    roles, voters = (
+        next(number for number, text in enumerate(lines, 1) if text.startswith(name))
+        for name in ("process.roles", "controller.quorum.voters")
+    )
+    assert (
+        places == f"process.roles at {path} line {roles}, controller.quorum.voters at {path} line {voters})"
     )
 
 
