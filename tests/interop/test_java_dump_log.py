@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from tests.conftest import AnyBroker, _new_broker
 from tests.support.kafka_tools import run_tool
-from tests.support.librdkafka import commit, create_topic, fill, settings
+from tests.support.librdkafka import commit, create_topic, fill, settings, until
 from tests.support.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
@@ -162,7 +163,12 @@ SHELL = (
 def test_the_metadata_shell(data: Path) -> None:
     """The shell ends its JVM, so each command has one of its own."""
     segment = data / "__cluster_metadata-0" / f"{0:020}.log"
-    for command, expected in SHELL:
+
+    def shows(command: str, expected: list[str]) -> bool:
         done = run_tool("kafka-metadata-shell", "--snapshot", str(segment), *command.split())
         assert done.code == 0, done.err
-        assert sorted(done.out.split()) == expected, command
+        return sorted(done.out.split()) == expected
+
+    for command, expected in SHELL:
+        # The shell may look before it has read the whole file.
+        until(partial(shows, command, expected), f"{command} shows {expected}")
