@@ -35,7 +35,7 @@ class FetchFrame(NamedTuple):
 
 def batch_of(size_bytes: int, record_bytes: int, producer_id: int = -1) -> tuple[bytes, int]:
     """A batch of about ``size_bytes`` in records of ``record_bytes`` values, and how many they are."""
-    count = max(1, size_bytes // (record_bytes + 8))
+    count = max(1, size_bytes // (record_bytes + 10))
     value = bytes(33 + index % 90 for index in range(record_bytes))
     epoch, sequence = (0, 0) if producer_id >= 0 else (-1, -1)
     batch = build_batch(
