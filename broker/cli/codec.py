@@ -25,9 +25,7 @@ def show(options: argparse.Namespace) -> int:
     for cls in classes:
         if not cls.declaration.versions.covers(options.version):
             known = cls.declaration.versions
-            print(
-                f"barnabas: {cls.__name__} has no version {options.version}, only {known}", file=sys.stderr
-            )
+            print(f"barnabas: {cls.__name__} has no version {options.version}, only {known}", file=sys.stderr)
             return 1
     try:
         print("\n\n".join(source(cls, options.version).strip() for cls in classes))
