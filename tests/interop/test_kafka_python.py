@@ -40,7 +40,7 @@ def consumer(broker: AnyBroker, *topics: str, **settings: Any) -> Any:
 
 
 def take(reader: Any, count: int) -> list[Any]:
-    found = [message for message, _ in zip(reader, range(count), strict=False)]
+    found = [message for _, message in zip(range(count), reader, strict=False)]
     assert len(found) == count
     return found
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+COORDINATOR_COMES: Final = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def settings(address: str, **named: Any) -> dict[str, Any]:
@@ -44,14 +46,14 @@ def fill(
 
 
 def commit(address: str, group: str, *offsets: TopicPartition) -> None:
-    """Offsets of a group without members. A coordinator that is being made says NOT_COORDINATOR at first."""
+    """Offsets of a group without members. A coordinator that is being made says so at first."""
     reader = Consumer(settings(address, group_id=group))
 
     def committed() -> bool:
         try:
             reader.commit(offsets=list(offsets), asynchronous=False)
         except KafkaException as refusal:
-            if refusal.args[0].code() != KafkaError.NOT_COORDINATOR:
+            if refusal.args[0].code() not in COORDINATOR_COMES:
                 raise
             return False
         return True
