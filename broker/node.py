@@ -117,10 +117,12 @@ class Node:
     async def _open_admin_port(self, admin: AdminServer, host: str, port: int) -> None:
         try:
             await admin.start(host, port)
-            _log.info("Metrics and health at http://%s:%d/", host, admin.port)
+            _log.info("Metrics and health at http://%s/", _address(host, admin.port))
         except OSError as error:
             _log.warning(
-                "No metrics and health at %s:%d (barnabas.admin.listener): %s", host, port, error.strerror
+                "No metrics and health at %s (barnabas.admin.listener): %s",
+                _address(host, port),
+                error.strerror,
             )
 
     def _current_request(self) -> RequestContext | None:
@@ -130,9 +132,11 @@ class Node:
         if self._broker is None or self._controller is None or self.is_stopping:
             return
         self._ground.health.set_ready()
-        broker = [f"{name}://{each.host}:{each.port}" for name, each in self._broker.endpoints.items()]
+        broker = [
+            f"{name}://{_address(each.host, each.port)}" for name, each in self._broker.endpoints.items()
+        ]
         controller = [
-            f"{name}://{each.host}:{each.port}" for name, each in self._controller.acceptors.items()
+            f"{name}://{_address(each.host, each.port)}" for name, each in self._controller.acceptors.items()
         ]
         self._on_ready(
             f"Barnabas is ready: node {self._config.node_id} serves {', '.join(broker)}; "
@@ -195,3 +199,8 @@ class Node:
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
         self._ground.logs.shut_down(epoch)
         _log.info("Stopped")
+
+
+def _address(host: str, port: int) -> str:
+    """As it may be typed into a client's configuration: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -179,7 +179,8 @@ class Follower:
         self.consumer = Consumer(
             settings(
                 address, group_id="team", client_id=name, auto_offset_reset="earliest",
-                enable_auto_commit=False, heartbeat_interval_ms=300, session_timeout_ms=30_000, reconnect_backoff_max_ms=200,
+                enable_auto_commit=False, heartbeat_interval_ms=300, session_timeout_ms=30_000,
+                reconnect_backoff_max_ms=200,
             )
         )  # fmt: skip
         self.consumer.subscribe(["shared"], on_assign=self._on_assign)

@@ -36,6 +36,7 @@ class BarnabasProcess:
         self.log_file = data.with_name(data.name + ".log")
         self.bootstrap_servers = ""
         self.bootstrap_controllers = ""
+        self.ready_line = ""
         self._overrides = dict(overrides or {})
         self._python = python
         self.module = "broker"
@@ -96,6 +97,7 @@ class BarnabasProcess:
             for line in stdout:
                 found = READY.search(line)
                 if found:
+                    self.ready_line = line.rstrip("\n")
                     self.bootstrap_servers = found["address"]
                     controller = CONTROLLER.search(line)
                     self.bootstrap_controllers = controller["address"] if controller else ""
