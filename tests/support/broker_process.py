@@ -39,6 +39,7 @@ class BarnabasProcess:
         self.ready_line = ""
         self._overrides = dict(overrides or {})
         self._python = python
+        self._working_directory = ROOT
         self.module = "broker"
         """What is started: a test may put something before the broker's own `main`."""
         self._process: subprocess.Popen[str] | None = None
@@ -59,14 +60,14 @@ class BarnabasProcess:
 
     def start(self, **overrides: str) -> Self:
         self._overrides.update({name.replace("_", "."): value for name, value in overrides.items()})
-        command = [self._python, "-m", self.module, "start"]
+        command = [*self._program(), "start"]
         for name, value in (self._defaults() | self._overrides).items():
             command += ["--override", f"{name}={value}"]
         with open(self.log_file, "ab") as log:
             self._process = subprocess.Popen(
                 command,
-                cwd=ROOT,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+                cwd=self._working_directory,
+                env=self._environment(),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -78,6 +79,12 @@ class BarnabasProcess:
         """`start` on any port: while nobody held the last one, another process may have taken it."""
         self.bootstrap_servers = ""
         return self.start()
+
+    def _program(self) -> list[str]:
+        return [self._python, "-m", self.module]
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {"PYTHONUNBUFFERED": "1"}
 
     def _defaults(self) -> dict[str, str]:
         port = self.port if self.bootstrap_servers else 0
