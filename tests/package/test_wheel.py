@@ -64,9 +64,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def elsewhere(tmp_path: Path) -> Path:
     """Somebody's project, which has a config.py and a storage.py and a broker.py."""
     for name in ("config", "storage", "broker", "protocol"):
-        (tmp_path / f"{name}.py").write_text(
-            f"raise RuntimeError('the stranger's own {name}.py was imported')\n"
-        )
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('the stranger has his own {name}.py')\n")
     return tmp_path
 
 
