@@ -79,12 +79,17 @@ def drive(contender: Contender, topic: Topic, case: Case, seconds: float, **more
     )
 
 
-def settle() -> None:
-    """Wait until the disk has what was written before: its write-back must not decide who is faster."""
+def settle(contenders: Sequence[Contender]) -> None:
+    """Wait until nothing of what was before goes on: the disk's write-back, a virtual machine's compiler and
+    collector, the deletion of the last topic. One broker's aftermath must not slow the other."""
     os.sync()
     deadline = time.monotonic() + 30
-    while _unwritten_kib() > 64 << 10 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    while time.monotonic() < deadline:
+        before = sum(each.cpu_seconds() for each in contenders)
+        time.sleep(0.4)
+        busy = sum(each.cpu_seconds() for each in contenders) - before
+        if busy <= 0.03 and _unwritten_kib() <= 64 << 10:
+            return
 
 
 def _unwritten_kib() -> int:
@@ -93,8 +98,7 @@ def _unwritten_kib() -> int:
 
 
 def measure(contender: Contender, case: Case, seconds: float) -> Measurement:
-    """A fresh topic, one run on a quiet disk, the topic deleted again."""
-    settle()
+    """A fresh topic, one run, the topic deleted again."""
     topic = contender.make_topic(case.partitions if case.partitions > 1 else case.connections)
     try:
         if case.kind != "fetch":
@@ -141,11 +145,12 @@ def compare(ours: Contender, full: Contender, kafka: Contender, options: argpars
         mine = full if case.full else ours
         warm(mine, case, 1)
         warm(kafka, case, options.warm)
-        rounds = [
-            (measure(mine, case, options.seconds), measure(kafka, case, options.seconds))
-            for _ in range(options.rounds)
-        ]
-        pair = Pair(case, median([first for first, _ in rounds]), median([second for _, second in rounds]))
+        rounds: tuple[list[Measurement], list[Measurement]] = ([], [])
+        for _ in range(options.rounds):
+            for contender, taken in zip((mine, kafka), rounds, strict=True):
+                settle((ours, full, kafka))
+                taken.append(measure(contender, case, options.seconds))
+        pair = Pair(case, median(rounds[0]), median(rounds[1]))
         print(results.row(pair), flush=True)
         pairs.append(pair)
     return pairs
