@@ -79,7 +79,9 @@ def test_indexes(tool_server: ToolServer, data: Path) -> None:
             assert f"{index} passed sanity check." in dump(tool_server, index, "--index-sanity-check")
             # Without the flag every entry is looked up in the log, and what does not fit is printed.
             lines = dump(tool_server, index)
-            assert len(lines) > 2
+            assert len(lines) > (2 if suffix == ".index" else 1), (
+                "a time index has an entry a millisecond at most"
+            )
             assert [line for line in lines if "Found" in line or "mismatch" in line.lower()] == []
     verified = dump(tool_server, segments[0].with_suffix(".index"), "--verify-index-only")
     assert [line for line in verified if not line.startswith("Dumping")] == []
