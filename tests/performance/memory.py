@@ -35,6 +35,7 @@ def memory_and_start(folder: Path, ours: Contender, kafka: Contender) -> str:
     ready, idle, crowded = [], [], []
     for start, name in ((start_barnabas, "ours"), (start_kafka, "kafka")):
         place = folder / f"fresh-{name}"
+        place.mkdir()
         first = start(place)
         time.sleep(3)
         idle.append(first.resident_bytes())
