@@ -22,7 +22,6 @@ from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
 from controller.image.topics import PartitionRegistration, TopicImage
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponse
-from protocol.values import ZERO_UUID
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kept by coordinators; clients see them marked and may not produce to them."""
@@ -172,10 +171,6 @@ class MetadataCache:
         found = self.image.topics.by_name.get(name)
         return None if found is None else found.id
 
-    def topic_id_or_zero(self, name: str) -> bytes:
-        found = self.image.topics.by_name.get(name)
-        return ZERO_UUID if found is None else found.id
-
     def topic_name(self, topic_id: bytes) -> str | None:
         found = self.image.topics.by_id.get(topic_id)
         return None if found is None else found.name
@@ -193,9 +188,6 @@ class MetadataCache:
         return None if found is None else found.partitions.get(index)
 
     # Brokers.
-
-    def unfenced_brokers(self) -> list[BrokerRegistration]:
-        return self._unfenced
 
     def any_broker_id(self) -> int:
         """What clients are told as the controller: any broker that lives, since each forwards (KIP-590)."""

@@ -18,7 +18,7 @@ from typing import Final
 from broker.admin.http import AdminServer
 from broker.admin.pages import Pages
 from broker.lifecycle import BrokerState
-from broker.metrics.loop_health import LoopHealth
+from broker.metrics.loop_health import CollectorPauses, LoopHealth, slow_turn_family
 from broker.metrics.network_families import network_collector
 from broker.metrics.replica_families import replica_collector
 from broker.metrics.request_families import request_collector
@@ -70,6 +70,7 @@ class Node:
         self._broker: BrokerRole | None = None
         self._admin: AdminServer | None = None
         self._health = LoopHealth(self._ground.clock, self._ground.timers)
+        self._pauses = CollectorPauses()
         self._watchdog = Watchdog(loop, self._ground.clock, self._current_request)
 
     # Start
@@ -107,7 +108,10 @@ class Node:
         collectors.register(network_collector(self._ground.server))
         collectors.register(replica_collector(broker.replicas, broker.lifecycle))
         collectors.register(self._health.collect)
+        collectors.register(self._pauses.collect)
+        collectors.register(lambda: iter([slow_turn_family(self._watchdog.slow_turns)]))
         self._health.start()
+        self._pauses.install()
         self._watchdog.start()
         address = self._config.admin_listener
         if address is not None:
@@ -188,6 +192,7 @@ class Node:
         if self._admin is not None:
             self._admin.close()
         self._watchdog.stop()
+        self._pauses.remove()
         self._health.stop()
         self._on_stopped()
 

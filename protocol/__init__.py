@@ -12,6 +12,7 @@ Reading order:
 * `consumer_protocol`, `streams_protocol`, `principal`, `producer_snapshot`  what lies inside others
 * `records`               record batches
 * `serving`               what a handler is
+* `authorized_operations` what a client may do, as the bit field of some answers
 
 Everything in the house may import it; it imports nothing of the house.
 """

@@ -201,12 +201,6 @@ class Registration(msgspec.Struct, frozen=True):
     handler: Handler
 
 
-class Served(Protocol):
-    """A function that carries its registration, as :func:`serves` leaves it."""
-
-    registration: Registration
-
-
 H = TypeVar("H", bound=Callable[..., Any])
 
 

@@ -5,6 +5,5 @@ function marked with `protocol.serving.serves`, called `handle(services, context
 the modules, and ApiVersions is read from that list. Handlers decode nothing, know no socket and no
 coroutine, and never block: what cannot be answered at once is answered by a `Pending`.
 
-Start with `list_offsets` (small and whole), then `produce`, `fetch` and `metadata`. `operations` is what
-they share to say what a client may do.
+Start with `list_offsets` (small and whole), then `produce`, `fetch` and `metadata`.
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.handlers.operations import NOT_ASKED, cluster_operations
+from protocol.authorized_operations import NOT_ASKED, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.registry import ApiKey

@@ -12,7 +12,7 @@ Needs DESCRIBE on each group. The empty group id may be asked for: very old clie
 from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
-from broker.handlers.operations import authorized_operations
+from protocol.authorized_operations import authorized_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.registry import ApiKey

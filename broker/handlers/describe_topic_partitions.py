@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.handlers.operations import authorized_operations
 from broker.metadata_cache import INTERNAL_TOPICS, NEWEST_WORDING, NO_LEADER, ListenerView
 from controller.image.topics import PartitionRegistration
 from controller.subjects.topic_names import name_fault
+from protocol.authorized_operations import authorized_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

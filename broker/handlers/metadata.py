@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.handlers.operations import NOT_ASKED, authorized_operations, cluster_operations
 from broker.metadata_cache import INTERNAL_TOPICS, with_operations, wording_of
 from controller.image.topics import TopicImage
 from controller.subjects.topic_names import name_fault
+from protocol.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.registry import ApiKey

@@ -47,11 +47,6 @@ def release_pieces(pieces: Iterable[Piece]) -> None:
             piece.release()
 
 
-def size_of_pieces(pieces: Iterable[Piece]) -> int:
-    """Bytes that the pieces put on the wire."""
-    return sum(len(piece) if isinstance(piece, BYTES_LIKE) else piece.size_bytes for piece in pieces)
-
-
 def as_pieces(encoded: list[Any]) -> list[Piece]:
     """What the encoder gave: bytes, and the records as the handler gave them, which are bytes or file
     slices."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.services import ControllerServices
+from protocol.authorized_operations import NOT_ASKED, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.registry import ApiKey
@@ -17,17 +18,6 @@ from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, ser
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
-NOT_ASKED: Final = -(1 << 31)
-
-CLUSTER_OPERATIONS: Final = (
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
-)
 
 
 @serves(ApiKey.DESCRIBE_CLUSTER, listener=LISTENER_CONTROLLER)
@@ -55,17 +45,9 @@ def handle(
         controller_id=services.log.leader.leader_id,
         brokers=listed,
         cluster_authorized_operations=(
-            _operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
-
-
-def _operations(context: RequestContext) -> int:
-    bits = 0
-    for operation in CLUSTER_OPERATIONS:
-        if context.allows_cluster(operation):
-            bits |= 1 << operation
-    return bits
 
 
 def _wrong_endpoint(version: int, endpoint_type: int) -> DescribeClusterResponse:
