@@ -199,6 +199,7 @@ class Node:
     def close(self) -> None:
         """After the loop has ended: everything to the disk, and the mark that it is."""
         self._ground.offload.close()
+        self._ground.cold_offload.close()
         if self._controller is not None:
             self._controller.close()
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch

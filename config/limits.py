@@ -123,6 +123,15 @@ SLOW_DIRECTORY_MS: Final = 20
 OPEN_SEGMENTS_READING: Final = 1024
 """Closed segments whose file stays open for fetches; the least recently read is closed first."""
 
+COLD_PROBE_BYTES: Final = 64 * KIB
+"""A file slice is asked at this distance whether its bytes are in memory."""
+
+COLD_PART_BYTES: Final = 1 * MIB
+"""What a helper thread sends of a cold slice at once."""
+
+COLD_READ_THREADS: Final = 4
+"""Threads for cold slices, apart from the others: a slow disk must not keep a sync of another one waiting."""
+
 HELPER_THREADS: Final = 8
 """Threads for single system calls; waiting calls queue in order."""
 

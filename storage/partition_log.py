@@ -311,7 +311,7 @@ class PartitionLog(SegmentRow):
                 available = first
             else:
                 return None
-        return LogSlice(active.log, position, available, recent[number - 1], active.base_offset)
+        return LogSlice(active.log, position, available, recent[number - 1], active.base_offset, True)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or after `timestamp`; None if none is.

@@ -93,6 +93,8 @@ class LogSlice(msgspec.Struct, gc=False):
     base_offset: int
     """Of the first batch; it may lie below the offset that was asked for."""
     segment_base_offset: int
+    is_recent: bool = False
+    """Among the last batches that this process appended: the page cache has them."""
 
     def retain(self) -> None:
         self.shared.retain()

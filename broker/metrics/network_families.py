@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.metrics.families import Collector, Family, Sample, gauge
+from broker.metrics.families import Collector, Family, Sample, counter, gauge
+from broker.network.cold_reads import ColdReads
 from broker.network.server import Server
 from broker.network.sockets import Traffic
 from config.limits import LABELS_PER_METRIC
@@ -81,8 +82,17 @@ def network_collector(server: Server) -> Collector:
             "Connections that were closed because they were idle, all listeners",
             sum(acceptor.traffic.expired for acceptor in server.acceptors.values()),
         )
+        if server.cold is not None:
+            yield from _cold_reads(server.cold)
 
     return collect
+
+
+def _cold_reads(cold: ColdReads) -> Iterator[Family]:
+    yield counter(
+        "barnabas_cold_reads_total", "Parts of fetches that a helper thread read from the disk", cold.parts
+    )
+    yield counter("barnabas_cold_read_bytes_total", "Bytes of those parts", cold.cold_bytes)
 
 
 def _software(server: Server) -> Iterator[Sample]:

@@ -3,16 +3,24 @@
 One queue holds both, because headers must leave in front of the records that they announce: bytes go by
 `send` with MSG_MORE when a slice follows, so that both share packets; slices go by `sendfile` and are never
 seen by Python. A transport that has to see every byte (TLS) is given the slices' bytes in parts instead.
+
+A slice that is not in memory is sent, or read, by a helper thread (`cold_reads`). Until it has come back the
+queue is busy: nothing else is written, the slice stays first, and the socket must not be closed, because a
+descriptor that the thread still uses would be somebody else's by then.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from broker.network.cold_reads import ColdReads
 from broker.network.pieces import BYTES_LIKE, FileSlice, Piece, release_pieces
 from broker.network.transport import Transport
+from config.limits import COLD_PART_BYTES
 
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _JOIN_BYTES: Final = 64 * 1024
@@ -44,18 +52,32 @@ class OutputQueue:
     """A plain list inside: it is short, and an empty deque costs 0.7 KiB for each idle connection.
 
     cost_bytes: unsent bytes in memory, and SLICE_COST_BYTES for each slice. sent_bytes: all that ever
-    left."""
+    left. `on_helped` is called when a helper thread has come back: with what it met, or None."""
 
-    __slots__ = ("_items", "_transport", "cost_bytes", "sent_bytes")
+    __slots__ = ("_busy", "_cold", "_items", "_on_helped", "_transport", "cost_bytes", "sent_bytes")
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        cold: ColdReads | None = None,
+        on_helped: Callable[[BaseException | None], None] | None = None,
+    ) -> None:
+        """Without `cold` slices are sent by the loop, in memory or not."""
         self._transport = transport
+        self._cold = cold
+        self._on_helped = on_helped
+        self._busy: _SliceInFlight | None = None
         self._items: list[memoryview | _SliceInFlight] = []
         self.cost_bytes = 0
         self.sent_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._items)
+
+    @property
+    def is_busy(self) -> bool:
+        """A helper thread uses the socket, or the first slice's file."""
+        return self._busy is not None
 
     def append(self, pieces: list[Piece]) -> None:
         """Takes the pieces over; small neighbours are joined. OSError: a slice's file cannot be opened."""
@@ -100,13 +122,13 @@ class OutputQueue:
             self.cost_bytes += SLICE_COST_BYTES
 
     def write(self, budget_bytes: int) -> bool:
-        """Sends until all has left (True), the peer takes no more, or the budget is spent.
+        """Sends until all has left (True), the peer takes no more, the budget is spent, or a helper has to.
 
         Raises OSError when the connection is broken, FileShrank when it cannot be kept.
         """
         items = self._items
         try:
-            while items and budget_bytes > 0:
+            while items and budget_bytes > 0 and self._busy is None:
                 item = items[0]
                 if isinstance(item, memoryview):
                     sent = self._send(item, len(items) > 1)
@@ -131,28 +153,86 @@ class OutputQueue:
         return sent
 
     def _send_file(self, item: _SliceInFlight, budget_bytes: int) -> int:
-        sent = os.sendfile(
-            self._transport.descriptor, item.descriptor, item.position, min(item.left_bytes, budget_bytes)
-        )
-        if sent == 0:
-            raise FileShrank(f"a file ended {item.left_bytes} bytes before the slice that was to be sent")
-        item.position += sent
-        item.left_bytes -= sent
-        if item.left_bytes == 0:
-            self._finish_slice(item)
+        """Bytes sent; 0 if a helper thread has to do it."""
+        count = self._warm(item, min(item.left_bytes, budget_bytes))
+        if count == 0:
+            self._have_sent(item)
+            return 0
+        sent = os.sendfile(self._transport.descriptor, item.descriptor, item.position, count)
+        self._advance(item, sent)
         return sent
 
     def _load(self, item: _SliceInFlight) -> None:
         """Puts the next part of a slice in front of it, as bytes."""
-        data = os.pread(item.descriptor, min(item.left_bytes, _READ_BYTES), item.position)
-        if not data:
-            raise FileShrank(f"a file ended {item.left_bytes} bytes before the slice that was to be sent")
-        item.position += len(data)
-        item.left_bytes -= len(data)
-        if item.left_bytes == 0:
-            self._finish_slice(item)
+        count = self._warm(item, min(item.left_bytes, _READ_BYTES))
+        if count == 0:
+            self._have_read(item)
+        else:
+            self._loaded(item, os.pread(item.descriptor, count, item.position))
+
+    def _loaded(self, item: _SliceInFlight, data: bytes) -> None:
+        self._advance(item, len(data))
         self._items.insert(0, memoryview(data))
         self.cost_bytes += len(data)
+
+    def _advance(self, item: _SliceInFlight, count: int) -> None:
+        if count == 0:
+            raise FileShrank(f"a file ended {item.left_bytes} bytes before the slice that was to be sent")
+        item.position += count
+        item.left_bytes -= count
+        if item.left_bytes == 0:
+            self._finish_slice(item)
+
+    # Cold slices
+
+    def _warm(self, item: _SliceInFlight, count: int) -> int:
+        """How much of the next `count` bytes the loop may send itself."""
+        if self._cold is None or item.slice.is_recent:
+            return count
+        return self._cold.warm_bytes(item.descriptor, item.position, count)
+
+    def _have_sent(self, item: _SliceInFlight) -> None:
+        count = min(item.left_bytes, COLD_PART_BYTES)
+        self._help(
+            item,
+            count,
+            partial(os.sendfile, self._transport.descriptor, item.descriptor, item.position, count),
+        )
+
+    def _have_read(self, item: _SliceInFlight) -> None:
+        count = min(item.left_bytes, _READ_BYTES)
+        self._help(item, count, partial(os.pread, item.descriptor, count, item.position))
+
+    def _help(self, item: _SliceInFlight, count: int, call: Callable[[], int | bytes]) -> None:
+        if self._cold is not None:
+            self._busy = item
+            self._cold.submit(count, call, self._helped)
+
+    def _helped(self, result: int | bytes | BaseException) -> None:
+        item, self._busy = self._busy, None
+        if item is None or not self._items or self._items[0] is not item:  # cleared meanwhile
+            if item is not None:
+                item.slice.release()
+            error = None
+        else:
+            error = self._account(item, result)
+        if self._on_helped is not None:
+            self._on_helped(error)
+
+    def _account(self, item: _SliceInFlight, result: int | bytes | BaseException) -> BaseException | None:
+        if isinstance(result, BaseException):
+            return result
+        try:
+            if isinstance(result, bytes):
+                self._loaded(item, result)
+            else:
+                self._advance(item, result)
+                self.sent_bytes += result
+        except FileShrank as error:
+            return error
+        return None
+
+    # The end of a slice, and of the queue
 
     def _finish_slice(self, item: _SliceInFlight) -> None:
         self._items.pop(0)
@@ -163,4 +243,6 @@ class OutputQueue:
         """Throws away what was not sent, and gives the files back."""
         items, self._items = self._items, []
         self.cost_bytes = 0
-        release_pieces(item.slice for item in items if isinstance(item, _SliceInFlight))
+        release_pieces(
+            item.slice for item in items if isinstance(item, _SliceInFlight) and item is not self._busy
+        )

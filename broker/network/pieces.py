@@ -22,6 +22,11 @@ class FileSlice(Protocol):
         """Where it begins in the file."""
         ...
 
+    @property
+    def is_recent(self) -> bool:
+        """Written a moment ago: the bytes are in memory, nobody needs to ask."""
+        ...
+
     def fileno(self) -> int | None:
         """The file's descriptor, or None where there is none (memory)."""
         ...

@@ -17,6 +17,7 @@ import msgspec
 
 from broker.network.acceptor import Acceptor, ListenerSettings
 from broker.network.agenda import Agenda
+from broker.network.cold_reads import ColdReads
 from broker.network.connection import Connection
 from broker.network.hangups import Hangups
 from broker.network.idle import IdleSweep
@@ -53,12 +54,14 @@ class Server:
         limits: ConnectionLimits | None = None,
         settings: ServerSettings | None = None,
         make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
+        cold: ColdReads | None = None,
     ) -> None:
         self.memory = memory
         self.limits = limits or ConnectionLimits()
         self.agenda = Agenda(loop.call_soon)
         self.acceptors: dict[str, Acceptor] = {}
         self._services: dict[str, Service] = {}
+        self.cold = cold
         self._loop = loop
         self._clock = clock
         self._timers = timers
@@ -116,6 +119,7 @@ class Server:
             hangups=self._hangups,
             traffic=acceptor.traffic,
             on_closed=self._closed,
+            cold=self.cold,
         )
         session = Session(
             connection_id=f"{acceptor.host}:{acceptor.port}-{host}:{port}-{self._number}",

@@ -14,8 +14,10 @@ import os
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
+from broker.network.cold_reads import ColdReads
 from broker.network.connection import CLOSED, TURN_OVER
 from broker.network.hangups import Hangups
 from broker.network.output import OutputQueue
@@ -97,6 +99,7 @@ class SocketChannel:
         hangups: Hangups,
         traffic: Traffic,
         on_closed: Callable[[SocketChannel], None],
+        cold: ColdReads | None = None,
     ) -> None:
         self.host = host
         self.descriptor = transport.descriptor
@@ -104,7 +107,7 @@ class SocketChannel:
         self._socket = sock
         self._receive = transport.receive
         self._send = transport.send
-        self._output = OutputQueue(transport)
+        self._output = OutputQueue(transport, cold, self._helped)
         self._loop = loop
         self._hangups = hangups
         self._traffic = traffic
@@ -222,7 +225,7 @@ class SocketChannel:
         except OSError as error:
             self._broken(error)
             return
-        if not self._writing:
+        if not self._writing and not output.is_busy:
             self._write()
         elif output.cost_bytes > OUTPUT_QUEUE_PAUSE_BYTES:
             self.connection.output_full()
@@ -238,24 +241,47 @@ class SocketChannel:
         finally:
             self._traffic.sent_bytes += output.sent_bytes - before
         if done:
-            if self._writing:
-                self._writing = False
-                self._loop.remove_writer(self.descriptor)
+            self._stop_writing()
             if self._linger:
                 self._end()
                 return
-        elif not self._writing:
-            self._writing = True
-            self._loop.add_writer(self.descriptor, self._writable)
+        elif output.is_busy:
+            self._stop_writing()
+        else:
+            self._await_writable()
         cost = output.cost_bytes
         if cost > OUTPUT_QUEUE_PAUSE_BYTES:
             self.connection.output_full()
         elif cost <= OUTPUT_QUEUE_RESUME_BYTES:
             self.connection.output_drained()
 
+    def _await_writable(self) -> None:
+        if not self._writing:
+            self._writing = True
+            self._loop.add_writer(self.descriptor, self._writable)
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self.descriptor)
+
     def _writable(self) -> None:
         self.connection.touch()
         self._write()
+
+    def _helped(self, error: BaseException | None) -> None:
+        """A helper thread has sent a part of a cold slice, and is done with the socket."""
+        if not self.open:
+            self._give_back()
+        elif error is None:
+            self.connection.touch()
+            self._write()
+        elif isinstance(error, BlockingIOError | InterruptedError):
+            self._await_writable()
+        elif isinstance(error, OSError):
+            self._broken(error)
+        else:
+            raise error
 
     # The end
 
@@ -294,9 +320,14 @@ class SocketChannel:
         self.open = False
         self._pause()
         self._hangups.forget(self.descriptor)
-        if self._writing:
-            self._writing = False
-            self._loop.remove_writer(self.descriptor)
+        self._stop_writing()
         self._output.clear()
+        if not self._output.is_busy:
+            self._give_back()
+            return
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # ends the helper's call; the number stays ours till then
+
+    def _give_back(self) -> None:
         self._socket.close()
         self._on_closed(self)

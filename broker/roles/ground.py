@@ -12,6 +12,7 @@ from broker.admin.health import Health
 from broker.authorizer import AllowAll
 from broker.metrics.families import Collectors
 from broker.network.acceptor import Acceptor, ListenerSettings
+from broker.network.cold_reads import ColdReads
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory, pool_bound_bytes
 from broker.network.server import Server, ServerSettings
@@ -22,6 +23,7 @@ from broker.ports.offload import ThreadOffload
 from broker.ports.timers import LoopTimers
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
+from config.limits import COLD_READ_THREADS
 from config.listeners import Endpoint as ListenerEndpoint
 from config.ports import Chance, Clock, Files, Timers
 from controller.image.brokers import Endpoint
@@ -48,6 +50,7 @@ class Ground:
         self.chance: Chance = SystemChance()
         self.files: Files = RealFiles()
         self.offload = ThreadOffload(loop)
+        self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
         self.authorizer: Authorizer = AllowAll()
         self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
         self.limits = connection_limits(config)
@@ -60,6 +63,7 @@ class Ground:
             settings=ServerSettings(
                 config.integer("socket.request.max.bytes"), config.integer("connections.max.idle.ms")
             ),
+            cold=ColdReads(self.cold_offload),
         )
         self.logs = LogManager(
             self.files,

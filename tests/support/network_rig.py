@@ -10,6 +10,7 @@ from typing import Any
 import uvloop
 
 from broker.network.acceptor import Acceptor, ListenerSettings
+from broker.network.cold_reads import ColdReads
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory
 from broker.network.server import Server, ServerSettings
@@ -31,7 +32,9 @@ class NetworkRig:
         memory: RequestMemory | None = None,
         make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
         host: str = "127.0.0.1",
+        cold: ColdReads | None = None,
     ) -> None:
+        self._cold = cold
         self._limits = limits
         self._settings = settings
         self._memory = memory or RequestMemory(128 * MIB, poison=True)
@@ -62,6 +65,7 @@ class NetworkRig:
             limits=self._limits,
             settings=self._settings,
             make_transport=self._make_transport,
+            cold=self._cold,
         )
         self.acceptor = self.server.listen(ListenerSettings("PLAINTEXT", self._host, 0), self.service)
         self.server.start()

@@ -1,0 +1,269 @@
+"""Slices whose bytes are not in memory leave by a helper thread; the loop and the descriptor stay safe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.network.acceptor import ListenerSettings
+from broker.network.cold_reads import ColdReads
+from broker.network.connection import Connection
+from broker.network.neighbours import Answer
+from broker.network.pieces import Piece
+from broker.network.transport import Transport, plain
+from tests.support.file_slices import CountedFile, Slice
+from tests.support.network_rig import NetworkRig
+from tests.support.sans_io import MIB, other
+
+CONTENT = os.urandom(4 * MIB)
+
+
+class HandOffload:
+    """Runs a call when the test says so, on the loop's own thread."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+
+    def submit(self, call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.calls.append((call, done))
+
+    def run_one(self) -> None:
+        call, done = self.calls.pop(0)
+        result: Any
+        try:
+            result = call()
+        except OSError as error:
+            result = error
+        done(result)
+
+
+class Scripted(ColdReads):
+    """Says how much is in memory as the test wants it."""
+
+    def __init__(self, offload: HandOffload, warm_bytes: int = 0) -> None:
+        super().__init__(offload)
+        self.told_warm_bytes = warm_bytes
+        self.asked: list[tuple[int, int]] = []
+
+    def warm_bytes(self, descriptor: int, position: int, size_bytes: int) -> int:
+        self.asked.append((position, size_bytes))
+        return min(size_bytes, self.told_warm_bytes)
+
+
+class RecentSlice(Slice):
+    @property
+    def is_recent(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "log"
+    path.write_bytes(CONTENT)
+    return path
+
+
+def rig_with(
+    file: CountedFile,
+    cold: ColdReads,
+    kind: type[Slice] = Slice,
+    make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
+) -> NetworkRig:
+    """A server that answers `position size` with head, slice, foot."""
+    rig = NetworkRig(cold=cold, make_transport=make_transport)
+
+    def serve(connection: Connection, frame: memoryview, arrived_ns: int) -> list[Piece] | Answer | None:
+        connection.now_ns = arrived_ns
+        position, size = map(int, bytes(frame[2:]).split())
+        return [b"head", kind(file, position, size), b"foot"]
+
+    rig.service.serve = serve  # type: ignore[method-assign]
+    return rig
+
+
+def expected(position: int, size: int) -> bytes:
+    return b"head" + CONTENT[position : position + size] + b"foot"
+
+
+def test_a_cold_slice_leaves_by_helper_threads_in_order(path: Path) -> None:
+    file, offload = CountedFile(path), HandOffload()
+    rig = rig_with(file, cold := Scripted(offload))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other(f"0 {3 * MIB}") + other("5 100"))
+        reading = asyncio.ensure_future(client.receive(3 * MIB + 8 + 108))
+        while not reading.done():
+            if offload.calls:
+                offload.run_one()
+            await asyncio.sleep(0)
+        assert reading.result() == expected(0, 3 * MIB) + expected(5, 100)
+        await rig.until(lambda: file.references == 1)
+
+    rig.run(scenario)
+    assert cold.parts >= 4, "three parts of 1 MiB and the small slice"
+
+
+def test_what_is_in_memory_goes_at_once_and_the_rest_by_a_helper(path: Path) -> None:
+    file, offload = CountedFile(path), HandOffload()
+    rig = rig_with(file, cold := Scripted(offload, warm_bytes=1000))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("0 1000"))
+        assert await client.receive(1008) == expected(0, 1000)
+        assert not offload.calls
+        cold.told_warm_bytes = 0
+        await client.send(other("0 1000"))
+        await rig.until(lambda: offload.calls)
+        assert await client.receive(4) == b"head"
+        cold.told_warm_bytes = 1000
+        offload.run_one()
+        assert await client.receive(1004) == expected(0, 1000)[4:]
+
+    rig.run(scenario)
+
+
+def test_a_recent_slice_is_not_asked_for(path: Path) -> None:
+    rig = rig_with(CountedFile(path), cold := Scripted(HandOffload()), RecentSlice)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        assert await client.ask("7 5000", 5008) == expected(7, 5000)
+
+    rig.run(scenario)
+    assert cold.asked == []
+
+
+def test_other_connections_go_on_while_one_waits_for_the_disk(path: Path) -> None:
+    offload = HandOffload()
+    rig = rig_with(CountedFile(path), cold := Scripted(offload))
+
+    async def scenario(rig: NetworkRig) -> None:
+        slow, quick = await rig.connect(), await rig.connect()
+        await slow.send(other("0 1000"))
+        await rig.until(lambda: offload.calls)
+        cold.told_warm_bytes = MIB
+        for _ in range(10):
+            assert await quick.ask("3 50", 58) == expected(3, 50)
+        offload.run_one()
+        assert await slow.receive(1008) == expected(0, 1000)
+
+    rig.run(scenario)
+
+
+def test_the_descriptor_is_kept_until_the_helper_is_done(path: Path) -> None:
+    """A number that is free again may be another client's connection: the helper must not write to that."""
+    file, offload = CountedFile(path), HandOffload()
+    rig = rig_with(file, Scripted(offload))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other(f"0 {MIB}"))
+        await rig.until(lambda: offload.calls)
+        (channel,) = rig.server._channels
+        channel.abort("the test wants it")
+        assert not channel.open
+        assert rig.server.connection_count("PLAINTEXT") == 1
+        os.fstat(channel.descriptor)  # still open
+        assert file.references == 2, "the file too"
+        offload.run_one()
+        assert rig.server.connection_count("PLAINTEXT") == 0
+        assert file.references == 1
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(channel.descriptor)
+
+    rig.run(scenario)
+
+
+def test_a_peer_that_reads_slowly_is_waited_for_by_the_loop(path: Path) -> None:
+    file, offload = CountedFile(path), HandOffload()
+
+    def narrow(sock: socket.socket, settings: ListenerSettings) -> Transport:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+        return plain(sock)
+
+    rig = rig_with(file, Scripted(offload), make_transport=narrow)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect(SO_RCVBUF=64 * 1024)
+        await client.send(other(f"0 {2 * MIB}"))
+        for _ in range(5):
+            await rig.until(lambda: offload.calls)
+            offload.run_one()
+            if rig.server._channels and next(iter(rig.server._channels))._writing:
+                break  # the socket is full: the loop waits for it, no thread does
+        else:
+            raise AssertionError("2 MiB went into a socket whose peer reads nothing")
+        assert not offload.calls
+        reading = asyncio.ensure_future(client.receive(2 * MIB + 8))
+        while not reading.done():
+            if offload.calls:
+                offload.run_one()
+            await asyncio.sleep(0)
+        assert reading.result() == expected(0, 2 * MIB)
+
+    rig.run(scenario)
+
+
+def test_a_file_that_shrank_ends_the_connection(path: Path) -> None:
+    file, offload = CountedFile(path), HandOffload()
+    rig = rig_with(file, Scripted(offload))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other("0 1000"))
+        await rig.until(lambda: offload.calls)
+        os.truncate(path, 0)
+        offload.run_one()
+        assert await client.receive(100) in (b"head", b"")
+        assert file.references == 1
+
+    rig.run(scenario)
+
+
+def test_a_transport_that_sends_no_files_has_cold_parts_read_by_a_helper(path: Path) -> None:
+    offload = HandOffload()
+
+    def filtered(sock: socket.socket, settings: ListenerSettings) -> Transport:
+        return plain(sock)._replace(sends_files=False)
+
+    rig = rig_with(CountedFile(path), cold := Scripted(offload), make_transport=filtered)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.send(other(f"1 {MIB}"))
+        reading = asyncio.ensure_future(client.receive(MIB + 8))
+        while not reading.done():
+            if offload.calls:
+                offload.run_one()
+            await asyncio.sleep(0)
+        assert reading.result() == expected(1, MIB)
+
+    rig.run(scenario)
+    assert cold.parts == 4
+
+
+def test_the_kernel_tells_what_is_in_memory(tmp_path: Path) -> None:
+    """The real question to a real file system; where it cannot be asked everything counts as unknown."""
+    cold = ColdReads(HandOffload())
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        warm = cold.warm_bytes(descriptor, 100, MIB)
+        if warm == 0:
+            pytest.skip(f"the file system of {tmp_path} does not tell what is in memory")
+        assert warm == MIB
+        assert cold.warm_bytes(descriptor, 4 * MIB + 5, 100) == 100, "behind the end: sendfile says so"
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        assert cold.warm_bytes(descriptor, 0, 4 * MIB) < 4 * MIB
+    finally:
+        os.close(descriptor)
