@@ -12,7 +12,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `log_config`, `partition_log`   one partition: append, read, high watermark
 * `lookup`, `retention`, `truncation`   finding by offset and timestamp; what may go; what is cut off
 * `recovery`, `found_log`, `opening`   what a start finds and puts right; making and opening a log
-* `chores`          what must be done beside the loop
+* `chores`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
 * `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files around the logs
 * `directories`, `log_manager`   log directories, and all the logs of a node
 * `errors`          what the log answers when it cannot

@@ -46,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_storage(commands)
     _add_config(commands)
     _add_codec(commands)
+    _add_worker(commands)
     return parser
 
 
@@ -138,3 +139,8 @@ def _add_codec(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     show.add_argument("message", help="an API (Fetch) or a message (FetchRequest, TopicRecord)")
     show.add_argument("version", type=int)
     show.set_defaults(run=_command("codec", "show"))
+
+
+def _add_worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    worker = commands.add_parser("worker")  # without help: the broker starts it, nobody types it
+    worker.set_defaults(run=_command("worker", "run"))

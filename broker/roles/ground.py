@@ -21,6 +21,7 @@ from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.offload import ThreadOffload
 from broker.ports.timers import LoopTimers
+from broker.workers.pool import WorkerPool
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
 from config.limits import COLD_READ_THREADS
@@ -51,6 +52,7 @@ class Ground:
         self.files: Files = RealFiles()
         self.offload = ThreadOffload(loop)
         self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
+        self.workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")))
         self.authorizer: Authorizer = AllowAll()
         self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
         self.limits = connection_limits(config)

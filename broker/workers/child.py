@@ -1,0 +1,80 @@
+"""The worker's side: takes orders until whoever gives them closes the pipe.
+
+It is niced, so that the loop and the clients' requests go first; and it looks, as it works, whether its
+parent still holds the pipe: an orphan stops in the middle, its temporary files are removed by the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import Any, Final
+
+import msgspec
+
+from broker.ports.files import RealFiles
+from broker.workers.table import JOBS
+from broker.workers.wire import Line, Order, Outcome, PipeClosed, read_order, write
+from storage.errors import LogStorageError
+from storage.jobs import JobAbandoned
+
+NICENESS: Final = 10
+_LOOK_BYTES: Final = 4 * 1024 * 1024
+_LONGEST_SLEEP_SECONDS: Final = 0.5
+
+
+def serve(orders: int, replies: int) -> int:
+    """Works until the parent closes the pipe; the exit code."""
+    os.nice(NICENESS)
+    try:
+        while True:
+            order = read_order(orders)
+            write(replies, _do(order, ParentsPace(orders, replies, order.bytes_per_second)))
+    except (PipeClosed, JobAbandoned):
+        return 0
+
+
+class ParentsPace:
+    """`storage.jobs.Pace`: the rate of the order, and the parent's end of the pipe."""
+
+    def __init__(self, orders: int, replies: int, bytes_per_second: float) -> None:
+        self._orders = orders
+        self._replies = replies
+        self._rate = bytes_per_second
+        self._began = time.monotonic()
+        self._done_bytes = 0
+        self._unlooked_bytes = 0
+
+    def worked(self, size_bytes: int) -> None:
+        self._done_bytes += size_bytes
+        self._unlooked_bytes += size_bytes
+        if self._rate > 0:
+            while (early := self._done_bytes / self._rate - (time.monotonic() - self._began)) > 0:
+                time.sleep(min(early, _LONGEST_SLEEP_SECONDS))
+                self._look()
+        if self._unlooked_bytes >= _LOOK_BYTES:
+            self._look()
+
+    def _look(self) -> None:
+        """Nothing may come while we work: what makes the pipe readable is its end."""
+        self._unlooked_bytes = 0
+        if select.select([self._orders], [], [], 0)[0]:
+            raise JobAbandoned("the broker has gone")
+
+    def tell(self, line: str) -> None:
+        try:
+            write(self._replies, Line(line))
+        except PipeClosed as error:
+            raise JobAbandoned("the broker has gone") from error
+
+
+def _do(order: Order, pace: ParentsPace) -> Outcome:
+    job: Any = JOBS.get(order.job)
+    if job is None:
+        return Outcome(None, f"no job is called {order.job!r}")
+    try:
+        plan = msgspec.msgpack.decode(order.plan, type=job.plan)
+        return Outcome(msgspec.msgpack.encode(job.run(RealFiles(), pace, plan)))
+    except (OSError, LogStorageError, msgspec.MsgspecError, MemoryError) as error:
+        return Outcome(None, f"{type(error).__name__}: {error}")

@@ -1,0 +1,13 @@
+"""The jobs that a worker process knows, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from storage.jobs import Job
+
+_ALL: Final[tuple[Job[Any, Any], ...]] = ()
+
+JOBS: Final[Mapping[str, Job[Any, Any]]] = MappingProxyType({job.name: job for job in _ALL})

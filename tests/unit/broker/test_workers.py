@@ -1,0 +1,176 @@
+"""Worker processes: real ones, with the jobs of a table that is made for the test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from broker.ports.files import RealFiles
+from broker.workers import child
+from broker.workers.pool import WorkerPool
+from broker.workers.process import WorkerProcess
+from broker.workers.wire import Line, Order, Outcome, PipeClosed, read_reply, write
+from config.ports import Files
+from storage.jobs import DirectWorkers, Job, JobAbandoned, JobFailed, Pace
+
+
+class Count(msgspec.Struct):
+    path: str
+
+
+class Counted(msgspec.Struct):
+    lines: int
+
+
+def _count(files: Files, pace: Pace, plan: Count) -> Counted:
+    text = files.read_text(plan.path)
+    pace.worked(len(text))
+    pace.tell(f"read {plan.path}")
+    return Counted(text.count("\n"))
+
+
+COUNT = Job("count", _count, plan=Count, result=Counted)
+
+
+class Serving:
+    """The child's loop on pipes, in a thread of the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(child, "JOBS", {"count": COUNT})
+        monkeypatch.setattr(os, "nice", lambda by: 0)
+        orders, self.orders = os.pipe()
+        self.replies, replies = os.pipe()
+        self.codes: list[int] = []
+        self.thread = threading.Thread(target=lambda: self.codes.append(child.serve(orders, replies)))
+        self.thread.start()
+
+    def ask(self, order: Order) -> tuple[list[str], Outcome]:
+        write(self.orders, order)
+        lines = []
+        while isinstance(reply := read_reply(self.replies), Line):
+            lines.append(reply.text)
+        return lines, reply
+
+    def end(self) -> list[int]:
+        os.close(self.orders)
+        self.thread.join(5)
+        return self.codes
+
+
+def order_for(path: Path, job: str = "count", rate: float = 0) -> Order:
+    return Order(job, msgspec.msgpack.encode(Count(str(path))), rate)
+
+
+def test_a_child_works_tells_fails_and_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text").write_text("a\nb\nc\n")
+    serving = Serving(monkeypatch)
+    lines, outcome = serving.ask(order_for(tmp_path / "text"))
+    assert lines == [f"read {tmp_path / 'text'}"]
+    assert outcome.result is not None
+    assert msgspec.msgpack.decode(outcome.result, type=Counted) == Counted(3)
+    lines, outcome = serving.ask(order_for(tmp_path / "missing"))
+    assert outcome.result is None
+    assert "No such file" in outcome.failure
+    lines, outcome = serving.ask(order_for(tmp_path / "text", "knit"))
+    assert outcome.failure == "no job is called 'knit'"
+    assert serving.end() == [0]
+
+
+def test_a_rate_makes_a_child_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    orders, _keeps_open = os.pipe()
+    pace = child.ParentsPace(orders, 1, 1000)
+    for _ in range(10):
+        pace.worked(500)
+    assert sum(slept) == pytest.approx(5.0)
+
+
+def test_an_orphan_stops_in_the_middle() -> None:
+    orders, ours = os.pipe()
+    pace = child.ParentsPace(orders, 1, 0)
+    pace.worked(100 * 1024 * 1024)
+    os.close(ours)
+    with pytest.raises(JobAbandoned):
+        pace.worked(100 * 1024 * 1024)
+
+
+def test_a_real_process_answers_and_dies_with_a_word() -> None:
+    worker = WorkerProcess()
+    try:
+        with pytest.raises(JobFailed, match="no job is called 'knit'"):
+            worker.call(Order("knit", b"", 0), print)
+        assert worker.is_alive
+        assert os.getpriority(os.PRIO_PROCESS, worker.pid) == min(19, os.nice(0) + child.NICENESS)
+        worker.kill()
+        with pytest.raises(JobFailed, match="worker process died"):
+            worker.call(Order("knit", b"", 0), print)
+    finally:
+        worker.end()
+
+
+def test_a_worker_leaves_when_its_broker_is_killed() -> None:
+    """All that a dead parent leaves is a closed pipe."""
+    worker = WorkerProcess()
+    with pytest.raises(JobFailed):
+        worker.call(Order("knit", b"", 0), print)
+    process = worker._process
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(timeout=10) == 0
+
+
+def test_a_pool_reuses_and_lets_go(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pool = WorkerPool(asyncio.get_running_loop(), 2)
+        results: list[Counted | JobFailed] = []
+        try:
+            pool.submit(COUNT, Count("nowhere"), results.append)
+            while len(results) < 1:
+                await asyncio.sleep(0.01)
+            assert isinstance(results[0], JobFailed), "a real worker does not know the test's job"
+            (first,) = pool.pids
+            pool.submit(COUNT, Count("nowhere"), results.append)
+            while len(results) < 2:
+                await asyncio.sleep(0.01)
+            assert pool.pids == [first]
+            pool.release_idle()
+            assert pool.pids == []
+        finally:
+            pool.close()
+        pool_results = pool.run_all(COUNT, [Count("a"), Count("b")], 2, print)
+        assert [str(result) for result in pool_results] == ["the broker is stopping"] * 2
+
+    asyncio.run(scenario())
+
+
+def test_the_direct_side_does_the_same(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a\n")
+    workers = DirectWorkers(RealFiles())
+    results: list[Counted | JobFailed] = []
+    workers.submit(COUNT, Count(str(tmp_path / "text")), results.append)
+    assert results == [Counted(1)]
+    (failed,) = workers.run_all(COUNT, [Count(str(tmp_path / "missing"))], 1, print)
+    assert isinstance(failed, JobFailed)
+    assert "missing" in str(failed)
+
+
+def test_a_pipe_that_closed_is_said() -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    with pytest.raises(PipeClosed):
+        read_reply(reading)
+    os.close(reading)
