@@ -16,12 +16,12 @@ from version 10 on those that have no id any more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group.coordinator import NO_IDS, GroupServices
 from broker.coordinator.group.offset_fetch import FetchedGroup, FetchedPartition, FetchedTopic, failed_fetch
 from broker.coordinator.waiting import gather, then
 from protocol.errors import ErrorCode
@@ -97,7 +97,7 @@ def _several(
         ]
         return response
 
-    return then(_fetch(services, context, asked.group_id, topics, require_stable), finish)
+    return then(_fetch(services, context, asked.group_id, topics, require_stable, ids), finish)
 
 
 def _fetch(
@@ -106,6 +106,7 @@ def _fetch(
     group_id: str,
     topics: Sequence[_Wanted] | None,
     require_stable: bool,
+    topic_ids: Mapping[str, Uuid] = NO_IDS,
 ) -> FetchedGroup | Pending[FetchedGroup]:
     """One group's offsets, seen with the client's rights."""
     if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
@@ -123,7 +124,10 @@ def _fetch(
     visible = [topic for topic in topics if may_see(topic.name)]
     hidden = [topic for topic in topics if not may_see(topic.name)]
     fetched = services.groups.fetch_offsets(
-        group_id, [(topic.name, topic.partitions) for topic in visible], require_stable=require_stable
+        group_id,
+        [(topic.name, topic.partitions) for topic in visible],
+        require_stable=require_stable,
+        topic_ids=topic_ids,
     )
     if not hidden:
         return fetched

@@ -224,6 +224,4 @@ class _DeletedTopics:
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         if delta.topics is not None and delta.topics.deleted:
-            self._groups.topics_deleted(
-                gone.name for gone in delta.topics.deleted.values() if gone.name not in image.topics.by_name
-            )
+            self._groups.topics_deleted({gone.name: gone.id for gone in delta.topics.deleted.values()})

@@ -17,6 +17,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
@@ -33,6 +34,7 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
@@ -222,6 +224,8 @@ CASES: Final = {
     "OffsetFetch": Case(lambda _: _offsets(7), 7, (GROUP,), 2),
     "OffsetFetch of groups": Case(lambda _: _offsets(9), 9, (GROUP, GROUP), 8),
     "DescribeGroups": Case(lambda _: DescribeGroupsRequest(["group", "other"], True), 6, (GROUP, GROUP), 3),
+    "DeleteGroups": Case(lambda _: DeleteGroupsRequest(["group", "other"]), 2, (GROUP, GROUP), 0),
+    "OffsetDelete": Case(lambda _: OffsetDeleteRequest("group"), 0, (GROUP,), 0),
     "ListGroups": Case(lambda _: ListGroupsRequest(), 5, (), 0),
 }
 

@@ -14,6 +14,7 @@ from protocol.codec.message import Message
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
@@ -30,6 +31,7 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
@@ -231,6 +233,19 @@ def _leave(group: str) -> Callable[[World, int], Message]:
     return request
 
 
+def _delete_groups(*names: str) -> Callable[[World, int], Message]:
+    return lambda world, version: DeleteGroupsRequest([name.replace("#", str(version)) for name in names])
+
+
+def _delete_offsets(group: str, *topics: str) -> Callable[[World, int], Message]:
+    def request(world: World, version: int) -> Message:
+        places = [OffsetDeleteRequest.OffsetDeleteRequestPartition(index) for index in (0, 7)]
+        named = [OffsetDeleteRequest.OffsetDeleteRequestTopic(name, places) for name in topics]
+        return OffsetDeleteRequest(group, named)
+
+    return request
+
+
 def _configs(kind: int, name: str, *keys: str, synonyms: bool = False) -> Callable[[World, int], Message]:
     def request(world: World, version: int) -> Message:
         wanted = DescribeConfigsRequest.DescribeConfigsResource(kind, name, list(keys) or None)
@@ -392,6 +407,17 @@ CASES: Final = (
     Case("list groups, of a state", K.LIST_GROUPS, lambda w, v: ListGroupsRequest(["empty"]), 4),
     Case("list groups, no such state", K.LIST_GROUPS, lambda w, v: ListGroupsRequest(["weary"]), 4),
     Case("list groups, of a kind", K.LIST_GROUPS, lambda w, v: ListGroupsRequest([], ["Consumer"]), 5),
+    Case("delete offsets, unknown group", K.OFFSET_DELETE, _delete_offsets("no-group", "one")),
+    Case("delete offsets, without a group id", K.OFFSET_DELETE, _delete_offsets("", "one")),
+    Case("delete offsets, of topics there are and are not", K.OFFSET_DELETE,
+         _delete_offsets(COORDINATOR, "one", "none-such", "two")),
+    Case("delete offsets, of no topic", K.OFFSET_DELETE, _delete_offsets(COORDINATOR, "none-such")),
+    Case("fetch offsets, deleted", K.OFFSET_FETCH, _fetch_offsets(COORDINATOR)),
+    Case("commit what is deleted with its group", K.OFFSET_COMMIT, _commit("dies", "one")),
+    Case("delete groups", K.DELETE_GROUPS, _delete_groups("dies", "no-group", "dies", "")),
+    Case("delete groups, none", K.DELETE_GROUPS, _delete_groups()),
+    Case("fetch offsets, of a deleted group", K.OFFSET_FETCH, _fetch_offsets("dies", all_topics=True), 2),
+    Case("describe a deleted group", K.DESCRIBE_GROUPS, lambda w, v: DescribeGroupsRequest(["dies"])),
     Case("producer id", K.INIT_PRODUCER_ID, lambda w, v: InitProducerIdRequest(None, 1000)),
     Case("producer id, an empty name", K.INIT_PRODUCER_ID, lambda w, v: InitProducerIdRequest("", 1000)),
     Case("configs of a topic", K.DESCRIBE_CONFIGS, _configs(2, "two")),

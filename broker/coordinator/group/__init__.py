@@ -8,6 +8,7 @@ Reading order:
 * `rebalance`, then `join`, `sync`, `leave`: what each event does to a group;
 * `subscription`: what a consumer's metadata names;
 * `offset_store`, `offset_commit`, `offset_fetch`, `expiry`: committed offsets;
+* `deletion`: groups and offsets that are deleted;
 * `group_records`: how both lie in `__consumer_offsets`;
 * `shard`: all groups of one partition, replayed from its records;
 * `describe`: groups as administrators see them;

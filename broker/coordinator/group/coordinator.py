@@ -7,7 +7,8 @@ response, or a `Pending` that is completed when others have come or records are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from broker.coordinator.group.classic_group import ParkedJoin
@@ -24,7 +25,6 @@ from broker.coordinator.ports import (
     ClusterView,
     Endpoint,
     InternalTopics,
-    Moment,
     PartitionReader,
     PartitionWriter,
 )
@@ -37,12 +37,15 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.list_groups import ListGroupsResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.primitives import Uuid
 from protocol.serving import Pending, RequestContext
 
 GROUP_TOPIC: Final = "__consumer_offsets"
 LOAD_SLICE_RECORDS: Final = 2_000
 """Records loaded in one turn of the loop: some ten milliseconds."""
+NO_IDS: Final[Mapping[str, Uuid]] = MappingProxyType({})
 
 
 class GroupServices(Protocol):
@@ -95,10 +98,9 @@ class GroupCoordinator:
         """It does so no longer, or (None) the partition is gone."""
         self._runtime.resigned(partition, leader_epoch)
 
-    def topics_deleted(self, names: Iterable[str]) -> None:
-        """Offsets of these topics are forgotten."""
-        gone = frozenset(names)
-        self._runtime.run_everywhere(lambda shard, now: shard.topics_deleted(gone, now))
+    def topics_deleted(self, deleted: Mapping[str, Uuid]) -> None:
+        """Offsets of these topics, by name with the id of the one that is gone, are forgotten."""
+        self._runtime.run_everywhere(lambda shard, now: shard.topics_deleted(deleted, now))
 
     def close(self) -> None:
         """The broker stops: everybody who waits is told to look for another coordinator."""
@@ -209,13 +211,18 @@ class GroupCoordinator:
         )
 
     def fetch_offsets(
-        self, group_id: str, wanted: Sequence[tuple[str, list[int]]] | None, *, require_stable: bool
+        self,
+        group_id: str,
+        wanted: Sequence[tuple[str, list[int]]] | None,
+        *,
+        require_stable: bool,
+        topic_ids: Mapping[str, Uuid] = NO_IDS,
     ) -> FetchedGroup | Pending[FetchedGroup]:
         """Offsets by topic name and partition; all of them if `wanted` is None. Only committed ones are
-        seen."""
+        seen. `topic_ids` are those by which the client named its topics."""
         return self._runtime.run(
             self.partition_for(group_id),
-            lambda shard, now: Outcome(fetch(shard, group_id, wanted, require_stable)),
+            lambda shard, now: Outcome(fetch(shard, group_id, wanted, topic_ids, require_stable)),
             failed_fetch,
         )
 
@@ -243,22 +250,17 @@ class GroupCoordinator:
             self.partition_for(group_id), lambda shard, now: shard.delete_group(group_id, now), _same
         )
 
-    def delete_offsets(self, group_id: str, topics: dict[str, list[int]]) -> ErrorCode | Pending[ErrorCode]:
-        """Forget offsets of a group; those of topics that it subscribes stay (see `subscribes`)."""
+    def delete_offsets(
+        self, request: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse | Pending[OffsetDeleteResponse]:
+        """Forget offsets of a group, but for those of topics that it subscribes."""
+        if not request.group_id:
+            return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self._runtime.run(
-            self.partition_for(group_id),
-            lambda shard, now: shard.delete_offsets(group_id, topics, now),
-            _same,
+            self.partition_for(request.group_id),
+            lambda shard, now: shard.delete_offsets(request, now),
+            lambda error: OffsetDeleteResponse(error_code=error),
         )
-
-    def subscribes(self, group_id: str, topic: str) -> bool:
-        """Whether the group reads the topic at present, as far as is known."""
-
-        def ask(shard: GroupShard, now: Moment) -> bool:
-            group = shard.groups.get(group_id)
-            return group is not None and group.subscribes(topic)
-
-        return self._runtime.read(self.partition_for(group_id), ask, lambda error: False)
 
     def _make_uuid(self) -> str:
         """A random UUID (version 4) as Java prints it."""

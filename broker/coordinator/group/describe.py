@@ -49,8 +49,9 @@ def describe(
 def listed(
     groups: Iterable[ClassicGroup], states: Iterable[str], types: Iterable[str]
 ) -> Iterator[ListGroupsResponse.ListedGroup]:
-    """The groups in one of the states and of one of the types; no filter means all. Case does not matter."""
-    wanted_states = {state.lower() for state in states}
+    """The groups in one of the states and of one of the types; no filter means all. Case does not matter,
+    nor do blanks around a state."""
+    wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.lower() for kind in types}
     if wanted_types and CLASSIC_TYPE not in wanted_types:
         return

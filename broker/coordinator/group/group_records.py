@@ -8,7 +8,7 @@
                                             with an expiry time of its own (requests 2 to 4)           1
     2      group                            protocol type, generation, protocol, leader, state time,
                                             members with subscription and assignment                   3
-    3…     groups of the newer protocols, which this module leaves alone
+    3…23   groups of the newer protocols, which are left alone, offsets and all
 
 A value of null is a tombstone: the offset, or the group, is gone. Keys are compared as bytes, by the cleaner
 and by loading, so a key has exactly one form. Keys are read by hand, since loading reads a million of them.
@@ -36,7 +36,9 @@ from protocol.values import ZERO_UUID
 LEGACY_OFFSET: Final = 0
 OFFSET: Final = 1
 GROUP: Final = 2
-GROUP_KEY_PREFIX: Final = b"\x00\x02"
+OFFSET_KEY_PREFIXES: Final = (b"\x00\x00", b"\x00\x01")
+NEWEST_KNOWN_KIND: Final = 23
+"""Kinds 3 to 23 belong to consumer, share and streams groups; their keys begin with the group's id."""
 
 OFFSET_VERSION: Final = 4
 OFFSET_VERSION_WITH_EXPIRY: Final = 1
@@ -91,6 +93,19 @@ def read_key(key: bytes) -> GroupKey | None:
     except (struct_error, UnicodeDecodeError) as error:
         raise ProtocolError(f"a key of {len(key)} bytes cannot be read: {error}") from None
     return GroupKey(kind, group, topic, partition)
+
+
+def newer_group(key: bytes) -> str | None:
+    """The group that a key of kind 3 to 23 speaks of; None for anything else."""
+    if len(key) < 2 * _SHORT.size:
+        return None
+    (kind,), (length,) = _SHORT.unpack_from(key), _SHORT.unpack_from(key, 2)
+    if not GROUP < kind <= NEWEST_KNOWN_KIND or not 0 <= length <= len(key) - 4:
+        return None
+    try:
+        return key[4 : 4 + length].decode()
+    except UnicodeDecodeError:
+        return None
 
 
 # Offsets

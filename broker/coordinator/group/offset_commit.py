@@ -17,6 +17,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 UNKNOWN_GROUP_SINCE: Final = 9
+BROKER_S_RETENTION: Final = -1
+"""The client names no time of its own."""
 
 
 def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: int, turn: Turn) -> None:
@@ -28,7 +30,8 @@ def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: in
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         turn.refresh_session(group, group.members[request.member_id])
     now_ms = turn.now.wall_ms
-    expires_ms = NO_EXPIRY if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+    has_own = request.retention_time_ms != BROKER_S_RETENTION
+    expires_ms = now_ms + request.retention_time_ms if has_own else NO_EXPIRY
     response = OffsetCommitResponse()
     for topic in request.topics:
         answer = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)

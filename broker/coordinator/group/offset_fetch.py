@@ -6,13 +6,15 @@ offsets (KIP-447) is told UNSTABLE_OFFSET_COMMIT for partitions in which a trans
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from broker.coordinator.group.shard import GroupShard
 from protocol.errors import ErrorCode
+from protocol.primitives import Uuid
+from protocol.values import ZERO_UUID
 
 INVALID_OFFSET: Final = -1
 
@@ -40,28 +42,35 @@ class FetchedGroup(msgspec.Struct, gc=False):
 
 
 def fetch(
-    shard: GroupShard, group_id: str, wanted: Iterable[tuple[str, list[int]]] | None, require_stable: bool
+    shard: GroupShard,
+    group_id: str,
+    wanted: Iterable[tuple[str, list[int]]] | None,
+    topic_ids: Mapping[str, Uuid],
+    require_stable: bool,
 ) -> FetchedGroup:
-    """Offsets of the wanted topics and partitions in the order asked for; of all if `wanted` is None."""
+    """Offsets of the wanted topics and partitions in the order asked for; of all if `wanted` is None.
+
+    Who names a topic by its id (`topic_ids`) is not shown an offset that was committed for another topic of
+    the same name.
+    """
     if wanted is None:
         wanted = [(topic, list(partitions)) for topic, partitions in shard.offsets.topics(group_id).items()]
-    return FetchedGroup(
-        topics=[
-            FetchedTopic(
-                topic, [_fetch_one(shard, group_id, topic, index, require_stable) for index in indexes]
-            )
-            for topic, indexes in wanted
-        ]
-    )
+    fetched = FetchedGroup(topics=[])
+    for topic, indexes in wanted:
+        topic_id = topic_ids.get(topic, ZERO_UUID)
+        found = [_fetch_one(shard, (group_id, topic, index), topic_id, require_stable) for index in indexes]
+        fetched.topics.append(FetchedTopic(topic, found))
+    return fetched
 
 
 def _fetch_one(
-    shard: GroupShard, group_id: str, topic: str, index: int, require_stable: bool
+    shard: GroupShard, place: tuple[str, str, int], topic_id: Uuid, require_stable: bool
 ) -> FetchedPartition:
-    if require_stable and shard.has_pending_offset(group_id, topic, index):
+    index = place[2]
+    if require_stable and shard.has_pending_offset(*place):
         return FetchedPartition(index, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    committed = shard.offsets.get(group_id, topic, index)
-    if committed is None:
+    committed = shard.offsets.get(*place)
+    if committed is None or ZERO_UUID != topic_id != committed.topic_id != ZERO_UUID:
         return FetchedPartition(index)
     return FetchedPartition(index, committed.offset, committed.leader_epoch, committed.metadata)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from broker.coordinator.group.group_records import OFFSET, CommittedOffset, read_offset
@@ -35,6 +36,21 @@ class OffsetStore:
         partitions = self._groups.get(group, {}).get(topic, {})
         kept = partitions.get(partition)
         return self._read(group, topic, partition, kept) if isinstance(kept, bytes) else kept
+
+    def has(self, group: str, topic: str, partition: int) -> bool:
+        return partition in self._groups.get(group, {}).get(topic, {})
+
+    def places(self, group: str) -> list[tuple[str, int]]:
+        """Topics and partitions of all offsets of a group, without reading them."""
+        return [
+            (topic, index)
+            for topic, partitions in self._groups.get(group, {}).items()
+            for index in partitions
+        ]
+
+    def partitions_of(self, topic: str) -> list[tuple[str, int]]:
+        """Groups and partitions of all offsets in a topic."""
+        return [(group, index) for group, topics in self._groups.items() for index in topics.get(topic, ())]
 
     def topics(self, group: str) -> dict[str, PartitionOffsets]:
         """All offsets of a group, by topic and partition."""
@@ -94,6 +110,8 @@ class OpenTransactions:
         self._pending: dict[bytes, int] = {}
         """Key -> number of open transactions that have written it."""
         self._superseded: set[tuple[int, bytes]] = set()
+        self._gone: set[bytes] = set()
+        """Pending keys that a tombstone took away: not unstable any longer."""
 
     def __bool__(self) -> bool:
         return bool(self._by_producer)
@@ -104,13 +122,23 @@ class OpenTransactions:
             self._pending[key] = self._pending.get(key, 0) + 1
         written[key] = value
         self._superseded.discard((producer_id, key))
+        self._gone.discard(key)
 
-    def supersede(self, key: bytes) -> None:
-        """The key was written outside of any transaction: what is pending for it is older."""
-        if key in self._pending:
-            for producer_id, written in self._by_producer.items():
-                if key in written:
-                    self._superseded.add((producer_id, key))
+    def supersede(self, key: bytes, *, is_gone: bool, undo: UndoLog | None) -> None:
+        """The key was written outside of any transaction: what is pending for it is older. A tombstone takes
+        it away altogether; the transaction stays open, and keeps its group from being removed."""
+        if key not in self._pending:
+            return
+        for producer_id, written in self._by_producer.items():
+            mark = (producer_id, key)
+            if key in written and mark not in self._superseded:
+                self._superseded.add(mark)
+                if undo is not None:
+                    undo.add(partial(self._superseded.discard, mark))
+        if is_gone and key not in self._gone:
+            self._gone.add(key)
+            if undo is not None:
+                undo.add(partial(self._gone.discard, key))
 
     def end(self, producer_id: int) -> Iterator[tuple[bytes, bytes | None]]:
         """Close the producer's transaction; yields what a commit writes, in the order in which it was
@@ -121,6 +149,7 @@ class OpenTransactions:
             self._pending[key] -= 1
             if not self._pending[key]:
                 del self._pending[key]
+                self._gone.discard(key)
             if (producer_id, key) in self._superseded:
                 self._superseded.discard((producer_id, key))
             else:
@@ -128,7 +157,12 @@ class OpenTransactions:
         return iter(effective)
 
     def is_pending(self, key: bytes) -> bool:
-        return key in self._pending
+        return key in self._pending and key not in self._gone
 
     def pending_keys(self) -> list[bytes]:
+        """Keys that open transactions have written and no tombstone has taken away since."""
+        return [key for key in self._pending if key not in self._gone]
+
+    def open_keys(self) -> list[bytes]:
+        """All keys that open transactions have written."""
         return list(self._pending)

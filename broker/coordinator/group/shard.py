@@ -12,25 +12,25 @@ million records often holds a few thousand keys.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
 from broker.coordinator.deadlines import DeadlineQueue
+from broker.coordinator.group import deletion, rebalance
 from broker.coordinator.group import join as joins
 from broker.coordinator.group import leave as leaves
-from broker.coordinator.group import rebalance
 from broker.coordinator.group import sync as syncs
 from broker.coordinator.group.classic_group import ClassicGroup
 from broker.coordinator.group.expiry import expired_offsets
 from broker.coordinator.group.group_records import (
     GROUP,
-    GROUP_KEY_PREFIX,
     OFFSET,
+    OFFSET_KEY_PREFIXES,
     group_tombstone,
     new_group_record,
+    newer_group,
     offset_key,
-    offset_tombstone,
     read_group,
     read_key,
     read_offset,
@@ -46,7 +46,9 @@ from protocol.errors import ErrorCode, ProtocolError
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.primitives import Uuid
 from protocol.serving import Pending
 
 LOG: Final = logging.getLogger("barnabas.groups")
@@ -63,6 +65,10 @@ class GroupShard:
         self.deadlines: DeadlineQueue[DeadlineKey] = DeadlineQueue()
         self._settings = settings
         self._make_uuid = make_uuid
+        self.newer_groups: dict[str, None] = {}
+        """Groups of protocols that are not served here; the log of a newer broker told of them. Their offsets
+        can be read, and nobody joins them, deletes them or lets them expire."""
+        self._unknown_kinds: dict[int, int] = {}
         self._gathered: dict[bytes, bytes] = {}
         """While loading: the last value of each key."""
         self._left_to_build: Iterator[tuple[bytes, bytes]] | None = None
@@ -75,6 +81,10 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is not None:
             joins.join(group, joining, turn)
+            return turn.outcome
+        if group_id in self.newer_groups:
+            refusal = join_error(joining.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            turn.answer_parked(joining.parked, refusal)
             return turn.outcome
         if joining.member_id:
             turn.answer_parked(joining.parked, join_error(joining.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
@@ -150,58 +160,27 @@ class GroupShard:
             offset_key(group_id, topic, partition)
         )
 
-    def delete_offsets(self, group_id: str, topics: dict[str, list[int]], now: Moment) -> Outcome[ErrorCode]:
-        """Tombstones for the given partitions where there is an offset; topics that are subscribed are the
-        caller's to refuse. The response is GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (only consumer groups can do
-        it while they have members) or NONE."""
+    def delete_offsets(self, request: OffsetDeleteRequest, now: Moment) -> Outcome[OffsetDeleteResponse]:
         turn = self._turn(now)
-        group = self.groups.get(group_id)
-        turn.outcome.response = ErrorCode.NONE
-        if group is None or group.state is GroupState.DEAD:
-            turn.outcome.response = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.state is not GroupState.EMPTY and group.protocol_type != "consumer":
-            turn.outcome.response = ErrorCode.NON_EMPTY_GROUP
-        else:
-            for topic, partitions in topics.items():
-                for partition in partitions:
-                    if (
-                        not group.subscribes(topic)
-                        and self.offsets.get(group_id, topic, partition) is not None
-                    ):
-                        turn.outcome.records.append(offset_tombstone(group_id, topic, partition))
+        group = self.groups.get(request.group_id)
+        deletion.delete_offsets(request, group, self.offsets, self.transactions, turn)
         return turn.outcome
 
     def delete_group(self, group_id: str, now: Moment) -> Outcome[ErrorCode]:
-        """Tombstones for an empty group and all its offsets."""
         turn = self._turn(now)
-        group = self.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
-            turn.outcome.response = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.state is not GroupState.EMPTY:
-            turn.outcome.response = ErrorCode.NON_EMPTY_GROUP
-        else:
-            turn.outcome.response = ErrorCode.NONE
-            for topic, partitions in self.offsets.topics(group_id).items():
-                turn.outcome.records.extend(offset_tombstone(group_id, topic, index) for index in partitions)
-            turn.outcome.records.append(group_tombstone(group_id))
+        deletion.delete_group(group_id, self.groups.get(group_id), self.offsets, self.transactions, turn)
         return turn.outcome
 
-    def topics_deleted(self, names: frozenset[str], now: Moment) -> Outcome[None]:
+    def topics_deleted(self, deleted: Mapping[str, Uuid], now: Moment) -> Outcome[None]:
         """Nobody needs offsets of a topic that is gone."""
         turn = self._turn(now)
-        turn.outcome.atomic = False
-        for group_id in self.offsets.groups():
-            for topic, partitions in self.offsets.topics(group_id).items():
-                if topic in names:
-                    turn.outcome.records.extend(
-                        offset_tombstone(group_id, topic, index) for index in partitions
-                    )
+        deletion.forget_topics(deleted, self.offsets, self.transactions, turn)
         return turn.outcome
 
     def _expire_offsets(self, turn: Turn) -> None:
         turn.outcome.atomic = False
         records = turn.outcome.records
-        unstable = {key.group for key in map(read_key, self.transactions.pending_keys()) if key is not None}
+        unstable = {key.group for key in map(read_key, self.transactions.open_keys()) if key is not None}
         for group_id, group in list(self.groups.items()):
 
             def is_pending(topic: str, partition: int, group_id: str = group_id) -> bool:
@@ -257,13 +236,14 @@ class GroupShard:
         """Apply one record of the log. A ProtocolError is raised for bytes that are none of ours."""
         read = read_key(key)
         if read is None:
+            self._leave_alone(key)
             return
         if read.kind == GROUP:
             self._replay_group(read.group, value, undo)
             return
-        if self.transactions:
-            self.transactions.supersede(key)
-        if value is not None and read.group not in self.groups:
+        if self.transactions and undo is not None:  # what was loaded has been weighed in its order
+            self.transactions.supersede(key, is_gone=value is None, undo=undo)
+        if value is not None and read.group not in self.groups and read.group not in self.newer_groups:
             self.groups[read.group] = ClassicGroup(read.group)
             if undo is not None:
                 undo.add(lambda: self._forget_simple(read.group))
@@ -272,6 +252,14 @@ class GroupShard:
             return
         offset = None if value is None else read_offset(read.kind, value)
         self.offsets.set(read.group, read.topic, read.partition, offset, undo)
+
+    def _leave_alone(self, key: bytes) -> None:
+        """A record that this broker does not know: it stays in the log, and nothing is done to its group."""
+        kind = int.from_bytes(key[:2], "big", signed=True)
+        self._unknown_kinds[kind] = self._unknown_kinds.get(kind, 0) + 1
+        group_id = newer_group(key)
+        if group_id is not None:
+            self.newer_groups[group_id] = None
 
     def _forget_simple(self, group_id: str) -> None:
         group = self.groups.get(group_id)
@@ -294,7 +282,7 @@ class GroupShard:
 
     def load(self, key: bytes, value: bytes | None) -> None:
         if self.transactions:
-            self.transactions.supersede(key)
+            self.transactions.supersede(key, is_gone=value is None, undo=None)
         if value is None:
             self._gathered.pop(key, None)
         else:
@@ -311,9 +299,10 @@ class GroupShard:
     def build(self, max_records: int) -> bool:
         """After the log's end: make groups and offsets of what was gathered. True when all is made."""
         if self._left_to_build is None:
-            # Groups first, so that an offset finds its group and makes none.
-            first = [item for item in self._gathered.items() if item[0].startswith(GROUP_KEY_PREFIX)]
-            rest = [item for item in self._gathered.items() if not item[0].startswith(GROUP_KEY_PREFIX)]
+            # Groups first, of whatever kind, so that an offset finds its group and makes none.
+            items = self._gathered.items()
+            first = [item for item in items if not item[0].startswith(OFFSET_KEY_PREFIXES)]
+            rest = [item for item in items if item[0].startswith(OFFSET_KEY_PREFIXES)]
             self._gathered = {}
             self._left_to_build = chain(first, rest)
         for _ in range(max_records):
@@ -329,6 +318,13 @@ class GroupShard:
     def loaded(self, now: Moment) -> Outcome[None]:
         """Sessions begin with the new coordinator; a group beyond a lowered limit rebalances."""
         turn = self._turn(now)
+        for kind, count in sorted(self._unknown_kinds.items()):
+            LOG.warning(
+                "partition %d: %d records of kind %d, which this broker does not know, are left alone",
+                self.partition,
+                count,
+                kind,
+            )
         for group in self.groups.values():
             for member in group.members.values():
                 turn.refresh_session(group, member)

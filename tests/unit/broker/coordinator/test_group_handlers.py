@@ -9,6 +9,7 @@ import pytest
 
 from broker.coordinator.group.coordinator import GROUP_TOPIC
 from broker.handlers import (
+    delete_groups,
     describe_groups,
     find_coordinator,
     heartbeat,
@@ -16,11 +17,13 @@ from broker.handlers import (
     leave_group,
     list_groups,
     offset_commit,
+    offset_delete,
     offset_fetch,
     sync_group,
 )
 from protocol.codec.compiler import decode, encode
 from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -28,12 +31,14 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.serving import Operation, ResourceType
 from tests.support.group_world import GroupWorld, is_parked, now
 
 MODULES = (
+    delete_groups,
     describe_groups,
     find_coordinator,
     heartbeat,
@@ -41,6 +46,7 @@ MODULES = (
     leave_group,
     list_groups,
     offset_commit,
+    offset_delete,
     offset_fetch,
     sync_group,
 )
@@ -81,6 +87,7 @@ def test_every_version_is_answered_by_an_empty_coordinator(
     world: GroupWorld, module: Any, version: int
 ) -> None:
     requests: dict[Any, Any] = {
+        delete_groups: DeleteGroupsRequest(["g"]),
         describe_groups: DescribeGroupsRequest(groups=["g"]),
         find_coordinator: FindCoordinatorRequest(key="g")
         if version < 4
@@ -92,6 +99,7 @@ def test_every_version_is_answered_by_an_empty_coordinator(
         else LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity("m")]),
         list_groups: ListGroupsRequest(),
         offset_commit: OffsetCommitRequest(group_id="g"),
+        offset_delete: OffsetDeleteRequest("g"),
         offset_fetch: OffsetFetchRequest(group_id="g")
         if version < 8
         else OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup("g")]),
@@ -101,11 +109,13 @@ def test_every_version_is_answered_by_an_empty_coordinator(
     }
     response = ask(world, module, requests[module], version)
     expected = {heartbeat: 25, join_group: 25, sync_group: 25, leave_group: 25 if version < 3 else 0}
+    expected[offset_delete] = 69
     assert getattr(response, "error_code", 0) == expected.get(module, 0)
 
 
 def test_the_ranges_of_versions_are_those_of_kafka() -> None:
     assert [(int(m.handle.registration.api_key), versions(m)[0], versions(m)[-1]) for m in MODULES] == [
+        (42, 0, 2),
         (15, 0, 6),
         (10, 0, 6),
         (12, 0, 4),
@@ -113,6 +123,7 @@ def test_the_ranges_of_versions_are_those_of_kafka() -> None:
         (13, 0, 5),
         (16, 0, 5),
         (8, 2, 10),
+        (47, 0, 0),
         (9, 1, 10),
         (14, 0, 5),
     ]
@@ -409,3 +420,47 @@ def test_without_the_cluster_one_sees_the_groups_that_one_may_describe(world: Gr
     deny(world, Operation.DESCRIBE, ResourceType.CLUSTER)
     deny(world, Operation.DESCRIBE, ResourceType.GROUP, "theirs")
     assert [group.group_id for group in ask(world, list_groups, ListGroupsRequest(), 5).groups] == ["mine"]
+
+
+# Deletion
+
+
+@pytest.mark.parametrize("version", versions(delete_groups))
+def test_each_group_has_its_own_answer_and_forbidden_ones_come_last(world: GroupWorld, version: int) -> None:
+    world.stable_group(1)
+    world.commit_error(1, group_id="simple")
+    deny(world, Operation.DELETE, ResourceType.GROUP, "secret")
+    request = DeleteGroupsRequest(["secret", "g", "nobody", "simple", "g"])
+    response = ask(world, delete_groups, request, version)
+    assert [(each.group_id, each.error_code) for each in response.results] == [
+        ("g", ErrorCode.NON_EMPTY_GROUP),
+        ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
+        ("simple", 0),
+        ("secret", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ]
+
+
+def places(*topics: str) -> list[OffsetDeleteRequest.OffsetDeleteRequestTopic]:
+    indexes = [OffsetDeleteRequest.OffsetDeleteRequestPartition(index) for index in (0, 1, -1)]
+    return [OffsetDeleteRequest.OffsetDeleteRequestTopic(topic, indexes) for topic in topics]
+
+
+def test_offsets_are_deleted_where_one_may_and_where_there_is_a_partition(world: GroupWorld) -> None:
+    world.commit_error(1)
+    deny(world, Operation.READ, ResourceType.TOPIC, "u")
+    response = ask(world, offset_delete, OffsetDeleteRequest("g", places("t", "missing", "u")), 0)
+    found = {topic.name: [(p.partition_index, p.error_code) for p in topic.partitions]
+             for topic in response.topics}  # fmt: skip
+    assert found == {
+        "t": [(-1, 3), (0, 0), (1, 0)],
+        "missing": [(0, 3), (1, 3), (-1, 3)],
+        "u": [(0, 29), (1, 29), (-1, 29)],
+    }
+    assert world.committed().offset == -1
+
+
+def test_an_error_of_the_group_stands_alone(world: GroupWorld) -> None:
+    assert ask(world, offset_delete, OffsetDeleteRequest("nobody", places("missing")), 0).topics == []
+    deny(world, Operation.DELETE, ResourceType.GROUP)
+    response = ask(world, offset_delete, OffsetDeleteRequest("g", places("t")), 0)
+    assert (response.error_code, response.topics) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, [])

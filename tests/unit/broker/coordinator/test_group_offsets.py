@@ -219,59 +219,6 @@ def test_a_retention_of_its_own_goes_before_the_brokers() -> None:
     assert world.committed(1).offset == 1
 
 
-def test_a_deleted_topic_takes_its_offsets_along() -> None:
-    world = GroupWorld()
-    for group in ("g", "h"):
-        for topic in ("gone", "stays"):
-            world.commit_error(1, topic=topic, group_id=group)
-    world.groups.topics_deleted(["gone"])
-    for _ in range(2):
-        assert world.committed(topic="gone", group_id="h").offset == -1
-        assert world.committed(topic="stays", group_id="h").offset == 1
-        world.restart()
-
-
-def test_deleting_groups_and_offsets() -> None:
-    world = GroupWorld()
-    (member,) = world.stable_group(1, protocols=(("range", subscription("mine")),))
-    for topic in ("mine", "other"):
-        world.commit_error(1, topic=topic, member_id=member, generation=1)
-    assert world.groups.delete_group("g") is ErrorCode.NON_EMPTY_GROUP
-    assert world.groups.delete_group("nobody") is ErrorCode.GROUP_ID_NOT_FOUND
-    assert world.groups.subscribes("g", "mine")
-    assert world.groups.delete_offsets("g", {"mine": [0], "other": [0, 1]}) is ErrorCode.NONE
-    assert (world.committed(topic="mine").offset, world.committed(topic="other").offset) == (1, -1)
-    world.leave(member)
-    assert world.groups.delete_group("g") is ErrorCode.NONE
-    world.restart()
-    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert world.committed(topic="mine").offset == -1
-
-
-def test_a_group_that_cannot_be_deleted_is_still_there() -> None:
-    world = GroupWorld()
-    world.commit_error(1)
-    world.log.refusal = ErrorCode.KAFKA_STORAGE_ERROR
-    assert world.groups.delete_group("g") is ErrorCode.NOT_COORDINATOR
-    assert world.state() == "Empty"
-    world.log.refusal = ErrorCode.NONE
-    assert world.committed().offset == 1
-
-
-def test_records_of_groups_of_other_kinds_are_left_alone() -> None:
-    world = GroupWorld()
-    world.commit_error(1)
-    strange = [Record(b"\x00\x03\x00\x01x", b"\x00\x00"), Record(b"\x00\x02\x00\x63", b""), Record(b"", b"x")]
-    world.log.append_internal(
-        GROUP_TOPIC,
-        world.groups.partition_for("g"),
-        coordinator_batch(strange, timestamp_ms=1),
-        lambda *_: None,
-    )
-    world.restart()
-    assert world.committed().offset == 1
-
-
 def test_an_offset_that_cannot_be_read_was_never_committed() -> None:
     world = GroupWorld()
     world.commit_error(1, partition=0)

@@ -1,0 +1,264 @@
+"""Groups and offsets that are deleted, expire with a topic, or belong to somebody else."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from broker.coordinator.batches import coordinator_batch
+from broker.coordinator.group.coordinator import GROUP_TOPIC
+from broker.coordinator.group.group_records import CommittedOffset, offset_key, offset_record
+from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.outcome import Record
+from protocol.errors import ErrorCode
+from protocol.messages.offset_delete import OffsetDeleteRequest
+from protocol.records.builder import BatchBuilder
+from tests.support.group_world import GroupWorld, is_parked, now
+
+SOON_GONE = GroupSettings(offsets_retention_ms=60_000, offsets_retention_check_interval_ms=60_000)
+
+
+def subscription(*topics: str) -> bytes:
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return b"\0\1" + len(topics).to_bytes(4, "big") + names + b"\0\0\0\0"
+
+
+def delete(world: GroupWorld, topics: dict[str, list[int]], group_id: str = "g") -> Any:
+    """The error of the group, or the errors by topic and partition."""
+    cls = OffsetDeleteRequest
+    places = [
+        cls.OffsetDeleteRequestTopic(name, [cls.OffsetDeleteRequestPartition(index) for index in indexes])
+        for name, indexes in topics.items()
+    ]
+    response = now(world.groups.delete_offsets(cls(group_id, places)))
+    if response.error_code:
+        return ErrorCode(response.error_code)
+    return {
+        (topic.name, entry.partition_index): ErrorCode(entry.error_code)
+        for topic in response.topics
+        for entry in topic.partitions
+    }
+
+
+def append(world: GroupWorld, *records: Record) -> None:
+    """Records that somebody else wrote into the log of group g's partition."""
+    batch = coordinator_batch(records, timestamp_ms=1)
+    world.log.append_internal(GROUP_TOPIC, world.groups.partition_for("g"), batch, lambda *_: None)
+
+
+def append_transactional(world: GroupWorld, producer_id: int, offset: int) -> None:
+    """An offset of group g in t-0 that a producer commits in a transaction, whose marker does not come."""
+    builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    builder.append(*offset_record("g", "t", 0, CommittedOffset(offset)), 1)
+    partition = world.groups.partition_for("g")
+    world.log.append_internal(GROUP_TOPIC, partition, bytes(builder.build()), lambda *_: None)
+
+
+def test_a_group_with_members_cannot_be_deleted_an_empty_one_goes_with_its_offsets() -> None:
+    world = GroupWorld()
+    (member,) = world.stable_group(1)
+    world.commit_error(1, member_id=member, generation=1)
+    assert world.groups.delete_group("g") is ErrorCode.NON_EMPTY_GROUP
+    assert world.groups.delete_group("nobody") is ErrorCode.GROUP_ID_NOT_FOUND
+    world.leave(member)
+    assert world.groups.delete_group("g") is ErrorCode.NONE
+    for _ in range(2):
+        assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert world.committed().offset == -1
+        assert world.groups.delete_group("g") is ErrorCode.GROUP_ID_NOT_FOUND
+        world.restart()
+
+
+def test_a_simple_group_can_be_deleted() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    assert world.groups.delete_group("g") is ErrorCode.NONE
+    world.restart()
+    assert world.groups.list_groups([], []).groups == []
+
+
+def test_a_deletion_is_answered_when_it_is_in_the_log_and_taken_back_when_it_is_refused() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    world.log.held = []
+    answer = world.groups.delete_group("g")
+    assert is_parked(answer)
+    world.log.decide(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert now(answer) is ErrorCode.NOT_COORDINATOR
+    assert world.state() == "Empty"
+    world.log.held = None
+    assert world.committed().offset == 1
+
+
+def test_a_group_with_very_many_offsets_is_deleted_in_several_batches() -> None:
+    world = GroupWorld()
+    append(world, *(offset_record("g", "t" * 200, index, CommittedOffset(1)) for index in range(9_000)))
+    world.restart()
+    written = len(world.log.batches[GROUP_TOPIC, world.groups.partition_for("g")])
+    assert world.groups.delete_group("g") is ErrorCode.NONE
+    batches = world.log.batches[GROUP_TOPIC, world.groups.partition_for("g")][written:]
+    assert len(batches) > 1
+    assert max(map(len, batches)) <= 1_000_000
+    world.restart()
+    assert world.groups.list_groups([], []).groups == []
+
+
+def test_offsets_are_deleted_but_for_topics_that_are_subscribed() -> None:
+    world = GroupWorld()
+    (member,) = world.stable_group(1, protocols=(("range", subscription("mine")),))
+    for topic in ("mine", "other"):
+        world.commit_error(1, topic=topic, member_id=member, generation=1)
+    assert delete(world, {"mine": [0, 4], "other": [0, 1]}) == {
+        ("mine", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ("mine", 4): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ("other", 0): ErrorCode.NONE,
+        ("other", 1): ErrorCode.NONE,
+    }
+    for _ in range(2):
+        assert (world.committed(topic="mine").offset, world.committed(topic="other").offset) == (1, -1)
+        world.restart()
+
+
+def test_only_what_is_there_gets_a_tombstone() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    partition = world.groups.partition_for("g")
+    before = world.log.end_offset(GROUP_TOPIC, partition)
+    assert delete(world, {"t": [0, 1, 2], "u": [0]}).keys() == {("t", 0), ("t", 1), ("t", 2), ("u", 0)}
+    assert world.log.end_offset(GROUP_TOPIC, partition) == before + 1
+
+
+def test_once_a_consumer_group_is_empty_it_subscribes_nothing() -> None:
+    world = GroupWorld()
+    (member,) = world.stable_group(1, protocols=(("range", subscription("t")),))
+    world.commit_error(1, member_id=member, generation=1)
+    world.leave(member)
+    assert delete(world, {"t": [0]}) == {("t", 0): ErrorCode.NONE}
+    assert world.committed().offset == -1
+
+
+def test_groups_of_other_protocols_must_be_empty_before_their_offsets_go() -> None:
+    world = GroupWorld()
+    (member,) = world.stable_group(1, protocol_type="connect")
+    world.commit_error(1, member_id=member, generation=1)
+    assert delete(world, {"t": [0]}) is ErrorCode.NON_EMPTY_GROUP
+    world.leave(member)
+    assert delete(world, {"t": [0]}) == {("t", 0): ErrorCode.NONE}
+
+
+def test_groups_that_are_not_there_and_groups_without_a_name() -> None:
+    world = GroupWorld()
+    assert delete(world, {"t": [0]}) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete(world, {"t": [0]}, "") is ErrorCode.INVALID_GROUP_ID
+
+
+# Topics
+
+
+def test_a_deleted_topic_takes_its_offsets_along() -> None:
+    world = GroupWorld()
+    for group in ("g", "h"):
+        for topic in ("gone", "stays"):
+            world.commit_error(1, topic=topic, group_id=group)
+    world.groups.topics_deleted({"gone": b"its id has 16 bs"})
+    for _ in range(2):
+        assert world.committed(topic="gone", group_id="h").offset == -1
+        assert world.committed(topic="stays", group_id="h").offset == 1
+        world.restart()
+
+
+def test_an_offset_of_the_next_topic_of_that_name_stays() -> None:
+    world = GroupWorld()
+    append(world, offset_record("g", "t", 0, CommittedOffset(5, topic_id=b"the second topic")))
+    append(world, offset_record("g", "t", 1, CommittedOffset(6, topic_id=b"the first topic!")))
+    world.restart()
+    world.groups.topics_deleted({"t": b"the first topic!"})
+    assert [world.committed(index).offset for index in (0, 1)] == [5, -1]
+
+
+def test_who_names_a_topic_by_its_id_is_not_shown_an_offset_of_another_one() -> None:
+    world = GroupWorld()
+    append(world, offset_record("g", "t", 0, CommittedOffset(5, topic_id=b"the second topic")))
+    append(world, offset_record("g", "t", 1, CommittedOffset(6)))
+    world.restart()
+    for topic_id, expected in ((b"the first topic!", [-1, 6]), (b"the second topic", [5, 6])):
+        fetched = now(
+            world.groups.fetch_offsets("g", [("t", [0, 1])], require_stable=False, topic_ids={"t": topic_id})
+        )
+        assert [entry.offset for entry in fetched.topics[0].partitions] == expected
+
+
+# Open transactions
+
+
+def test_what_is_deleted_no_marker_brings_back() -> None:
+    world = GroupWorld()
+    append(world, offset_record("g", "t", 0, CommittedOffset(1)))
+    append_transactional(world, 7, 99)
+    world.restart()
+    assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert delete(world, {"t": [0]}) == {("t", 0): ErrorCode.NONE}
+    for _ in range(2):
+        assert world.committed(stable=True).error is ErrorCode.NONE
+        assert world.committed().offset == -1
+        assert list(world.shard("g").transactions.end(7)) == []
+        world.restart()
+
+
+def test_a_refused_deletion_leaves_the_transaction_as_it_was() -> None:
+    world = GroupWorld()
+    append(world, offset_record("g", "t", 0, CommittedOffset(1)))
+    append_transactional(world, 7, 99)
+    world.restart()
+    world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert delete(world, {"t": [0]}) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert [key for key, _ in world.shard("g").transactions.end(7)] == [offset_key("g", "t", 0)]
+
+
+def test_a_group_with_an_open_transaction_does_not_expire() -> None:
+    world = GroupWorld(SOON_GONE)
+    append_transactional(world, 7, 99)
+    append(world, offset_record("g", "u", 0, CommittedOffset(1, commit_timestamp_ms=1)))
+    world.restart()
+    world.timers.advance(120_000)
+    assert world.committed(topic="u").offset == -1
+    assert world.state() == "Empty"
+    assert world.groups.describe("g", 6).error_code == 0
+
+
+# Groups of newer protocols
+
+
+def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    world = GroupWorld(SOON_GONE)
+    newer = Record(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x01\x00")
+    unknown = Record(b"\x00\x63\x00\x01g", b"x")
+    nonsense = [Record(b"\x00\x02\x00\x63", b""), Record(b"", b"x"), Record(b"\x00\x04\x00\x09g", b"x")]
+    append(world, offset_record("g", "t", 0, CommittedOffset(5, commit_timestamp_ms=1)))
+    append(world, newer, unknown, *nonsense)
+    with caplog.at_level(logging.WARNING, "barnabas.groups"):
+        world.restart()
+    partition = world.groups.partition_for("g")
+    said = [record.getMessage() for record in caplog.records]
+    for kind in (3, 4, 99):
+        records = f"partition {partition}: 1 records of kind {kind}"
+        assert f"{records}, which this broker does not know, are left alone" in said
+    end = world.log.end_offset(GROUP_TOPIC, partition)
+    assert now(world.join(version=3)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.groups.delete_group("g") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete(world, {"t": [0]}) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.groups.list_groups([], []).groups == []
+    world.timers.advance(120_000)
+    assert world.log.end_offset(GROUP_TOPIC, partition) == end
+    assert world.committed().offset == 5
+
+
+def test_a_newer_group_that_was_deleted_is_free_again() -> None:
+    world = GroupWorld()
+    append(world, Record(b"\x00\x03\x00\x01g", b"\x00\x00"), Record(b"\x00\x03\x00\x01g", None))
+    world.restart()
+    assert now(world.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
