@@ -20,6 +20,7 @@ from config.broker_config import BrokerConfig
 from config.ports import Clock, Timers
 from controller.image.brokers import VersionRange
 from protocol.serving import HandlerTable
+from storage.log_manager import LogManager
 
 
 class BrokerServices(msgspec.Struct):
@@ -35,6 +36,7 @@ class BrokerServices(msgspec.Struct):
     clock: Clock
     timers: Timers
     metadata: MetadataCache
+    logs: LogManager
     replicas: ReplicaManager
     fetches: FetchPurgatory
     groups: GroupCoordinator

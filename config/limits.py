@@ -112,6 +112,9 @@ WALKED_BATCHES_PER_CONNECTION: Final = 8
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 """Batches per producer and partition in which a repeated one is recognised, as in Kafka."""
 
+PREFERRED_DIRECTORIES: Final = 10_000
+"""Logs that are not there yet and for which a directory was asked (AlterReplicaLogDirs)."""
+
 # Log
 
 INDEX_PENDING_BYTES: Final = 4 * KIB

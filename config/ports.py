@@ -89,6 +89,13 @@ class FileStatus(NamedTuple):
     is_directory: bool
 
 
+class Space(NamedTuple):
+    """How large the volume of a path is, and how much of it this process may still fill."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class File(Protocol):
     """One open file. Every call may raise `OSError`, and then has done nothing or only a part.
 
@@ -154,6 +161,10 @@ class Files(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def status(self, path: str) -> FileStatus: ...
+
+    def space(self, path: str) -> Space:
+        """Of the volume on which the path lies."""
+        ...
 
     def listdir(self, path: str) -> list[str]:
         """Names (not paths) in the directory, sorted."""

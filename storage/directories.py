@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
-from config.ports import FileLock, Files
+from config.ports import FileLock, Files, Space
 from storage.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -84,6 +85,15 @@ class LogDirectory:
     def directory_id(self) -> bytes | None:
         """The UUID that the controller knows it by."""
         return None if self.properties is None else self.properties.directory_id
+
+    @property
+    def absolute_path(self) -> str:
+        """As administrators name it, and are told of it."""
+        return os.path.join(os.getcwd(), self.path)
+
+    def space(self) -> Space:
+        """Of its volume. Raises OSError."""
+        return self._files.space(self.path)
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"

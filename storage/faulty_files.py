@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from config.ports import Buffer, File, FileLock, Files, FileStatus
+from config.ports import Buffer, File, FileLock, Files, FileStatus, Space
 
 
 @dataclass
@@ -114,6 +114,10 @@ class FaultyFiles:
     def status(self, path: str) -> FileStatus:
         self.ask("status", path)
         return self._files.status(path)
+
+    def space(self, path: str) -> Space:
+        self.ask("space", path)
+        return self._files.space(path)
 
     def listdir(self, path: str) -> list[str]:
         self.ask("listdir", path)

@@ -77,6 +77,11 @@ def partition_directory(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
+def may_have_future(topic: str, partition: int) -> bool:
+    """Whether the name of the copy in another directory would still be short enough."""
+    return len(f"{topic}-{partition}.{'0' * 32}{DirectoryKind.FUTURE.value}") <= _NAME_BYTES
+
+
 def leaving_directory(topic: str, partition: int, unique: bytes, kind: DirectoryKind) -> str:
     """The name under which a directory waits for its removal; `unique` is a UUID's 16 bytes."""
     ending = f".{unique.hex()}{kind.value}"

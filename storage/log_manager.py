@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from config.limits import PREFERRED_DIRECTORIES
 from config.ports import Chance, Clock, Files, Offload
 from protocol.values import ZERO_UUID
 from storage.checkpoints import (
@@ -102,6 +103,8 @@ class LogManager:
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions whose log could not be opened, and why."""
         self._homes: dict[tuple[str, int], LogDirectory] = {}
+        self._preferred: dict[tuple[str, int], LogDirectory] = {}
+        """Where logs shall lie that are not there yet, as somebody asked for it."""
         self._claimed: dict[tuple[str, int], None] = {}
         """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
         self._chores = Chores()
@@ -189,13 +192,16 @@ class LogManager:
         return log
 
     def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """A new log, in the directory with the fewest. Raises OSError, LogStorageError."""
+        """A new log, in the directory that was asked for (`prefer`), or in that with the fewest.
+
+        Raises OSError, LogStorageError.
+        """
         key = (topic, partition)
         if key in self.offline:
             raise LogStorageError(f"{topic}-{partition} is there and cannot be opened: {self.offline[key]}")
         if key in self.logs:
             raise LogStorageError(f"{topic}-{partition} is there already")
-        home = self._directory_for_new_log()
+        home = self._preferred.pop(key, None) or self._directory_for_new_log()
         path = home.file(partition_directory(topic, partition))
         log = create_log(
             self._files, path, topic, partition, topic_id, config, self._chores,
@@ -205,6 +211,16 @@ class LogManager:
         self._homes[key] = home
         self._claimed[key] = None
         return log
+
+    def prefer(self, topic: str, partition: int, home: LogDirectory) -> None:
+        """A log that is not there yet shall lie in this directory when it is made in this life.
+
+        Wishes for more than `PREFERRED_DIRECTORIES` logs push out the oldest: any name may be wished for.
+        """
+        self._preferred.pop((topic, partition), None)
+        self._preferred[topic, partition] = home
+        if len(self._preferred) > PREFERRED_DIRECTORIES:
+            del self._preferred[next(iter(self._preferred))]
 
     def delete_async(self, topic: str, partition: int) -> None:
         """The log is gone at once for everybody; its files go `file.delete.delay.ms` later.

@@ -13,9 +13,9 @@ import errno
 import os
 import posixpath
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from config.ports import Buffer, File, FileLock, FileStatus
+from config.ports import Buffer, File, FileLock, FileStatus, Space
 
 
 class Torn(NamedTuple):
@@ -26,6 +26,9 @@ class Torn(NamedTuple):
     zero_bytes: int = 0
     """After these the file has so many zeros: its length had reached the disk, its content had not."""
 
+
+VOLUME_BYTES: Final = 1 << 40
+"""How large this file system says that it is; it has no bound but the memory."""
 
 TearPlan: TypeAlias = Callable[[str, int], Torn]
 """(path, unsynced bytes) -> what is left of them."""
@@ -197,6 +200,11 @@ class MemoryFiles:
         if content is None:
             return FileStatus(0, 0, True)
         return FileStatus(len(content.data), content.modified_ms, False)
+
+    def space(self, path: str) -> Space:
+        self._existing(path)
+        used = sum(len(content.data) for content in self._entries.values() if content is not None)
+        return Space(VOLUME_BYTES, VOLUME_BYTES - used)
 
     def listdir(self, path: str) -> list[str]:
         path = self._require_directory(_normal(path))

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Final
 
-from config.ports import Buffer, File, FileLock, FileStatus
+from config.ports import Buffer, File, FileLock, FileStatus, Space
 
 _VECTOR_LIMIT: Final = 1024
 """IOV_MAX of Linux: the buffers of one pwritev."""
@@ -110,6 +110,10 @@ class RealFiles:
     def status(self, path: str) -> FileStatus:
         found = os.stat(path)
         return FileStatus(found.st_size, found.st_mtime_ns // _NS_PER_MS, os.path.isdir(path))
+
+    def space(self, path: str) -> Space:
+        found = os.statvfs(path)
+        return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def listdir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

@@ -90,6 +90,7 @@ class BrokerRole:
             clock=ground.clock,
             timers=ground.timers,
             metadata=self.metadata,
+            logs=ground.logs,
             replicas=self.replicas,
             fetches=FetchPurgatory(
                 sessions=FetchSessions(

@@ -205,3 +205,11 @@ def test_the_real_lock_is_seen_by_a_process_that_locks_as_java_does(tmp_path: Pa
         assert other.apply(_java_style_lock, (path,)) is False
         lock.release()
         assert other.apply(_java_style_lock, (path,)) is True
+
+
+def test_the_room_on_a_volume(side: Side) -> None:
+    files, root = side
+    space = files.space(root)
+    assert 0 < space.usable_bytes <= space.total_bytes
+    with pytest.raises(FileNotFoundError):
+        files.space(f"{root}/none")

@@ -14,6 +14,7 @@ import pytest
 
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
+from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest
@@ -22,6 +23,8 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from protocol.messages.fetch import FetchRequest
@@ -112,6 +115,11 @@ def _create(*names: str, validate_only: bool = False) -> Message:
     return CreateTopicsRequest(topics, 5000, validate_only)
 
 
+def _move(*names: str) -> Message:
+    cls = AlterReplicaLogDirsRequest
+    return cls([cls.AlterReplicaLogDir("/x", [cls.AlterReplicaLogDirTopic(name, [0]) for name in names])])
+
+
 def _configs(*resources: tuple[int, str]) -> Message:
     cls = DescribeConfigsRequest
     return cls([cls.DescribeConfigsResource(kind, name, None) for kind, name in resources])
@@ -176,6 +184,16 @@ CASES: Final = {
         lambda _: _configs((2, "secret"), (2, "nowhere"), (4, "1"), (8, "1"), (16, "m"), (32, "group")),
         4,
         (TOPIC, TOPIC, CLUSTER, CLUSTER, CLUSTER, GROUP),
+    ),
+    "DescribeLogDirs": Case(lambda _: DescribeLogDirsRequest(None), 5, (CLUSTER,), 3),
+    "DescribeLogDirs, no place for an error": Case(lambda _: DescribeLogDirsRequest(None), 2, (), 1),
+    "AlterReplicaLogDirs": Case(lambda _: _move("secret", "nowhere"), 2, (CLUSTER, CLUSTER), 1),
+    "DescribeProducers": Case(
+        lambda _: DescribeProducersRequest(
+            [DescribeProducersRequest.TopicRequest(name, [0]) for name in ("secret", "nowhere")]
+        ),
+        0,
+        (TOPIC, TOPIC),
     ),
     "DescribeQuorum": Case(
         lambda _: DescribeQuorumRequest(

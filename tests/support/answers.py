@@ -29,7 +29,8 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.registry import ApiKey, api
 from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
 from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
-from tests.support.questions import CASES, COORDINATOR, NOBODY, Case, World
+from tests.support.question import NOBODY, Case, World
+from tests.support.questions import CASES, COORDINATOR
 from tests.support.wire_client import ConnectionEnded, WireClient
 
 CORPUS: Final = Path(__file__).resolve().parents[1] / "interop" / "genuine_answers.jsonl"
@@ -38,11 +39,14 @@ CHANCE: Final = frozenset(
     {
         "cluster_id",
         "finalized_features_epoch",
+        "log_dir",
         "member_id",
         "port",
         "producer_id",
         "replica_directory_id",
         "session_id",
+        "total_bytes",
+        "usable_bytes",
     }
 )
 """Fields whose value differs from run to run: only whether they are set is kept."""

@@ -8,7 +8,7 @@ name of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from protocol.codec.message import Message
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -38,25 +38,10 @@ from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.registry import ApiKey
+from tests.support import questions_of_replicas
+from tests.support.question import NOBODY, Case, World
 
-NOBODY: Final = b"\x17" * 16
-"""A topic id that no topic has."""
 MOMENT: Final = 1_700_000_000_000
-
-
-class World(NamedTuple):
-    topic_ids: Mapping[str, bytes]
-
-    def id_of(self, topic: str) -> bytes:
-        return self.topic_ids.get(topic, NOBODY)
-
-
-class Case(NamedTuple):
-    name: str
-    key: ApiKey
-    request: Callable[[World, int], Message]
-    first: int = 0
-    last: int = 99
 
 
 def _produce(
@@ -437,4 +422,5 @@ CASES: Final = (
     Case("configs of a group", K.DESCRIBE_CONFIGS, _configs(32, COORDINATOR)),
     Case("configs of an unknown kind", K.DESCRIBE_CONFIGS, _configs(77, "x")),
     Case("the newer protocol", K.CONSUMER_GROUP_HEARTBEAT, lambda w, v: ConsumerGroupHeartbeatRequest("g")),
+    *questions_of_replicas.CASES,
 )  # fmt: skip

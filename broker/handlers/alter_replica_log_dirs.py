@@ -1,0 +1,85 @@
+"""AlterReplicaLogDirs (34): in which of this broker's directories a replica shall lie. KIP-113.
+
+Versions 1-2. 2: flexible. The answer is one error code per partition:
+
+    a name that leaves no room for the suffix of the copy   INVALID_TOPIC_EXCEPTION
+    the directory is not one of log.dirs                    LOG_DIR_NOT_FOUND, before what is wrong below
+    a partition that does not exist                         UNKNOWN_TOPIC_OR_PARTITION
+    a partition that is elsewhere                           REPLICA_NOT_AVAILABLE
+    its log could not be opened                             KAFKA_STORAGE_ERROR
+    it lies there already                                   NONE
+    it lies in another directory                            UNSUPPORTED_VERSION
+
+For a partition that is not here the wish is kept, and if its log is made in this life of the broker it is
+made there, as in Kafka. Of two wishes for one partition the later counts.
+
+Left out: the move itself, a copy that is caught up and swapped in while the replica serves. Apache Kafka
+answers NONE and begins to copy; here the answer is a final error, so that nobody waits for a copy that does
+not come.
+
+Needs ALTER on the cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from protocol.errors import ErrorCode
+from protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, serves
+from storage.file_names import may_have_future
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+_log = logging.getLogger("barnabas.replicas")
+
+TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+
+
+@serves(ApiKey.ALTER_REPLICA_LOG_DIRS)
+def handle(
+    services: BrokerServices, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    allowed = context.allows_cluster(Operation.ALTER)
+    wishes = {
+        (topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    results: dict[str, TopicResult] = {}
+    for (topic, index), path in wishes.items():
+        error = _answer(services, topic, index, path) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        result = results.setdefault(topic, TopicResult(topic))
+        result.partitions.append(PartitionResult(index, error))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _answer(services: BrokerServices, topic: str, index: int, path: str) -> ErrorCode:
+    if not may_have_future(topic, index):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    logs = services.logs
+    target = next((each for each in logs.directories if each.absolute_path == path), None)
+    if target is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    hosted = services.replicas.partition(topic, index)
+    if isinstance(hosted, ErrorCode):
+        if hosted is not ErrorCode.KAFKA_STORAGE_ERROR:
+            logs.prefer(topic, index, target)
+        return ErrorCode.REPLICA_NOT_AVAILABLE if hosted is ErrorCode.NOT_LEADER_OR_FOLLOWER else hosted
+    if logs.directory_of(topic, index) is target:
+        return ErrorCode.NONE
+    _log.warning(
+        "%s-%d was asked to move to %s; this release does not move replicas between directories",
+        topic,
+        index,
+        path,
+    )
+    return ErrorCode.UNSUPPORTED_VERSION

@@ -1,0 +1,77 @@
+"""DescribeLogDirs (35): what lies in this broker's log directories, and how much room they have. KIP-113,
+KIP-827, KIP-1066.
+
+Versions 1-5. 2: flexible; 3: an error of the whole answer; 4: total and usable bytes of the volume; 5:
+whether the directory is cordoned.
+
+Every directory is told of, also one with nothing of what was asked for; `null` asks for all partitions. The
+size is that of the segments, the lag is -1 for a log on disk that this broker does not host. A directory
+whose volume cannot be asked for its size is an error of its own, and says nothing else. The metadata log is
+no partition.
+
+Needs DESCRIBE on the cluster. There are no future replicas, because nothing moves between directories yet,
+and no cordoned directories: `cordoned.log.dirs` is without effect at the feature levels of this release, as
+it is in Apache Kafka at the same ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, serves
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+_log = logging.getLogger("barnabas.replicas")
+
+NO_LAG: Final = -1
+"""Of a log that is on the disk, but no replica of this broker."""
+
+Result = DescribeLogDirsResponse.DescribeLogDirsResult
+Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
+Replica = DescribeLogDirsResponse.DescribeLogDirsPartition
+
+
+@serves(ApiKey.DESCRIBE_LOG_DIRS)
+def handle(
+    services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    if not context.allows_cluster(Operation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    lying = _replicas_by_directory(services, request)
+    results = []
+    for directory in services.logs.directories:
+        path = directory.absolute_path
+        try:
+            space = directory.space()
+        except OSError as error:
+            _log.error("Log directory %s cannot be described: %s", path, error)
+            results.append(Result(ErrorCode.UNKNOWN_SERVER_ERROR, path))
+            continue
+        topics = [Topic(name, replicas) for name, replicas in lying.get(directory.path, {}).items()]
+        results.append(Result(0, path, topics, space.total_bytes, space.usable_bytes))
+    return DescribeLogDirsResponse(results=results)
+
+
+def _replicas_by_directory(
+    services: BrokerServices, request: DescribeLogDirsRequest
+) -> dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]]:
+    """By directory and topic: the replicas that were asked for."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    found: dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]] = {}
+    hosted = services.replicas.by_name
+    for key, log in services.logs.logs.items():
+        home = services.logs.directory_of(*key)
+        if home is None or (wanted is not None and key not in wanted):
+            continue
+        name, index = key
+        replica = Replica(index, log.size_bytes, 0 if key in hosted else NO_LAG)
+        found.setdefault(home.path, {}).setdefault(name, []).append(replica)
+    return found

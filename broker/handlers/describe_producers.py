@@ -1,0 +1,74 @@
+"""DescribeProducers (61): who wrote to a partition with sequence numbers, and whose transaction is open
+there. KIP-664.
+
+Version 0. Any replica answers, the leader is not needed. A producer is told of until it expires
+(`producer.id.expiration.ms` after its last batch); an open transaction has its first offset, none has -1.
+
+Needs READ on the topic. The errors of a topic carry a sentence, those of a partition none, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.subjects.topic_names import name_fault
+from protocol.errors import ErrorCode
+from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, ResourceType, serves
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+TopicAnswer = DescribeProducersResponse.TopicResponse
+PartitionAnswer = DescribeProducersResponse.PartitionResponse
+Producer = DescribeProducersResponse.ProducerState
+
+
+@serves(ApiKey.DESCRIBE_PRODUCERS)
+def handle(
+    services: BrokerServices, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    topics = []
+    for topic in request.topics:
+        refusal = _refusal(services, context, topic.name)
+        answers = [
+            PartitionAnswer(index, *refusal) if refusal else _partition(services, topic.name, index)
+            for index in topic.partition_indexes
+        ]
+        topics.append(TopicAnswer(topic.name, answers))
+    return DescribeProducersResponse(topics=topics)
+
+
+def _refusal(services: BrokerServices, context: RequestContext, name: str) -> tuple[ErrorCode, str] | None:
+    """Error and sentence for all partitions of the topic; None if they may be looked at."""
+    fault = name_fault(name)
+    if fault is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
+    if not context.allows(Operation.READ, ResourceType.TOPIC, name):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif services.metadata.topic(name) is None:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        return None
+    return error, error.message
+
+
+def _partition(
+    services: BrokerServices, name: str, index: int
+) -> DescribeProducersResponse.PartitionResponse:
+    hosted = services.replicas.partition(name, index)
+    if isinstance(hosted, ErrorCode):
+        return PartitionAnswer(index, hosted)
+    producers = [
+        Producer(
+            entry.producer_id,
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.transaction_first_offset,
+        )
+        for entry in hosted.log.producer_state.entries()
+    ]
+    return PartitionAnswer(index, active_producers=producers)

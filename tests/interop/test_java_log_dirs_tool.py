@@ -1,0 +1,240 @@
+"""kafka-log-dirs and kafka-transactions on a broker with two log directories, and the moves between them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
+from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.messages.produce import ProduceRequest
+from protocol.records.builder import SimpleRecord, build_batch
+from tests.conftest import AnyBroker, _new_broker
+from tests.support.against import AGAINST_KAFKA
+from tests.support.answers import until
+from tests.support.tool_server import Tool, ToolServer
+from tests.support.wire_client import WireClient
+
+pytestmark = pytest.mark.java
+
+MOMENT: Final = 1_700_000_000_000
+PRODUCERS_HEAD: Final = [
+    "ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp",
+    "CurrentTransactionStartOffset",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
+    """Directories `data` and `second`; topic `flights` has one partition with two producers, `gates` two."""
+    folder = tmp_path_factory.mktemp("directories")
+    overrides = {"log.dirs": f"{folder}/data,{folder}/second"}
+    with _new_broker(folder / "data", overrides) as running:
+        with WireClient(running.bootstrap_servers) as client:
+            create(client, "flights", 1)
+            create(client, "gates", 2)
+            for producer, sequence in ((-1, -1), (7, 0), (7, 1), (9, 4)):
+                write(client, "flights", producer, sequence)
+        yield running
+
+
+@pytest.fixture
+def client(broker: AnyBroker) -> Iterator[WireClient]:
+    with WireClient(broker.bootstrap_servers) as connected:
+        yield connected
+
+
+def create(client: WireClient, name: str, partitions: int) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1)
+    client.ask(CreateTopicsRequest([topic], 10_000), 7)
+
+
+def write(client: WireClient, topic: str, producer_id: int, sequence: int) -> None:
+    batch = build_batch(
+        [SimpleRecord(b"k", b"v", MOMENT)],
+        producer_id=producer_id,
+        producer_epoch=3 if producer_id >= 0 else -1,
+        base_sequence=sequence,
+    )
+    data = ProduceRequest.PartitionProduceData(0, batch)
+    request = ProduceRequest(acks=-1, timeout_ms=5000)
+    request.topic_data.append(ProduceRequest.TopicProduceData(topic, partition_data=[data]))
+    until(client, request, 9, "the broker knows of the topic")
+
+
+def directories(client: WireClient) -> dict[str, dict[tuple[str, int], int]]:
+    """Size by replica and directory."""
+    answer = client.ask_for(DescribeLogDirsResponse, DescribeLogDirsRequest(None), 5)
+    return {
+        result.log_dir: {
+            (topic.name, replica.partition_index): replica.partition_size
+            for topic in result.topics
+            for replica in topic.partitions
+        }
+        for result in answer.results
+    }
+
+
+def alter(client: WireClient, *wishes: tuple[str, str, int]) -> dict[tuple[str, int], int]:
+    """Error code by partition, for (directory, topic, partition)."""
+    cls = AlterReplicaLogDirsRequest
+    request = cls()
+    for path, topic, index in wishes:
+        request.dirs.append(cls.AlterReplicaLogDir(path, [cls.AlterReplicaLogDirTopic(topic, [index])]))
+    answer = client.ask_for(AlterReplicaLogDirsResponse, request, 2)
+    return {
+        (topic.topic_name, each.partition_index): each.error_code
+        for topic in answer.results
+        for each in topic.partitions
+    }
+
+
+def described(tool: Tool, *arguments: str) -> Any:
+    first, second, line = tool("kafka-log-dirs", "--describe", *arguments).lines
+    assert first == "Querying brokers for log directories information"
+    assert second == "Received log directory information from brokers 1"
+    return json.loads(line)
+
+
+def test_every_directory_is_told_of_in_order(broker: AnyBroker, client: WireClient) -> None:
+    found = directories(client)
+    assert list(found) == [str(broker.data), str(broker.data.parent / "second")]
+    replicas = {replica: size for lying in found.values() for replica, size in lying.items()}
+    assert replicas == {("flights", 0): 280, ("gates", 0): 0, ("gates", 1): 0}
+    assert all(found.values()), "new logs go to the directory with the fewest"
+
+
+def test_room_is_the_volume_s(broker: AnyBroker, client: WireClient) -> None:
+    volume = shutil.disk_usage(broker.data)
+    for version, knows in ((3, False), (4, True), (5, True)):
+        answer = client.ask_for(DescribeLogDirsResponse, DescribeLogDirsRequest([]), version)
+        for result in answer.results:
+            assert result.topics == []
+            assert not result.is_cordoned
+            assert result.total_bytes == (volume.total if knows else -1)
+            assert 0 < result.usable_bytes <= volume.total if knows else result.usable_bytes == -1
+
+
+def test_a_directory_that_is_gone(broker: AnyBroker, client: WireClient) -> None:
+    """Its volume cannot be asked: an error for this one, the other is told of as ever."""
+    second = broker.data.parent / "second"
+    away = second.rename(second.with_name("away"))
+    try:
+        answer = client.ask_for(DescribeLogDirsResponse, DescribeLogDirsRequest([]), 5)
+    finally:
+        away.rename(second)
+    assert [result.error_code for result in answer.results] == [0, ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert (answer.results[1].total_bytes, answer.results[1].usable_bytes) == (-1, -1)
+
+
+def test_the_tool_describes_all(broker: AnyBroker, tool: Tool) -> None:
+    told = described(tool)
+    assert told["version"] == 1
+    (one,) = told["brokers"]
+    assert one["broker"] == 1
+    assert {each["logDir"] for each in one["logDirs"]} == {
+        str(broker.data),
+        str(broker.data.parent / "second"),
+    }
+    assert all(each["error"] is None for each in one["logDirs"])
+    replicas = [replica for each in one["logDirs"] for replica in each["partitions"]]
+    assert {"partition": "flights-0", "size": 280, "offsetLag": 0, "isFuture": False} in replicas
+    assert described(tool, "--broker-list", "1") == told
+
+
+def test_the_tool_describes_some_topics(tool: Tool) -> None:
+    (one,) = described(tool, "--topic-list", "gates,nowhere")["brokers"]
+    replicas = [replica["partition"] for each in one["logDirs"] for replica in each["partitions"]]
+    assert sorted(replicas) == ["gates-0", "gates-1"]
+    assert len(one["logDirs"]) == 2
+
+
+def test_the_tool_asks_no_broker_that_is_not_there(tool: Tool) -> None:
+    refused = tool("kafka-log-dirs", "--describe", "--broker-list", "1,7")
+    assert refused.code == 1
+    assert (
+        refused.err.strip()
+        == "ERROR: The given brokers do not exist from --broker-list: 7. Current existent brokers: 1"
+    )
+
+
+@pytest.fixture
+def producers(broker: AnyBroker, tool_server: ToolServer) -> Callable[..., list[str]]:
+    """The lines of kafka-transactions describe-producers, which wants the broker before its verb."""
+
+    def describe(topic: str, partition: int, *more: str) -> list[str]:
+        where = ("--topic", topic, "--partition", str(partition))
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        done = tool_server.run("kafka-transactions", *at, "describe-producers", *where, *more)
+        assert done.code == 0, done.err
+        return done.lines
+
+    return describe
+
+
+def test_the_producers_of_a_partition(producers: Callable[..., list[str]]) -> None:
+    for more in ((), ("--broker-id", "1")):
+        head, *rows = producers("flights", 0, *more)
+        assert head.split() == PRODUCERS_HEAD
+        assert sorted(row.split() for row in rows) == [
+            ["7", "3", "-1", "1", str(MOMENT), "None"],
+            ["9", "3", "-1", "4", str(MOMENT), "None"],
+        ]
+
+
+def test_a_partition_that_nobody_wrote_to(producers: Callable[..., list[str]]) -> None:
+    (head,) = producers("gates", 1)
+    assert head.split() == PRODUCERS_HEAD
+
+
+def test_a_replica_stays_where_it_is(client: WireClient) -> None:
+    before = directories(client)
+    for path, lying in before.items():
+        for topic, index in lying:
+            assert alter(client, (path, topic, index)) == {(topic, index): 0}
+            assert alter(client, (path + "/", topic, index)) == {(topic, index): ErrorCode.LOG_DIR_NOT_FOUND}
+    assert directories(client) == before
+
+
+def test_of_two_wishes_the_later_counts(client: WireClient) -> None:
+    home = next(path for path, lying in directories(client).items() if ("flights", 0) in lying)
+    assert alter(client, ("/nowhere", "flights", 0), (home, "flights", 0)) == {("flights", 0): 0}
+    refused = alter(client, (home, "flights", 0), ("/nowhere", "flights", 0))
+    assert refused == {("flights", 0): ErrorCode.LOG_DIR_NOT_FOUND}
+
+
+def test_a_wish_for_a_topic_that_comes_later(broker: AnyBroker, client: WireClient) -> None:
+    first, second = str(broker.data), str(broker.data.parent / "second")
+    wishes = [(second, "later", 0), (second, "later", 1), (first, "later", 2), (second, "later", 3)]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(client, *wishes) == {(topic, index): unknown for _, topic, index in wishes}
+    create(client, "later", 4)
+    deadline = time.monotonic() + 10
+    while True:
+        lying = directories(client)
+        if sum(topic == "later" for each in lying.values() for topic, _ in each) == 4:
+            break
+        assert time.monotonic() < deadline, "the topic's partitions were not made"
+    assert {index for topic, index in lying[second] if topic == "later"} == {0, 1, 3}
+    assert {index for topic, index in lying[first] if topic == "later"} == {2}
+
+
+@pytest.mark.skipif(AGAINST_KAFKA, reason="Apache Kafka moves the replica")
+def test_a_move_is_refused_and_nothing_moves(broker: AnyBroker, client: WireClient) -> None:
+    before = directories(client)
+    home = next(path for path, lying in before.items() if ("flights", 0) in lying)
+    other = next(path for path in before if path != home)
+    assert alter(client, (other, "flights", 0)) == {("flights", 0): ErrorCode.UNSUPPORTED_VERSION}
+    assert directories(client) == before
+    assert not list(Path(other).glob("flights*"))
