@@ -34,7 +34,8 @@ HONOURED: Final = _names(
     initial.broker.registration.timeout.ms
     controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers metadata.log.dir
     metadata.log.segment.bytes metadata.log.segment.ms metadata.log.max.record.bytes.between.snapshots
-    metadata.log.max.snapshot.interval.ms internal.metadata.max.batch.size.in.bytes
+    metadata.log.max.snapshot.interval.ms metadata.max.idle.interval.ms
+    metadata.max.retention.bytes metadata.max.retention.ms internal.metadata.max.batch.size.in.bytes
     unclean.leader.election.enable
 
     listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name

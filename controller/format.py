@@ -20,6 +20,7 @@ from config.broker_config import BrokerConfig
 from config.ports import Chance, Clock, Files
 from controller.image.brokers import Endpoint
 from controller.image.features import METADATA_VERSION
+from controller.levels import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.metadata_log import METADATA_PARTITION
 from controller.random_ids import random_uuid
 from controller.snapshots import (
@@ -28,7 +29,6 @@ from controller.snapshots import (
     encode_snapshot,
     write_snapshot,
 )
-from controller.subjects.features import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.subjects.topic_names import METADATA_TOPIC
 from controller.voters import Voter, VoterSet
 from protocol.metadata_log.features import FeatureLevelRecord
@@ -70,6 +70,7 @@ class Formatter(msgspec.Struct, frozen=True):
     chance: Chance
     standalone: bool = True
     ignore_formatted: bool = False
+    metadata_version: int = LATEST_METADATA_VERSION
 
     def run(self, output: TextIO) -> None:
         """Formats all log directories and says so. Raises FormatRefused and OSError."""
@@ -105,7 +106,7 @@ class Formatter(msgspec.Struct, frozen=True):
             )
 
     def _format(self, path: str, *, is_metadata: bool, output: TextIO) -> None:
-        name = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
+        name = METADATA_VERSION_NAMES[self.metadata_version]
         kind = "data directory"
         if is_metadata:
             kind = "dynamic metadata voter directory" if self.standalone else "metadata directory"
@@ -114,7 +115,7 @@ class Formatter(msgspec.Struct, frozen=True):
         now_ms = self.clock.wall_ms()
         self.files.makedirs(path)
         if is_metadata:
-            records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)]
+            records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=self.metadata_version)]
             content = encode_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0)
             self.files.write_atomically(f"{path}/{BOOTSTRAP_FILE}", content)
             if self.standalone:

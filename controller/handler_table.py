@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from controller.handlers import (
     allocate_producer_ids,
+    alter_configs,
+    alter_partition_reassignments,
     api_versions,
     broker_heartbeat,
     broker_registration,
     controller_registration,
+    create_partitions,
     create_topics,
     delete_topics,
     describe_cluster,
     describe_configs,
     describe_quorum,
+    elect_leaders,
     envelope,
     fetch,
     fetch_snapshot,
+    incremental_alter_configs,
+    list_partition_reassignments,
+    unregister_broker,
+    update_features,
 )
 from protocol.serving import LISTENER_CONTROLLER, HandlerTable
 
@@ -27,18 +35,26 @@ def controller_handlers() -> HandlerTable:
     return HandlerTable(
         (
             allocate_producer_ids,
+            alter_configs,
+            alter_partition_reassignments,
             api_versions,
             broker_heartbeat,
             broker_registration,
             controller_registration,
+            create_partitions,
             create_topics,
             delete_topics,
             describe_cluster,
             describe_configs,
             describe_quorum,
+            elect_leaders,
             envelope,
             fetch,
             fetch_snapshot,
+            incremental_alter_configs,
+            list_partition_reassignments,
+            unregister_broker,
+            update_features,
         ),
         LISTENER_CONTROLLER,
     )

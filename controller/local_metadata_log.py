@@ -29,6 +29,7 @@ from config.ports import Clock, Files, Offload
 from controller.image.brokers import Endpoint
 from controller.image.cluster_image import ClusterImage
 from controller.image.replayer import MetadataBatch
+from controller.levels import LATEST_METADATA_VERSION
 from controller.metadata_log import (
     NO_LEADER,
     LeaderAndEpoch,
@@ -44,7 +45,7 @@ from controller.quorum_state import QuorumStateFile
 from controller.quorum_state import read as read_quorum_state
 from controller.quorum_state import write as write_quorum_state
 from controller.records import build_metadata_batch, read_metadata_batches
-from controller.snapshot_directory import SnapshotDirectory
+from controller.snapshot_directory import SnapshotDirectory, SnapshotRetention
 from controller.voters import Voter, VoterSet, voters_in
 from protocol.codec.compiler import encode
 from protocol.codec.message import Message
@@ -60,6 +61,10 @@ __all__ = ["LocalMetadataLog", "OtherVoters"]
 
 READ_CHUNK_BYTES: Final = 1 << 20
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+CLEAN_UP_INTERVAL_MS: Final = 60_000
+"""Between two looks at what may go; as in Kafka."""
+REMOVAL: Final = "remove "
+"""How the log's chores begin for which no commit waits."""
 
 
 class OtherVoters(Exception):
@@ -80,8 +85,10 @@ class LocalMetadataLog:
         clock: Clock,
         offload: Offload,
         static_voters: Sequence[int] = (),
+        retention: SnapshotRetention | None = None,
     ) -> None:
         """endpoints: where this controller listens now. static_voters: ids of `controller.quorum.voters`.
+        retention: how long snapshots and the log behind them are kept; for ever without.
 
         The log's chores must be its own: they are what a commit waits for.
         """
@@ -101,8 +108,9 @@ class LocalMetadataLog:
         self._syncing = False
         self._advance_waiters: dict[object, Callable[[], None]] = {}
         self._observers = Observers()
-        self._snapshots = SnapshotDirectory(files, log.directory, offload)
+        self._snapshots = SnapshotDirectory(files, log.directory, offload, retention)
         self._size_since_snapshot_bytes = 0
+        self._next_clean_up_ms = 0
         self._closed = False
 
     # The beginning
@@ -139,7 +147,7 @@ class LocalMetadataLog:
 
     def _load_voters(self) -> None:
         """From the snapshots and then the log; refuses a quorum that is not this node alone."""
-        self._voters = self._snapshots.load()
+        self._voters = self._snapshots.load(self._log.log_start_offset)
         snapshot = self._snapshots.newest
         for chunk in self._chunks(self._log.log_start_offset):
             self._voters = voters_in(chunk, self._voters)
@@ -158,18 +166,19 @@ class LocalMetadataLog:
         change = LeaderChangeMessage(leader_id=self._node_id, voters=[voter], granting_voters=[voter])
         content = [(ControlRecordType.LEADER_CHANGE, encode(change, 0))]
         if self._voters.kraft_version > 0:
-            own = Voter(self._node_id, self._directory_id, MappingProxyType(dict(self._endpoints)))
-            present = VoterSet(MappingProxyType({own.id: own}), self._voters.kraft_version)
+            present = self._present_voters(self._voters.kraft_version)
             if present.to_record() != self._voters.to_record() or self._log.log_end_offset == 0:
                 self._voters = present
-                version = KRaftVersionRecord(k_raft_version=present.kraft_version)
-                content.append((ControlRecordType.KRAFT_VERSION, encode(version, 0)))
-                content.append((ControlRecordType.KRAFT_VOTERS, encode(present.to_record(), 0)))
+                content += _voters_content(present)
         now_ms = self._clock.wall_ms()
         batch = build_control_batch(
             content, timestamp_ms=now_ms, base_offset=self._log.log_end_offset, leader_epoch=self._epoch
         )
         self._log.append_as_follower(batch, now_ms=now_ms)
+
+    def _present_voters(self, kraft_version: int) -> VoterSet:
+        own = Voter(self._node_id, self._directory_id, MappingProxyType(dict(self._endpoints)))
+        return VoterSet(MappingProxyType({own.id: own}), kraft_version)
 
     def _chunks(self, offset: int) -> Iterator[bytes]:
         """The log's bytes from the batch at `offset` on, whole batches first, perhaps a cut-off one
@@ -222,16 +231,47 @@ class LocalMetadataLog:
 
     # Append, sync, commit
 
-    def append(self, epoch: int, records: Sequence[Message]) -> MetadataBatch:
-        if self._closed or epoch != self._epoch:
-            raise NotLeader(f"epoch {epoch} is not led here, {self.leader} is known")
+    def append(
+        self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
+    ) -> MetadataBatch:
+        self._check_leads(epoch)
         invariant(bool(records), "a batch has records")
         now_ms = self._clock.wall_ms()
+        content = build_metadata_batch(
+            records,
+            base_offset=self._log.log_end_offset,
+            epoch=epoch,
+            timestamp_ms=now_ms,
+            metadata_version=metadata_version,
+        )
+        return self._write(content, tuple(records), now_ms)
+
+    def raise_kraft_version(self, epoch: int, version: int) -> MetadataBatch:
+        self._check_leads(epoch)
+        self._voters = self._present_voters(version)
+        now_ms = self._clock.wall_ms()
+        content = build_control_batch(
+            _voters_content(self._voters),
+            timestamp_ms=now_ms,
+            base_offset=self._log.log_end_offset,
+            leader_epoch=epoch,
+        )
+        batch = self._write(content, (), now_ms)
+        state = QuorumStateFile(leader_epoch=epoch, leader_id=self._node_id, data_version=1)
+        self._offload.submit(
+            partial(write_quorum_state, self._files, self._log.directory, state), _raise_if_failed
+        )
+        return batch
+
+    def _check_leads(self, epoch: int) -> None:
+        if self._closed or epoch != self._epoch:
+            raise NotLeader(f"epoch {epoch} is not led here, {self.leader} is known")
+
+    def _write(self, content: bytes | bytearray, records: Sequence[Message], now_ms: int) -> MetadataBatch:
         base_offset = self._log.log_end_offset
-        content = build_metadata_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms)
         self._log.append_as_follower(content, now_ms=now_ms)
         self._size_since_snapshot_bytes += len(content)
-        batch = MetadataBatch(base_offset, self._log.log_end_offset - 1, epoch, now_ms, tuple(records))
+        batch = MetadataBatch(base_offset, self._log.log_end_offset - 1, self._epoch, now_ms, records)
         self._uncommitted.append(batch)
         if not self._syncing:
             self._sync()
@@ -242,8 +282,12 @@ class LocalMetadataLog:
         self._syncing = True
         end_offset = self._log.log_end_offset
         self._log.flush()
-        chores = self._log.chores.take_all()
+        due = self._log.chores.take_due(self._clock.wall_ms())
+        chores = [chore for chore in due if not chore.what.startswith(REMOVAL)]
         invariant(bool(chores), "what was written needs a sync", end_offset=end_offset)
+        for removal in due:
+            if removal.what.startswith(REMOVAL):
+                self._offload.submit(removal.call, _raise_if_failed)
         waiting = [len(chores)]
 
         def finished(chore: Chore, outcome: object) -> None:
@@ -271,6 +315,17 @@ class LocalMetadataLog:
             callback()
         if self._uncommitted and not self._closed and not self._syncing:
             self._sync()
+        if self._clock.wall_ms() >= self._next_clean_up_ms and not self._closed:
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Gives up snapshots that are too old or too many, and the log that only they needed."""
+        now_ms = self._clock.wall_ms()
+        self._next_clean_up_ms = now_ms + CLEAN_UP_INTERVAL_MS
+        while (offset := self._snapshots.new_log_start(self._log.size_bytes, now_ms)) is not None:
+            self._log.increase_log_start(offset)
+            self._log.delete_old_segments(now_ms)
+            self._snapshots.forget_before(offset)
 
     # Observers
 
@@ -358,6 +413,21 @@ class LocalMetadataLog:
             if chore.done is not None:
                 chore.done()
         self._log.close()
+
+
+def _voters_content(voters: VoterSet) -> list[tuple[ControlRecordType, bytes]]:
+    """The control records that say who votes."""
+    version = KRaftVersionRecord(k_raft_version=voters.kraft_version)
+    return [
+        (ControlRecordType.KRAFT_VERSION, encode(version, 0)),
+        (ControlRecordType.KRAFT_VOTERS, encode(voters.to_record(), 0)),
+    ]
+
+
+def _raise_if_failed(outcome: object) -> None:
+    """What a disk refuses goes up to the loop."""
+    if isinstance(outcome, BaseException):
+        raise outcome
 
 
 def _last_offset(content: bytes) -> int:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, Protocol
 from controller.image.brokers import Endpoint
 from controller.image.cluster_image import ClusterImage
 from controller.image.replayer import MetadataBatch
+from controller.levels import LATEST_METADATA_VERSION
 from protocol.codec.message import Message
 from protocol.primitives import Records
 
@@ -142,10 +143,20 @@ class MetadataLog(Protocol):
         """Adds a follower; it gets the past first: at once, or as soon as the log has started."""
         ...
 
-    def append(self, epoch: int, records: Sequence[Message]) -> MetadataBatch:
+    def append(
+        self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
+    ) -> MetadataBatch:
         """Writes one batch (all of it or nothing is ever committed) and says what was written.
 
+        metadata_version: the finalized level; it decides in which versions the records are written.
         Raises NotLeader if `epoch` is not the one that this replica leads; OSError if the disk refuses.
+        """
+        ...
+
+    def raise_kraft_version(self, epoch: int, version: int) -> MetadataBatch:
+        """Writes the version and the voters into the log, as a batch without metadata records (KIP-853).
+
+        From then on the voters of the log count, not those of the config. Raises as `append`.
         """
         ...
 

@@ -9,6 +9,7 @@ from config.ports import Clock, Files, Offload
 from controller.image.brokers import Endpoint
 from controller.local_metadata_log import LocalMetadataLog
 from controller.metadata_log import METADATA_PARTITION
+from controller.snapshot_directory import SnapshotRetention
 from controller.snapshots import BOOTSTRAP_FILE, read_snapshot
 from controller.subjects.topic_names import METADATA_TOPIC
 from protocol.codec.message import Message
@@ -65,6 +66,9 @@ def open_metadata_log(
         clock=clock,
         offload=offload,
         static_voters=[voter.node_id for voter in config.quorum_voters],
+        retention=SnapshotRetention(
+            config.integer("metadata.max.retention.bytes"), config.integer("metadata.max.retention.ms")
+        ),
     )
     log.start()
     return log

@@ -10,6 +10,9 @@
 All of it happens on the loop, one decision after the other, so a subject never sees half of another's work.
 Only the active controller (the log's leader) decides; the others follow the log and answer NOT_CONTROLLER.
 
+What a decision wrote is one batch, or a metadata transaction where it is too large for one (`appends`), at
+the level that is finalized (`levels`). When nothing is written for a while, a record that says nothing is.
+
 When it becomes active on an empty log it writes the bootstrap records as one metadata transaction, as Kafka
 does; a transaction that an earlier leader left open is aborted. Then it registers itself (KIP-919).
 """
@@ -21,17 +24,32 @@ from typing import Final, TypeVar
 
 from config.broker_config import BrokerConfig
 from config.ports import Chance, Clock, Timer, Timers
+from controller.appends import appends
+from controller.idle import IdleWatch
 from controller.image.brokers import Endpoint, VersionRange
 from controller.image.cluster_image import ClusterImage, ImageDelta
 from controller.image.features import METADATA_VERSION, FeaturesImage
 from controller.image.replayer import MetadataBatch
+from controller.levels import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    LATEST_METADATA_VERSION,
+    TRANSACTIONS_LEVEL,
+    at_level,
+)
 from controller.metadata_log import LeaderAndEpoch, MetadataLog, SnapshotId
 from controller.random_ids import random_uuid
 from controller.snapshotting import SnapshotSchedule
 from controller.state_machine import ImageTimeline
 from controller.subjects import brokers as broker_subject
+from controller.subjects.config_changes import (
+    AlterConfigPolicy,
+    Outcome,
+    ResourceChange,
+    alter_configs,
+)
 from controller.subjects.configs import ConfigRules
 from controller.subjects.controllers import register_controller, registration_request
+from controller.subjects.feature_updates import requested_updates, update_features
 from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
 from controller.subjects.liveness import BrokerLiveness
 from controller.subjects.producer_ids import allocate_producer_ids
@@ -47,11 +65,14 @@ from protocol.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from protocol.metadata_log.features import FeatureLevelRecord
 from protocol.metadata_log.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    NoOpRecord,
 )
 from protocol.serving import Pending
 
@@ -89,10 +110,11 @@ class QuorumController:
         self.cluster_id = cluster_id
         self.log = log
         self.rules = ConfigRules(config)
+        self.alter_config_policy: AlterConfigPolicy | None = None
         self._config = config
         self._clock = clock
         self._timers = timers
-        self._chance = chance
+        self.chance = chance
         self._bootstrap_records = bootstrap_records
         self._endpoints = endpoints
         self._incarnation_id = random_uuid(chance)
@@ -101,6 +123,12 @@ class QuorumController:
         self._liveness = BrokerLiveness(config.integer("broker.session.timeout.ms"))
         self._session_timer: Timer | None = None
         self._snapshots = SnapshotSchedule(log, config, clock, timers)
+        self._idle = IdleWatch(
+            config.integer("metadata.max.idle.interval.ms"),
+            clock,
+            timers,
+            lambda: self._append([NoOpRecord()]),
+        )
         self._following = False
         self._observers: list[Callable[[ClusterImage, ImageDelta], None]] = []
 
@@ -124,6 +152,8 @@ class QuorumController:
         self._observers.append(observer)
 
     def _committed(self, image: ClusterImage, delta: ImageDelta) -> None:
+        if delta.features is not None and self.is_active:
+            self._register_itself()
         for observer in self._observers:
             observer(image, delta)
 
@@ -160,10 +190,17 @@ class QuorumController:
         for broker in self._timeline.newest.brokers.unfenced():
             self._liveness.grace(broker.id, broker.epoch, now_ms)
         self._arm_session_timer()
-        request = registration_request(
-            self.node_id, self._incarnation_id, self._endpoints, self.supported_features
-        )
-        self._append(register_controller(self._timeline.newest, request).records)
+        self._idle.start()
+        self._register_itself()
+
+    def _register_itself(self) -> None:
+        """At each start, and when the level is raised to one that has registrations of controllers."""
+        image = self._timeline.newest
+        if image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
+            request = registration_request(
+                self.node_id, self._incarnation_id, self._endpoints, self.supported_features
+            )
+            self._append(register_controller(image, request).records)
 
     def _bootstrap(self) -> None:
         levels = {
@@ -177,8 +214,11 @@ class QuorumController:
                 "Format the storage directory first: barnabas storage format"
             )
         self._refuse_unsupported(FeaturesImage(levels))
-        begin, end = BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION), EndTransactionRecord()
-        self._append([begin, *self._bootstrap_records, end])
+        records = self._bootstrap_records
+        if levels[METADATA_VERSION] >= TRANSACTIONS_LEVEL:
+            begin, end = BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION), EndTransactionRecord()
+            records = [begin, *records, end]
+        self._append(records)
 
     def _refuse_unsupported(self, features: FeaturesImage) -> None:
         sentences = unsupported_levels(features, self.supported_features)
@@ -187,6 +227,7 @@ class QuorumController:
 
     def _resign(self) -> None:
         self._active_epoch = None
+        self._idle.stop()
         self._liveness.clear()
         if self._session_timer is not None:
             self._session_timer.cancel()
@@ -206,13 +247,18 @@ class QuorumController:
             return
         epoch = self._active_epoch
         invariant(epoch is not None, "only the active controller appends", node_id=self.node_id)
-        batch = self.log.append(-1 if epoch is None else epoch, records)
-        self._timeline.append(batch)
+        image = self._timeline.newest
+        level = image.features.metadata_version or LATEST_METADATA_VERSION
+        max_bytes = self._config.integer("internal.metadata.max.batch.size.in.bytes")
+        for part in appends(at_level(image, records), level, max_bytes=max_bytes):
+            batch = self.log.append(-1 if epoch is None else epoch, part, metadata_version=level)
+            self._timeline.append(batch)
+        self._idle.appended()
 
-    def _decide(
+    def decide(
         self, decide: Callable[[ClusterImage], Decision[R]], refuse: Callable[[ErrorCode], R]
     ) -> Pending[R]:
-        """Appends what a subject decided and promises its response."""
+        """Appends what a subject decided and promises its response. Each handler of a subject calls this."""
         pending: Pending[R] = Pending()
         if self._active_epoch is None:
             pending.complete(refuse(ErrorCode.NOT_CONTROLLER))
@@ -228,6 +274,37 @@ class QuorumController:
             lambda: pending.complete(refuse(ErrorCode.NOT_CONTROLLER)),
         )
         return pending
+
+    # Features
+
+    def update_features(
+        self, request: UpdateFeaturesRequest, version: int, success: UpdateFeaturesResponse
+    ) -> Pending[UpdateFeaturesResponse]:
+        """version: of the request. success: the answer if all of it is done."""
+
+        def decide(image: ClusterImage) -> Decision[UpdateFeaturesResponse]:
+            try:
+                change = update_features(
+                    image,
+                    requested_updates(request, version),
+                    node_id=self.node_id,
+                    supported=self.supported_features,
+                    kraft_version=self.log.kraft_version,
+                )
+            except ControllerError as fault:
+                refusal = UpdateFeaturesResponse(error_code=fault.code, error_message=fault.message)
+                return Decision((), refusal)
+            if request.validate_only:
+                return Decision((), success)
+            epoch = self._active_epoch
+            if change.kraft_version is not None and change.kraft_version > self.log.kraft_version:
+                batch = self.log.raise_kraft_version(-1 if epoch is None else epoch, change.kraft_version)
+                self._timeline.append(batch)
+            return Decision(change.records, success)
+
+        return self.decide(
+            decide, lambda code: UpdateFeaturesResponse(error_code=code, error_message=code.message)
+        )
 
     # Topics
 
@@ -245,7 +322,7 @@ class QuorumController:
                 may_create=may_create,
                 may_describe_configs=may_describe_configs,
             )
-            return create_topics(image, request, rules, self._chance)
+            return create_topics(image, request, rules, self.chance)
 
         def refuse(code: ErrorCode) -> CreateTopicsResponse:
             result = CreateTopicsResponse.CreatableTopicResult
@@ -256,11 +333,11 @@ class QuorumController:
                 ]
             )
 
-        return self._decide(decide, refuse)
+        return self.decide(decide, refuse)
 
     def delete_topics(self, topic_ids: Sequence[bytes]) -> Pending[dict[bytes, ErrorCode]]:
         """The outcome by topic id."""
-        return self._decide(
+        return self.decide(
             lambda image: delete_topics(image, topic_ids), lambda code: dict.fromkeys(topic_ids, code)
         )
 
@@ -278,12 +355,25 @@ class QuorumController:
     def deletes_topics(self) -> bool:
         return self._config.flag("delete.topic.enable")
 
+    # Configs
+
+    def alter_configs(
+        self, resources: Sequence[ResourceChange], *, validate_only: bool
+    ) -> Pending[list[Outcome]]:
+        """Each resource has its own outcome, in the order asked."""
+        return self.decide(
+            lambda image: alter_configs(
+                image, resources, self.rules, self.alter_config_policy, validate_only=validate_only
+            ),
+            lambda code: [Outcome(each.kind, each.name, code, code.message) for each in resources],
+        )
+
     # Producer ids and controllers
 
     def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
     ) -> Pending[AllocateProducerIdsResponse]:
-        return self._decide(
+        return self.decide(
             lambda image: allocate_producer_ids(image, request),
             lambda code: AllocateProducerIdsResponse(error_code=code),
         )
@@ -291,12 +381,23 @@ class QuorumController:
     def register_controller(
         self, request: ControllerRegistrationRequest
     ) -> Pending[ControllerRegistrationResponse]:
-        return self._decide(
+        return self.decide(
             lambda image: register_controller(image, request),
             lambda code: ControllerRegistrationResponse(error_code=code, error_message=code.message),
         )
 
     # Brokers
+
+    def unregister_broker(self, request: UnregisterBrokerRequest) -> Pending[UnregisterBrokerResponse]:
+        def decide(image: ClusterImage) -> Decision[UnregisterBrokerResponse]:
+            allows_unclean = self.rules.unclean_elections(image)
+            decision = broker_subject.unregister_broker(image, request, allows_unclean=allows_unclean)
+            self._liveness.forget(request.broker_id)
+            return decision
+
+        return self.decide(
+            decide, lambda code: UnregisterBrokerResponse(error_code=code, error_message=code.message)
+        )
 
     def register_broker(self, request: BrokerRegistrationRequest) -> Pending[BrokerRegistrationResponse]:
         now_ms = self._clock.monotonic_ms()
@@ -318,7 +419,7 @@ class QuorumController:
             self._arm_session_timer()
             return decision
 
-        return self._decide(decide, lambda code: BrokerRegistrationResponse(error_code=code))
+        return self.decide(decide, lambda code: BrokerRegistrationResponse(error_code=code))
 
     def heartbeat(self, request: BrokerHeartbeatRequest) -> Pending[BrokerHeartbeatResponse]:
         now_ms = self._clock.monotonic_ms()
@@ -341,7 +442,7 @@ class QuorumController:
             self._arm_session_timer()
             return decision
 
-        return self._decide(decide, lambda code: BrokerHeartbeatResponse(error_code=code))
+        return self.decide(decide, lambda code: BrokerHeartbeatResponse(error_code=code))
 
     def _handed_over(self, image: ClusterImage, broker_id: int) -> bool:
         """Whether all active brokers have seen the leaderships of a leaving one move."""

@@ -1,19 +1,38 @@
-"""The snapshots of one replica's log: found at the start, read in pieces, written in steps.
+"""The snapshots of one replica's log: found at the start, read in pieces, written in steps, given up in time.
 
-Beside the newest snapshot only the first voters' file of `storage format` is kept.
+Older snapshots stay beside the newest one, with the log behind them, so that a slow observer can go on from
+where it is. They go, the oldest first, as Kafka lets them go:
+
+::
+
+    snapshot 10 ──log──▶ snapshot 20 ──log──▶ snapshot 30 ──log──▶ end
+    │                    │
+    │                    └─ becomes the log's start; whole segments below it are removed
+    └─ goes when snapshots and log together are larger than metadata.max.retention.bytes, or when its last
+       record is older than metadata.max.retention.ms; never the newest
+
+A file that goes is renamed to `….checkpoint.deleted` first and removed by a helper thread, so a crash between
+leaves nothing that looks whole; what such a crash left is removed at the next start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import msgspec
 
 from config.ports import Files, Offload
 from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, image_records, replay
 from controller.metadata_log import SnapshotId
 from controller.snapshots import (
+    DELETED_SUFFIX,
     FORMAT_SNAPSHOT,
+    PART_SUFFIX,
     list_snapshots,
     read_snapshot,
+    read_snapshot_timestamp,
     snapshot_name,
     snapshot_pieces,
     write_snapshot,
@@ -21,30 +40,62 @@ from controller.snapshots import (
 from controller.voters import VoterSet
 from protocol.quorum.control_records import VotersRecord
 
-__all__ = ["SnapshotDirectory"]
+__all__ = ["SnapshotDirectory", "SnapshotRetention"]
+
+UNLIMITED: Final = -1
+
+
+class SnapshotRetention(msgspec.Struct, frozen=True):
+    """Kafka's `metadata.max.retention.bytes` and `metadata.max.retention.ms`; -1 is without bound."""
+
+    bytes_: int = UNLIMITED
+    ms: int = UNLIMITED
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """timestamp_ms: of the last record that it holds."""
+
+    size_bytes: int
+    timestamp_ms: int
 
 
 class SnapshotDirectory:
     """newest: the latest snapshot that holds state, None before the first."""
 
-    def __init__(self, files: Files, directory: str, offload: Offload) -> None:
+    def __init__(
+        self, files: Files, directory: str, offload: Offload, retention: SnapshotRetention | None = None
+    ) -> None:
         self.newest: SnapshotId | None = None
         self._files = files
         self._directory = directory
         self._offload = offload
+        self._retention = retention or SnapshotRetention()
+        self._kept: dict[SnapshotId, _Kept] = {}
 
     def _path(self, snapshot: SnapshotId) -> str:
         return f"{self._directory}/{snapshot_name(snapshot)}"
 
-    def load(self) -> VoterSet:
-        """Finds the newest, and the voters as the snapshots know them. Raises MalformedSnapshot, OSError."""
+    def load(self, log_start_offset: int) -> VoterSet:
+        """Finds what there is, removes what is half there or stands below the log's start, and says which
+        voters the newest knows. Raises MalformedSnapshot, OSError."""
+        for name in self._files.listdir(self._directory):
+            if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
+                self._files.unlink(f"{self._directory}/{name}")
+        found = list_snapshots(self._files, self._directory)
+        for snapshot in found:
+            path = self._path(snapshot)
+            if snapshot.end_offset < log_start_offset and snapshot != found[-1]:
+                self._files.unlink(path)
+                continue
+            timestamp_ms = read_snapshot_timestamp(self._files, path)
+            self._kept[snapshot] = _Kept(self._files.status(path).size_bytes, timestamp_ms)
         voters = VoterSet()
-        for snapshot in list_snapshots(self._files, self._directory):
-            content = read_snapshot(self._files, self._path(snapshot))
+        if found:
+            content = read_snapshot(self._files, self._path(found[-1]))
             if content.voters is not None:
                 voters = VoterSet.from_record(content.voters, content.kraft_version)
-            if snapshot != FORMAT_SNAPSHOT:
-                self.newest = snapshot
+            if found[-1] != FORMAT_SNAPSHOT:
+                self.newest = found[-1]
         return voters
 
     def image_of(self, snapshot: SnapshotId) -> ClusterImage:
@@ -79,21 +130,43 @@ class SnapshotDirectory:
             now_ms=now_ms,
             last_contained_timestamp_ms=image.timestamp_ms,
             voters=voters,
+            metadata_version=image.features.metadata_version,
         ):
             pieces.append(piece)
             yield
+        content = b"".join(pieces)
 
         def finished(outcome: object) -> None:
             _raise_if_failed(outcome)
-            replaced, self.newest = self.newest, snapshot
-            if replaced is not None and replaced < snapshot:
-                path = self._path(replaced)
-                self._offload.submit(lambda: self._files.unlink(path), _raise_if_failed)
+            self.newest = snapshot
+            self._kept[snapshot] = _Kept(len(content), image.timestamp_ms)
             written()
 
         self._offload.submit(
-            lambda: write_snapshot(self._files, self._directory, snapshot, b"".join(pieces)), finished
+            lambda: write_snapshot(self._files, self._directory, snapshot, content), finished
         )
+
+    # Giving up
+
+    def new_log_start(self, log_size_bytes: int, now_ms: int) -> int | None:
+        """Where the log may begin because the oldest snapshot is not needed any more; None if it is."""
+        if len(self._kept) < 2:
+            return None
+        oldest, following = sorted(self._kept)[:2]
+        limits = self._retention
+        size_bytes = log_size_bytes + sum(each.size_bytes for each in self._kept.values())
+        too_much = 0 <= limits.bytes_ < size_bytes
+        too_old = 0 <= limits.ms < now_ms - self._kept[oldest].timestamp_ms
+        return following.end_offset if too_much or too_old else None
+
+    def forget_before(self, offset: int) -> None:
+        """Removes the snapshots that end below an offset of the log, never the newest."""
+        for snapshot in sorted(self._kept)[:-1]:
+            if snapshot.end_offset < offset:
+                del self._kept[snapshot]
+                leaving = self._path(snapshot) + DELETED_SUFFIX
+                self._files.rename(self._path(snapshot), leaving)
+                self._offload.submit(partial(self._files.unlink, leaving), _raise_if_failed)
 
 
 def _raise_if_failed(outcome: object) -> None:

@@ -28,6 +28,7 @@ from typing import Final
 import msgspec
 
 from config.ports import Files
+from controller.levels import LATEST_METADATA_VERSION
 from controller.metadata_log import SnapshotId
 from controller.records import build_metadata_batch, read_metadata_batches
 from protocol.codec.compiler import decode, encode
@@ -44,12 +45,15 @@ from protocol.records.reader import records as read_records
 
 __all__ = [
     "BOOTSTRAP_FILE",
+    "DELETED_SUFFIX",
     "FORMAT_SNAPSHOT",
+    "PART_SUFFIX",
     "MalformedSnapshot",
     "Snapshot",
     "encode_snapshot",
     "list_snapshots",
     "read_snapshot",
+    "read_snapshot_timestamp",
     "snapshot_name",
     "snapshot_pieces",
     "write_snapshot",
@@ -57,6 +61,10 @@ __all__ = [
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 FORMAT_SNAPSHOT: Final = SnapshotId(0, 0)
+PART_SUFFIX: Final = ".checkpoint.part"
+DELETED_SUFFIX: Final = ".deleted"
+HEAD_BYTES: Final = 512
+"""The header's batch lies within."""
 RECORDS_PER_BATCH: Final = 100
 """A batch takes some 2 ms to encode: a turn of the loop, for who writes a snapshot beside serving."""
 
@@ -113,6 +121,7 @@ def snapshot_pieces(
     now_ms: int,
     last_contained_timestamp_ms: int,
     voters: VotersRecord | None,
+    metadata_version: int = LATEST_METADATA_VERSION,
 ) -> Iterator[bytes]:
     """The same batch by batch, each encoded when it is asked for."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_timestamp_ms)
@@ -124,7 +133,10 @@ def snapshot_pieces(
     offset = len(opening)
     remaining = iter(records)
     while chunk := list(islice(remaining, RECORDS_PER_BATCH)):
-        yield bytes(build_metadata_batch(chunk, base_offset=offset, epoch=epoch, timestamp_ms=now_ms))
+        batch = build_metadata_batch(
+            chunk, base_offset=offset, epoch=epoch, timestamp_ms=now_ms, metadata_version=metadata_version
+        )
+        yield bytes(batch)
         offset += len(chunk)
     footer = [(ControlRecordType.SNAPSHOT_FOOTER, encode(SnapshotFooterRecord(), 0))]
     yield bytes(build_control_batch(footer, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch))
@@ -149,6 +161,30 @@ def write_snapshot(files: Files, directory: str, snapshot: SnapshotId, content: 
 def read_snapshot(files: Files, path: str) -> Snapshot:
     """All of a snapshot; MalformedSnapshot for one without header or footer."""
     return decode_snapshot(files.read_bytes(path), path)
+
+
+def read_snapshot_timestamp(files: Files, path: str) -> int:
+    """Time of the last record that a snapshot holds; only the file's head is read. MalformedSnapshot without
+    a header."""
+    file = files.open(path)
+    try:
+        head = file.pread(HEAD_BYTES, 0)
+        for position, header in headers(head):
+            size_bytes = header.size_bytes
+            if position + size_bytes <= len(head) and header.is_control:
+                record = next(iter(read_records(head, position, check_crc=True)))
+                if control_type(record.key) is ControlRecordType.SNAPSHOT_HEADER:
+                    opening = decode(SnapshotHeaderRecord, 0, record.value or b"")
+                    return opening.last_contained_log_timestamp
+            break
+    finally:
+        file.close()
+    return _timestamp_of_whole(files, path)
+
+
+def _timestamp_of_whole(files: Files, path: str) -> int:
+    """Where the first batch is longer: many voters stand beside the header."""
+    return read_snapshot(files, path).last_contained_timestamp_ms
 
 
 def decode_snapshot(content: ReadBuffer, path: str) -> Snapshot:

@@ -1,7 +1,8 @@
 """When the state is written as a snapshot, and how without holding up the loop.
 
 Kafka's two rules: so many bytes of new records (`metadata.log.max.record.bytes.between.snapshots`), or so
-much time (`metadata.log.max.snapshot.interval.ms`, 0 switches it off) with anything new at all. And one of
+much time (`metadata.log.max.snapshot.interval.ms`, 0 switches it off) with anything new at all. A snapshot
+also comes with each change of `metadata.version`: what lies before it need not be read again. And one rule is
 ours, because a start should take no time: replaying goes at some 40 µs a record, so there are never more
 than a few thousand to replay.
 
@@ -34,6 +35,7 @@ class SnapshotSchedule:
         self._interval_ms = config.integer("metadata.log.max.snapshot.interval.ms")
         self._last_ms = clock.monotonic_ms()
         self._last_offset = -1
+        self._last_level = 0
         self._steps: Iterator[None] | None = None
 
     def committed(self, image: ClusterImage) -> None:
@@ -48,6 +50,9 @@ class SnapshotSchedule:
         if self._last_offset < 0:
             newest = self._log.latest_snapshot()
             self._last_offset = 0 if newest is None else newest.end_offset - 1
+        level, self._last_level = self._last_level, image.features.metadata_version
+        if level and level != self._last_level:
+            return True
         if image.offset - self._last_offset >= RECORDS_BETWEEN_SNAPSHOTS:
             return True
         if self._log.size_since_snapshot_bytes >= self._bytes_between:

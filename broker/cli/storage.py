@@ -21,12 +21,9 @@ from config.loading import file_settings, layered, load
 from config.ports import Chance, Clock, Files
 from controller.format import FormatRefused, Formatter, formatted_directories
 from controller.image.features import METADATA_VERSION
+from controller.levels import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.random_ids import random_uuid as new_uuid
-from controller.subjects.features import (
-    LATEST_METADATA_VERSION,
-    METADATA_VERSION_NAMES,
-    SUPPORTED_FEATURES,
-)
+from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.values import uuid_to_text
 from storage.meta_properties import MalformedMetaProperties, MetaProperties
 
@@ -53,8 +50,9 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
     config = _config(options.config, sys.stderr)
     if config is None:
         return REFUSED
-    fault = level_fault(options.release_version, options.feature)
-    if fault is not None:
+    try:
+        level = wished_level(options.release_version, options.feature)
+    except FormatRefused as fault:
         print(fault, file=sys.stderr)
         return REFUSED
     return format_directories(
@@ -64,6 +62,7 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
         clock=SystemClock(),
         chance=SystemChance(),
         ignore_formatted=options.ignore_formatted,
+        metadata_version=level,
         output=sys.stdout,
         errors=sys.stderr,
     )
@@ -80,23 +79,39 @@ def _config(path: str, errors: TextIO) -> BrokerConfig | None:
     return None
 
 
-def level_fault(release_version: str | None, features: Sequence[str]) -> str | None:
-    """What is wrong with the wished feature levels; None if they are those that we begin with."""
-    name = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
-    release = name.partition("-")[0]
-    if release_version is not None and release_version not in (name, release):
-        return f"Unknown metadata.version '{release_version}'. Supported metadata.version are: {name}"
+def wished_level(release_version: str | None, features: Sequence[str]) -> int:
+    """The metadata.version to begin with. Raises FormatRefused for levels that we cannot begin with."""
+    level = LATEST_METADATA_VERSION
+    if release_version is not None:
+        level = _level_of(release_version)
     for wish in features:
         feature, equals, text = wish.partition("=")
+        name = feature.strip()
         if not equals or not text.strip().isdecimal():
-            return f"Can't parse feature=level string {wish}: it must look like {METADATA_VERSION}=30"
-        level = int(text)
-        known = SUPPORTED_FEATURES.get(feature.strip())
-        if level != 0 and (known is None or not known.covers(level)):
-            return f"Feature {feature.strip()} at level {level} is not supported by this release"
-        if level == 0 and known is not None:
-            return f"Feature {feature.strip()} cannot be at level 0 in this release"
-    return None
+            raise FormatRefused(
+                f"Can't parse feature=level string {wish}: it must look like {METADATA_VERSION}=30"
+            )
+        wanted = int(text)
+        known = SUPPORTED_FEATURES.get(name)
+        if wanted == 0 and known is not None:
+            raise FormatRefused(f"Feature {name} cannot be at level 0 in this release")
+        if wanted != 0 and (known is None or not known.covers(wanted)):
+            raise FormatRefused(f"Feature {name} at level {wanted} is not supported by this release")
+        if name == METADATA_VERSION:
+            level = wanted
+    return level
+
+
+def _level_of(release_version: str) -> int:
+    """Of a level's name, or the newest of a release such as 4.2."""
+    for level in sorted(METADATA_VERSION_NAMES, reverse=True):
+        name = METADATA_VERSION_NAMES[level]
+        if release_version in (name, name.partition("-")[0]):
+            return level
+    raise FormatRefused(
+        f"Unknown metadata.version '{release_version}'. Supported metadata.version are: "
+        f"{', '.join(METADATA_VERSION_NAMES.values())}"
+    )
 
 
 def format_directories(
@@ -109,6 +124,7 @@ def format_directories(
     ignore_formatted: bool,
     output: TextIO,
     errors: TextIO,
+    metadata_version: int = LATEST_METADATA_VERSION,
 ) -> int:
     """Formats every log directory of the node; the exit code. A node that is a controller becomes the one
     voter of
@@ -121,6 +137,7 @@ def format_directories(
         chance=chance,
         standalone=config.is_controller,
         ignore_formatted=ignore_formatted,
+        metadata_version=metadata_version,
     )
     try:
         formatter.run(output)

@@ -30,10 +30,20 @@ __all__ = [
     "ControllersImage",
     "Endpoint",
     "VersionRange",
+    "is_reserved_directory",
 ]
 
 LOST_DIRECTORY: Final = ONE_UUID
 """The directory id of a replica whose directory went offline (KIP-858)."""
+
+
+RESERVED_DIRECTORIES: Final = 100
+"""The first ids, of which Kafka uses 0 unassigned, 1 lost and 2 migrating."""
+
+
+def is_reserved_directory(directory_id: bytes) -> bool:
+    """Whether no real directory may be called so."""
+    return int.from_bytes(directory_id) < RESERVED_DIRECTORIES
 
 
 class Endpoint(NamedTuple):
@@ -224,6 +234,14 @@ class ControllerRegistration(msgspec.Struct, frozen=True):
     incarnation_id: bytes
     endpoints: Mapping[str, Endpoint]
     record: RegisterControllerRecord
+
+    @property
+    def features(self) -> Mapping[str, VersionRange]:
+        """The levels that it can work with."""
+        return {
+            f.name: VersionRange(f.min_supported_version, f.max_supported_version)
+            for f in self.record.features
+        }
 
 
 class ControllersImage(msgspec.Struct, frozen=True):

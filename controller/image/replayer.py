@@ -26,6 +26,7 @@ from protocol.metadata_log.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    NoOpRecord,
 )
 
 __all__ = ["ImageReplayer", "MetadataBatch", "Replayed"]
@@ -66,6 +67,8 @@ class ImageReplayer:
     def replay_batch(self, batch: MetadataBatch, *, hold: bool = False) -> list[Replayed]:
         """The steps that the batch makes visible: none inside a transaction, one as a rule.
 
+        A batch of nothing but NoOp moves the image's offset and makes no step: there is nothing to tell.
+
         With `hold` the batch's end does not count as one: what it changed becomes visible with a later
         batch, or with `release`. So a long log is replayed into one image and not into one per batch.
         """
@@ -86,7 +89,7 @@ class ImageReplayer:
                 invariant(self.in_transaction, "an abort has a begin", offset=batch.base_offset + index)
                 self.in_transaction = False
                 self._delta = None
-            else:
+            elif not isinstance(record, NoOpRecord):
                 if self._delta is None:
                     self._delta = ImageDelta(self.image)
                 self._delta.replay(record)

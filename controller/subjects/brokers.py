@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.image.brokers import BrokerRegistration, VersionRange
+from controller.image.brokers import BrokerRegistration, VersionRange, is_reserved_directory
 from controller.image.cluster_image import ClusterImage
+from controller.levels import DIRECTORIES_LEVEL
 from controller.subjects.features import check_broker_features
 from controller.subjects.partitions import (
     AllowsUnclean,
@@ -36,9 +37,22 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from protocol.metadata_log.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from protocol.metadata_log.brokers import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
 
-__all__ = ["BrokerState", "fence_broker", "heartbeat", "next_state", "register_broker", "state_of"]
+__all__ = [
+    "BrokerState",
+    "fence_broker",
+    "heartbeat",
+    "next_state",
+    "register_broker",
+    "state_of",
+    "unregister_broker",
+]
 
 
 class BrokerState(Enum):
@@ -124,8 +138,23 @@ def _check_registration(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with that broker id {request.broker_id}",
         )
+    if request.is_migrating_zk_broker:
+        raise ControllerError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers."
+        )
+    if image.features.metadata_version >= DIRECTORIES_LEVEL:
+        _check_directories(image, request)
+    offered = {
+        f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in request.features
+    }
+    check_broker_features(image.features, offered)
+
+
+def _check_directories(image: ClusterImage, request: BrokerRegistrationRequest) -> None:
     if not request.log_dirs:
         raise ControllerError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+    if any(is_reserved_directory(directory) for directory in request.log_dirs):
+        raise ControllerError(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
     if len(dict.fromkeys(request.log_dirs)) != len(request.log_dirs):
         raise ControllerError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
     for broker in image.brokers.by_id.values():
@@ -136,10 +165,6 @@ def _check_registration(
                 ErrorCode.INVALID_REGISTRATION,
                 f"Broker {broker.id} is already registered with a directory of this request",
             )
-    offered = {
-        f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in request.features
-    }
-    check_broker_features(image.features, offered)
 
 
 def next_state(
@@ -235,3 +260,19 @@ def fence_broker(
     moves = broker_departs(image.topics, broker.id, image.brokers.is_active, allows_unclean)
     fence = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=1)
     return [*moves, fence]
+
+
+def unregister_broker(
+    image: ClusterImage, request: UnregisterBrokerRequest, *, allows_unclean: AllowsUnclean
+) -> Decision[UnregisterBrokerResponse]:
+    """Forgets a broker, alive or not; partitions lose it as leader and from their ISRs first."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        sentence = f"Broker ID {request.broker_id} is not currently registered"
+        response = UnregisterBrokerResponse(
+            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=sentence
+        )
+        return Decision((), response)
+    moves = broker_departs(image.topics, broker.id, image.brokers.is_active, allows_unclean)
+    gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+    return Decision([*moves, gone], UnregisterBrokerResponse())

@@ -14,26 +14,20 @@ from typing import Final
 
 from controller.image.brokers import VersionRange
 from controller.image.features import KRAFT_VERSION, METADATA_VERSION, FeaturesImage
+from controller.levels import LATEST_METADATA_VERSION, LOWEST_METADATA_VERSION
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 
 __all__ = [
-    "LATEST_METADATA_VERSION",
-    "METADATA_VERSION_NAMES",
     "SUPPORTED_FEATURES",
     "check_broker_features",
     "unsupported_levels",
 ]
 
-LATEST_METADATA_VERSION: Final = 30
-
-METADATA_VERSION_NAMES: Final[Mapping[int, str]] = MappingProxyType({30: "4.3-IV0"})
-"""Kafka's names of the levels that we can finalize."""
-
 SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
     {
-        METADATA_VERSION: VersionRange(LATEST_METADATA_VERSION, LATEST_METADATA_VERSION),
-        KRAFT_VERSION: VersionRange(1, 1),
+        METADATA_VERSION: VersionRange(LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION),
+        KRAFT_VERSION: VersionRange(0, 1),
     }
 )
 

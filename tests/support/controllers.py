@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load, one_node_defaults
@@ -89,10 +90,14 @@ class Permissive:
         return (operation, resource, name) not in self.forbidden
 
 
+QUIET: Final = MappingProxyType({"metadata.max.idle.interval.ms": "0"})
+"""Nothing is written that the test did not cause."""
+
+
 def one_node_config(**settings: str) -> BrokerConfig:
     """The config of a start without a file, with some settings of the test (dots as double underscores)."""
     named = {name.replace("__", "."): text for name, text in settings.items()}
-    return load(layered(default_settings(one_node_defaults(DATA) | named))).config
+    return load(layered(default_settings(one_node_defaults(DATA) | QUIET | named))).config
 
 
 class ControllerFixture:

@@ -6,8 +6,9 @@ import io
 
 import pytest
 
-from broker.cli.storage import format_directories, level_fault, show_info
+from broker.cli.storage import format_directories, show_info, wished_level
 from controller.format import FormatRefused
+from controller.levels import METADATA_VERSION_NAMES
 from controller.metadata_log import SnapshotId
 from controller.opening import read_bootstrap_records
 from controller.quorum_controller import UnsupportedCluster
@@ -120,25 +121,48 @@ def test_a_cluster_id_is_a_uuid() -> None:
     assert not files.exists(DATA)
 
 
+ALL_NAMES = ", ".join(METADATA_VERSION_NAMES.values())
+
+
+@pytest.mark.parametrize(
+    ("release", "features", "level"),
+    [
+        (None, [], 30),
+        ("4.3", ["kraft.version=1", "group.version=0"], 30),
+        ("4.3-IV0", ["metadata.version=30"], 30),
+        ("4.2", [], 29),
+        ("4.0-IV1", [], 23),
+        ("3.3", [], 7),
+        (None, ["metadata.version=17"], 17),
+    ],
+)
+def test_a_cluster_may_begin_at_a_lower_level(release: str | None, features: list[str], level: int) -> None:
+    assert wished_level(release, features) == level
+
+
 @pytest.mark.parametrize(
     ("release", "features", "fault"),
     [
-        (None, [], None),
-        ("4.3", ["kraft.version=1", "group.version=0"], None),
-        ("4.3-IV0", ["metadata.version=30"], None),
-        ("9.9", [], "Unknown metadata.version '9.9'. Supported metadata.version are: 4.3-IV0"),
+        ("9.9", [], f"Unknown metadata.version '9.9'. Supported metadata.version are: {ALL_NAMES}"),
         (None, ["group.version=1"], "Feature group.version at level 1 is not supported by this release"),
         (
             None,
-            ["metadata.version=29"],
-            "Feature metadata.version at level 29 is not supported by this release",
+            ["metadata.version=6"],
+            "Feature metadata.version at level 6 is not supported by this release",
+        ),
+        (
+            None,
+            ["metadata.version=31"],
+            "Feature metadata.version at level 31 is not supported by this release",
         ),
         (None, ["kraft.version=0"], "Feature kraft.version cannot be at level 0 in this release"),
         (None, ["x"], "Can't parse feature=level string x: it must look like metadata.version=30"),
     ],
 )
-def test_only_levels_that_work_are_taken(release: str | None, features: list[str], fault: str | None) -> None:
-    assert level_fault(release, features) == fault
+def test_only_levels_that_work_are_taken(release: str | None, features: list[str], fault: str) -> None:
+    with pytest.raises(FormatRefused) as refused:
+        wished_level(release, features)
+    assert str(refused.value) == fault
 
 
 def test_info_says_whose_directories_they_are_and_what_is_wrong() -> None:

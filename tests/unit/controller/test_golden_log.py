@@ -12,9 +12,10 @@ import pytest
 
 from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, image_records, replay
 from controller.image.replayer import ImageReplayer, MetadataBatch
+from controller.levels import record_version
 from controller.quorum_state import QuorumStateFile, encode
 from controller.quorum_state import read as read_quorum_state
-from controller.records import build_metadata_batch, read_metadata_batches, record_version
+from controller.records import build_metadata_batch, read_metadata_batches
 from controller.snapshots import BOOTSTRAP_FILE, decode_snapshot
 from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
 from controller.voters import VoterSet, voters_in

@@ -12,6 +12,8 @@ from protocol.registry import ApiKey
 from tests.support.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture, one_node_config
 from tests.support.peer_channels import ControllerPeer
 
+NEVER = "100000000"
+
 
 def create(fixture: ControllerFixture, name: str, partitions: int = 1) -> None:
     topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
@@ -59,17 +61,110 @@ def test_time_brings_a_snapshot_if_there_is_anything_new() -> None:
     assert fixture.log.latest_snapshot() == first
 
 
-def test_bytes_bring_a_snapshot_and_the_older_one_goes() -> None:
+def many_topics(fixture: ControllerFixture, first: int = 0) -> None:
+    for number in range(first, first + 40):
+        create(fixture, f"t{number}")
+        settle(fixture)
+
+
+def kept(fixture: ControllerFixture) -> list[int]:
+    """Where the snapshots end, the first voters' file of the formatting among them."""
+    return [snapshot.end_offset for snapshot in list_snapshots(fixture.files, METADATA_LOG)]
+
+
+def test_bytes_bring_snapshots_and_the_older_ones_stay_within_their_bounds() -> None:
     config = one_node_config(metadata__log__max__record__bytes__between__snapshots="1500")
     fixture = ControllerFixture(config=config)
     fixture.bring_up(1)
-    for number in range(40):
-        create(fixture, f"t{number}")
-        settle(fixture)
-    kept = list_snapshots(fixture.files, METADATA_LOG)
-    assert kept[0].end_offset == 0, "the first voters' file stays"
-    assert len(kept) == 2
+    many_topics(fixture)
+    assert kept(fixture)[0] == 0
+    assert len(kept(fixture)) > 3
     assert fixture.log.size_since_snapshot_bytes < 2_000
+    assert fixture.log.log_start_offset == 0
+
+
+def test_what_is_too_large_together_goes_from_the_oldest_on_and_the_log_with_it() -> None:
+    config = one_node_config(
+        metadata__log__max__record__bytes__between__snapshots="1500",
+        metadata__max__retention__bytes="1",
+        broker__session__timeout__ms=NEVER,
+    )
+    fixture = ControllerFixture(config=config)
+    fixture.bring_up(1)
+    many_topics(fixture)
+    fixture.timers.advance(61_000)
+    create(fixture, "later")
+    settle(fixture)
+    newest = fixture.log.latest_snapshot()
+    assert newest is not None
+    assert kept(fixture) == [newest.end_offset], "the newest always stays"
+    assert fixture.log.log_start_offset == newest.end_offset
+    assert not any("deleted" in name for name in fixture.files.listdir(METADATA_LOG))
+    fixture.files.kill_process()
+    restarted = fixture.restart()
+    assert restarted.controller.image.topics == fixture.controller.image.topics
+
+
+def test_what_is_too_old_goes_when_something_newer_stands_for_it() -> None:
+    config = one_node_config(
+        metadata__log__max__record__bytes__between__snapshots="1500",
+        metadata__max__retention__ms="600000",
+        broker__session__timeout__ms=NEVER,
+    )
+    fixture = ControllerFixture(config=config)
+    fixture.bring_up(1)
+    many_topics(fixture)
+    old = kept(fixture)
+    fixture.timers.advance(601_000)
+    create(fixture, "later")
+    settle(fixture)
+    newest = fixture.log.latest_snapshot()
+    assert newest is not None
+    assert kept(fixture) == [newest.end_offset]
+    many_topics(fixture, 100)
+    assert len(kept(fixture)) > 2
+    assert not set(old[:-1]) & set(kept(fixture))
+
+
+def test_segments_below_the_log_s_start_are_removed() -> None:
+    config = one_node_config(
+        metadata__log__max__record__bytes__between__snapshots="1500",
+        metadata__log__segment__bytes="8388608",
+        metadata__log__segment__ms="120000",
+        metadata__max__retention__bytes="4000",
+        broker__session__timeout__ms=NEVER,
+    )
+    fixture = ControllerFixture(config=config)
+    fixture.bring_up(1)
+    for hour in range(5):
+        many_topics(fixture, 100 * hour)
+        fixture.timers.advance(180_000)
+        create(fixture, f"hour-{hour}")
+        settle(fixture)
+    fixture.timers.advance(180_000)
+    create(fixture, "last")
+    settle(fixture)
+    fixture.timers.advance(61_000)
+    create(fixture, "after-the-delay")
+    settle(fixture)
+    logs = [name for name in fixture.files.listdir(METADATA_LOG) if name.endswith(".log")]
+    assert 1 < len(logs) < 4, logs
+    assert int(logs[0][:20]) <= fixture.log.log_start_offset < int(logs[1][:20])
+    assert not any(name.endswith(".deleted") for name in fixture.files.listdir(METADATA_LOG))
+
+
+def test_a_crash_between_leaves_nothing_that_looks_whole() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    fixture.log.write_snapshot(fixture.controller.image)
+    fixture.offload.run()
+    (name,) = [name for name in fixture.files.listdir(METADATA_LOG) if name.endswith(".checkpoint")][1:]
+    for leftover in (f"{name}.part", f"{name}.deleted"):
+        fixture.files.write_atomically(f"{METADATA_LOG}/{leftover}", b"torn")
+    fixture.files.kill_process()
+    restarted = fixture.restart()
+    assert [name for name in fixture.files.listdir(METADATA_LOG) if "checkpoint." in name] == []
+    assert restarted.controller.image.brokers == fixture.controller.image.brokers
 
 
 @pytest.mark.parametrize("partitions", [1, 3000])

@@ -1,0 +1,46 @@
+"""A record that says nothing, when nothing else was to be said for a while (KIP-835).
+
+Followers and tools see by it that the leader lives and that commits go through: the log's end moves on at
+least every `metadata.max.idle.interval.ms` (0 switches it off).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from config.ports import Clock, Timer, Timers
+
+__all__ = ["IdleWatch"]
+
+
+class IdleWatch:
+    """on_idle: nothing was appended for the interval. Runs between `start` and `stop`."""
+
+    def __init__(self, interval_ms: int, clock: Clock, timers: Timers, on_idle: Callable[[], None]) -> None:
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._timers = timers
+        self._on_idle = on_idle
+        self._appended_ms = 0
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        self.stop()
+        self.appended()
+        if self._interval_ms > 0:
+            self._timer = self._timers.call_at(self._appended_ms + self._interval_ms, self._ring)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def appended(self) -> None:
+        """Something was. The timer is not moved: it looks again when it rings."""
+        self._appended_ms = self._clock.monotonic_ms()
+
+    def _ring(self) -> None:
+        if self._clock.monotonic_ms() - self._appended_ms >= self._interval_ms:
+            self._on_idle()
+            self.appended()
+        self._timer = self._timers.call_at(self._appended_ms + self._interval_ms, self._ring)

@@ -1,0 +1,186 @@
+"""Feature levels raised and lowered at run time (KIP-584, KIP-778, KIP-1022).
+
+A level is taken only if every node that is registered can run it: this controller, the brokers, the other
+controllers. All updates of a request are decided one after the other, and the first fault refuses them all.
+
+::
+
+    wished < 0 ─▶ no
+    a node cannot run it ─▶ no, and which
+    wished < current, and it was called an upgrade ─▶ no
+    wished > current, and it was called a downgrade ─▶ no
+    metadata.version    lower only if no level above the target added anything to the log's records
+    kraft.version       is raised in the log itself, and never lowered
+    others              a FeatureLevelRecord; 0 switches the feature off
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from controller.image.brokers import VersionRange
+from controller.image.cluster_image import ClusterImage
+from controller.image.features import KRAFT_VERSION, METADATA_VERSION
+from controller.levels import loses_metadata
+from controller.subjects.result import ControllerError
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.update_features import UpdateFeaturesRequest
+from protocol.metadata_log.features import FeatureLevelRecord
+
+__all__ = ["FeatureChange", "FeatureUpdate", "UpgradeType", "requested_updates", "update_features"]
+
+UPGRADE_TYPES_SINCE: Final = 1
+"""Before it a request says only whether a level may go down."""
+
+DISABLED: Final = VersionRange(0, 0)
+PREFIX: Final = "The update failed for all features since the following feature had an error: "
+
+
+class UpgradeType(IntEnum):
+    """What a client calls its wish; UNKNOWN is any other code."""
+
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    """A level that somebody wishes."""
+
+    level: int
+    upgrade_type: UpgradeType
+
+
+class FeatureChange(msgspec.Struct, frozen=True):
+    """What was decided. kraft_version: to be raised to in the log, None if it was not asked for."""
+
+    records: Sequence[Message] = ()
+    kraft_version: int | None = None
+
+
+def requested_updates(request: UpdateFeaturesRequest, version: int) -> dict[str, FeatureUpdate]:
+    """By feature; of several for one feature the last counts."""
+    updates = {}
+    for each in request.feature_updates:
+        if version >= UPGRADE_TYPES_SINCE:
+            known = each.upgrade_type in UpgradeType.__members__.values()
+            kind = UpgradeType(each.upgrade_type) if known else UpgradeType.UNKNOWN
+        else:
+            kind = UpgradeType.SAFE_DOWNGRADE if each.allow_downgrade else UpgradeType.UPGRADE
+        updates[each.feature] = FeatureUpdate(each.max_version_level, kind)
+    return updates
+
+
+def update_features(
+    image: ClusterImage,
+    updates: Mapping[str, FeatureUpdate],
+    *,
+    node_id: int,
+    supported: Mapping[str, VersionRange],
+    kraft_version: int,
+) -> FeatureChange:
+    """node_id, supported: this controller and what it can run. kraft_version: the one in force.
+
+    Raises INVALID_UPDATE_VERSION with Kafka's sentence on the first fault.
+    """
+    records: list[Message] = []
+    raised: int | None = None
+    for name, update in updates.items():
+        current = kraft_version if name == KRAFT_VERSION else image.features.level(name)
+        _check(image, name, update, current, node_id, supported)
+        if name == KRAFT_VERSION:
+            raised = _kraft_version(update, current)
+        else:
+            if name == METADATA_VERSION:
+                _check_metadata_version(update, current)
+            records.append(FeatureLevelRecord(name=name, feature_level=update.level))
+    return FeatureChange(records, raised)
+
+
+def _check(
+    image: ClusterImage,
+    name: str,
+    update: FeatureUpdate,
+    current: int,
+    node_id: int,
+    supported: Mapping[str, VersionRange],
+) -> None:
+    level, kind = update
+    if kind is UpgradeType.UNKNOWN:
+        raise _invalid(name, level, "The controller does not support the given upgrade type.")
+    if level < 0:
+        raise _invalid(name, level, "A feature version cannot be less than 0.")
+    reason = _not_supported(image, name, level, node_id, supported)
+    if reason is not None:
+        raise _invalid(name, level, reason)
+    if level < current and kind is UpgradeType.UPGRADE:
+        raise _invalid(
+            name,
+            level,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade.",
+        )
+    if level > current and kind is not UpgradeType.UPGRADE:
+        raise _invalid(name, level, "Can't downgrade to a newer version.")
+    if name not in supported:
+        raise _invalid(name, level, f"Feature {name} not found.")
+
+
+def _not_supported(
+    image: ClusterImage, name: str, level: int, node_id: int, supported: Mapping[str, VersionRange]
+) -> str | None:
+    """Which node cannot run the level; this one is asked first, then brokers, then other controllers."""
+    reason = _outside(level, f"Local controller {node_id}", supported.get(name, DISABLED))
+    if reason is not None:
+        return reason
+    for broker_id in sorted(image.brokers.by_id):
+        offered = image.brokers.by_id[broker_id].features.get(name, DISABLED)
+        reason = _outside(level, f"Broker {broker_id}", offered)
+        if reason is not None:
+            return reason
+    for controller_id in sorted(image.controllers.by_id):
+        if controller_id == node_id:
+            continue
+        offered = image.controllers.by_id[controller_id].features.get(name, DISABLED)
+        reason = _outside(level, f"Controller {controller_id}", offered)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _outside(level: int, who: str, offered: VersionRange) -> str | None:
+    if offered.covers(level):
+        return None
+    if offered.highest == 0:
+        return f"{who} does not support this feature."
+    return f"{who} only supports versions {offered.lowest}-{offered.highest}"
+
+
+def _kraft_version(update: FeatureUpdate, current: int) -> int:
+    if update.level < current:
+        raise _invalid(KRAFT_VERSION, update.level, "Can't downgrade the version of this feature.")
+    return update.level
+
+
+def _check_metadata_version(update: FeatureUpdate, current: int) -> None:
+    level, kind = update
+    if level >= current or not loses_metadata(current, level):
+        return
+    reason = "Refusing to perform the requested downgrade because it might delete metadata information."
+    if kind is UpgradeType.UNSAFE_DOWNGRADE:
+        reason = "Unsafe metadata downgrade is not supported in this version."
+    raise _refused(f"Unsupported metadata.version downgrade from {current} to {level}. {reason}")
+
+
+def _invalid(name: str, level: int, reason: str) -> ControllerError:
+    return _refused(f"Invalid update version {level} for feature {name}. {reason}")
+
+
+def _refused(sentence: str) -> ControllerError:
+    return ControllerError(ErrorCode.INVALID_UPDATE_VERSION, PREFIX + sentence)
