@@ -73,6 +73,8 @@ class WantedPartition(msgspec.Struct, gc=False, eq=False):
     """The hosted partition once it was found; looked up again when it refuses."""
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
+    replica_log_start_offset: int = UNTOLD
+    """Where the log of a follower that asks begins."""
 
 
 class WaitingFetch(Protocol):
@@ -143,6 +145,7 @@ class FetchSession:
                     known.max_bytes = asked.partition_max_bytes
                     known.current_leader_epoch = asked.current_leader_epoch
                     known.last_fetched_epoch = asked.last_fetched_epoch
+                known.replica_log_start_offset = asked.log_start_offset
                 active[key] = known
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if by_id else forgotten.topic

@@ -196,6 +196,11 @@ class MetadataCache:
             return UNKNOWN_BROKER
         return alive[0 if len(alive) == 1 else self._chance.below(len(alive))].id
 
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the controller holds the broker for alive: registered and not fenced."""
+        registration = self.image.brokers.get(broker_id)
+        return registration is not None and not registration.fenced
+
     def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
         """Where clients of the listener reach a broker."""
         return self.view(listener).reachable.get(node_id)

@@ -41,9 +41,12 @@ def handle(
     services: BrokerServices, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        return _refused(request)
     named = dict.fromkeys(topic.name for topic in request.topics)
+    if "" in named:
+        # No topic can have it, and Kafka stumbles over it.
+        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if cursor is not None and (cursor.partition_index < 0 or (named and cursor.topic_name not in named)):
+        return _refused(request, ErrorCode.INVALID_REQUEST)
     names = sorted(named or services.metadata.topic_names())
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -131,8 +134,6 @@ def _unknown(
     return TopicPart(error, name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=operations)
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """A cursor that points nowhere."""
-    return DescribeTopicPartitionsResponse(
-        topics=[TopicPart(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
-    )
+def _refused(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
+    """The same error for each topic: a cursor that points nowhere, or a name that is none."""
+    return DescribeTopicPartitionsResponse(topics=[TopicPart(error, topic.name) for topic in request.topics])

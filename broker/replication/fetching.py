@@ -114,6 +114,7 @@ class Fetch:
         "_purgatory",
         "_refine",
         "_timer",
+        "_was_held_back",
         "bytes_found",
         "context",
         "epoch",
@@ -152,6 +153,8 @@ class Fetch:
         self._pending: Pending[FetchResponse] | None = None
         self._missing_bytes = 0
         self._is_woken = False
+        self._was_held_back = False
+        """Something came that read_committed may not see, since a transaction is open before it."""
         self._timer: Timer | None = None
 
     def start(self) -> FetchResponse | Pending[FetchResponse]:
@@ -208,7 +211,7 @@ class Fetch:
         start = log.log_start_offset
         if limits.replica_id >= 0:
             readable = log.log_end_offset
-            partition.follower_fetched(limits.replica_id, offset)
+            partition.follower_fetched(limits.replica_id, offset, wanted.replica_log_start_offset)
         else:
             readable = log.last_stable_offset if limits.read_committed else high_watermark
         if (
@@ -220,7 +223,8 @@ class Fetch:
             exception = self._exception(wanted, partition)
             if exception is not None:
                 return exception
-        records: LogSlice | bytes | None = None
+        records: LogSlice | None = None
+        aborted: list[FetchResponse.AbortedTransaction] | None = [] if limits.read_committed else None
         if offset < readable:
             if budget > 0 or is_first:
                 try:
@@ -230,6 +234,11 @@ class Fetch:
                         up_to_offset=readable,
                         at_least_one_batch=is_first,
                     )
+                    if records is not None and limits.read_committed:
+                        aborted = [
+                            FetchResponse.AbortedTransaction(producer_id, first_offset)
+                            for producer_id, first_offset in log.aborted_transactions(offset, records)
+                        ]
                 except (OSError, LogStorageError, OffsetOutOfRange) as error:
                     return self._failed_read(wanted, error)
         elif (
@@ -247,7 +256,7 @@ class Fetch:
             None,
             None,
             None,
-            [] if limits.read_committed else None,
+            aborted,
             -1,
             b"" if records is None else records,
         )
@@ -363,6 +372,15 @@ class Fetch:
         return pending
 
     def session_grew(self, wanted: WantedPartition, size_bytes: int) -> None:
+        partition = wanted.partition
+        if self.limits.read_committed and partition is not None:
+            if partition.log.last_stable_offset <= wanted.fetch_offset:
+                self._was_held_back = True
+                self.session.watch(wanted)
+                return
+            if self._was_held_back:  # a decision made more readable than what came last
+                self.session_changed()
+                return
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0:
             self.session_changed()

@@ -21,7 +21,7 @@ watch again: an append to a partition that nobody waits for costs one look at an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from protocol.errors import ErrorCode
@@ -56,6 +56,14 @@ class CommitWaiter(Protocol):
     def replicated(self, partition: Partition, error: ErrorCode) -> None: ...
 
 
+class DeletionWaiter(Protocol):
+    """Who waits until no live replica has a record below an offset."""
+
+    def low_watermark_moved(self, partition: Partition) -> None:
+        """Look again, by `Partition.low_watermark`; also if it is not ours to say any more."""
+        ...
+
+
 class TopicCounters:
     """What happened to one topic on this broker since it started; plain integers, read by whoever exports
     them."""
@@ -88,7 +96,9 @@ class Partition:
     __slots__ = (
         "commit_waiters",
         "counters",
+        "deletion_waiters",
         "follower_end_offsets",
+        "follower_log_starts",
         "index",
         "is_alone",
         "is_leader",
@@ -146,11 +156,14 @@ class Partition:
         """The connection whose batch was taken by its header last; see `watched_batches`."""
         self.follower_end_offsets: dict[int, int] = {}
         """Log end of each other replica in the ISR, as its fetches told; -1 until the first one."""
+        self.follower_log_starts: dict[int, int] = {}
+        """Log start of each other replica, in the ISR or not, as its fetches told; -1 until the first one."""
         self.unseen_bytes = 0
         """Appended beyond the high watermark; a long poll counts them when they become visible."""
         self.watchers: dict[Watcher, Any] = {}
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """(offset that the high watermark must reach, who waits), in the order of the appends."""
+        self.deletion_waiters: list[DeletionWaiter] = []
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
@@ -202,6 +215,9 @@ class Partition:
         ends = self.follower_end_offsets
         others = [replica for replica in self.isr if replica != self.node_id] if leads else []
         self.follower_end_offsets = {replica: ends.get(replica, -1) for replica in others}
+        starts = self.follower_log_starts
+        followers = [replica for replica in self.replicas if replica != self.node_id] if leads else []
+        self.follower_log_starts = {replica: starts.get(replica, -1) for replica in followers}
         self._count_replicas()
         if not leads:
             self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -209,6 +225,8 @@ class Partition:
             self.tell_changed()
         if leads:
             self.advance_high_watermark()
+        if self.deletion_waiters:
+            self._tell_deletion_waiters()
         return moved
 
     def require_insync(self, min_insync_replicas: int) -> None:
@@ -228,12 +246,33 @@ class Partition:
         self.leader_id = NO_LEADER
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.tell_changed()
+        self._tell_deletion_waiters()
 
-    def follower_fetched(self, replica_id: int, fetch_offset: int) -> None:
-        """A follower asks for this offset: so it has all before it."""
+    def follower_fetched(self, replica_id: int, fetch_offset: int, log_start_offset: int = -1) -> None:
+        """A follower asks for this offset: so it has all before it, down to its log start."""
+        if self.follower_log_starts.get(replica_id, log_start_offset) != log_start_offset:
+            self.follower_log_starts[replica_id] = log_start_offset
+            self._tell_deletion_waiters()
         if replica_id in self.follower_end_offsets:
             self.follower_end_offsets[replica_id] = fetch_offset
             self.advance_high_watermark()
+
+    # Deletion of records.
+
+    def raise_log_start(self, offset: int) -> None:
+        """As the leader: what lies below is read no more. `offset` is at most the high watermark. Followers
+        learn it from their next fetch, which may be waiting already."""
+        if self.log.increase_log_start(offset):
+            self.tell_changed()
+
+    def low_watermark(self, is_alive: Callable[[int], bool]) -> int:
+        """The least log start among the live replicas; -1 while one of them has told nothing."""
+        starts = [start for replica, start in self.follower_log_starts.items() if is_alive(replica)]
+        return min(self.log.log_start_offset, *starts) if starts else self.log.log_start_offset
+
+    def _tell_deletion_waiters(self) -> None:
+        for waiter in tuple(self.deletion_waiters):
+            waiter.low_watermark_moved(self)
 
     def appended(self, size_bytes: int) -> None:
         """The log has grown by so much, by this broker's own append."""

@@ -24,15 +24,15 @@ from config.ports import Chance
 from controller.image.cluster_image import ClusterImage
 from controller.image.configs import ConfigResourceType
 from controller.random_ids import random_uuid
+from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.configs import ConfigRules
-from controller.subjects.placement import UsableBroker, place_replicas
 from controller.subjects.result import ControllerError, Decision
 from controller.subjects.topic_names import METADATA_TOPIC, collides_with, name_fault
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from protocol.metadata_log.topics import RemoveTopicRecord, TopicRecord
 
 __all__ = ["CreationRules", "create_topics", "delete_topics", "new_topic_id"]
 
@@ -132,7 +132,7 @@ def _create(
             )
         )
     for index, brokers in enumerate(replicas):
-        records.append(_partition_record(image, topic_id, index, brokers))
+        records.append(new_partition(image, topic_id, index, brokers))
     result = Result(name=topic.name, topic_id=topic_id, error_message=None)
     if rules.may_describe_configs(topic.name):
         result.num_partitions = len(replicas)
@@ -183,17 +183,8 @@ def _replicas(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
     factor = topic.replication_factor
-    brokers = [
-        UsableBroker(broker.id, broker.rack, broker.fenced)
-        for broker in image.brokers.by_id.values()
-        if not broker.in_controlled_shutdown and (broker.usable_log_dirs or not broker.log_dirs)
-    ]
-    return place_replicas(
-        brokers,
-        _partition_count(topic, rules),
-        rules.default_replication_factor if factor == UNSET else factor,
-        chance,
-    )
+    factor = rules.default_replication_factor if factor == UNSET else factor
+    return place(image, _partition_count(topic, rules), factor, chance)
 
 
 def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) -> list[list[int]]:
@@ -207,59 +198,16 @@ def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) ->
     factor: int | None = None
     for assignment in topic.assignments:
         if assignment.partition_index in by_index:
-            raise _bad_assignment(
+            raise bad_assignment(
                 f"Found multiple manual partition assignments for partition {assignment.partition_index}"
             )
-        _check_replicas(image, assignment.broker_ids, factor)
-        if not any(image.brokers.is_active(broker) for broker in assignment.broker_ids):
-            raise _bad_assignment(
-                "All brokers specified in the manual partition assignment for partition "
-                f"{assignment.partition_index} are fenced or in controlled shutdown."
-            )
+        check_replicas(image, assignment.broker_ids, factor)
+        check_led(image, assignment.partition_index, assignment.broker_ids)
         by_index[assignment.partition_index] = assignment.broker_ids
         factor = len(assignment.broker_ids)
     if sorted(by_index) != list(range(len(by_index))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return [by_index[index] for index in range(len(by_index))]
-
-
-def _check_replicas(image: ClusterImage, brokers: Sequence[int], factor: int | None) -> None:
-    manual = "The manual partition assignment includes"
-    if not brokers:
-        raise _bad_assignment(f"{manual} an empty replica list.")
-    previous: int | None = None
-    for broker in sorted(brokers):
-        if broker not in image.brokers.by_id:
-            raise _bad_assignment(f"{manual} broker {broker}, but no such broker is registered.")
-        if broker == previous:
-            raise _bad_assignment(f"{manual} the broker {broker} more than once.")
-        previous = broker
-    if factor is not None and len(brokers) != factor:
-        raise _bad_assignment(
-            f"{manual} a partition with {len(brokers)} replica(s), but this is not consistent with previous "
-            f"partitions, which have {factor} replica(s)."
-        )
-
-
-def _bad_assignment(sentence: str) -> ControllerError:
-    return ControllerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, sentence)
-
-
-def _partition_record(
-    image: ClusterImage, topic_id: bytes, index: int, brokers: list[int]
-) -> PartitionRecord:
-    isr = [broker for broker in brokers if image.brokers.is_active(broker)]
-    directories = [image.brokers.by_id[broker].default_directory for broker in brokers]
-    return PartitionRecord(
-        partition_id=index,
-        topic_id=topic_id,
-        replicas=list(brokers),
-        isr=isr,
-        leader=isr[0],
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=directories,
-    )
 
 
 def delete_topics(image: ClusterImage, topic_ids: Sequence[bytes]) -> Decision[dict[bytes, ErrorCode]]:

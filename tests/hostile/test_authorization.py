@@ -14,11 +14,14 @@ import pytest
 
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
@@ -27,6 +30,7 @@ from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -35,6 +39,7 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
+from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
@@ -120,6 +125,22 @@ def _move(*names: str) -> Message:
     return cls([cls.AlterReplicaLogDir("/x", [cls.AlterReplicaLogDirTopic(name, [0]) for name in names])])
 
 
+def _cut(*names: str) -> Message:
+    cls = DeleteRecordsRequest
+    part = cls.DeleteRecordsPartition(0, 1)
+    return cls([cls.DeleteRecordsTopic(name, [part]) for name in names], 1000)
+
+
+def _reassign(name: str) -> Message:
+    cls = AlterPartitionReassignmentsRequest
+    return cls(1000, True, [cls.ReassignableTopic(name, [cls.ReassignablePartition(0, [1])])])
+
+
+def _moving(name: str) -> Message:
+    cls = ListPartitionReassignmentsRequest
+    return cls(1000, [cls.ListPartitionReassignmentsTopics(name, [0])])
+
+
 def _configs(*resources: tuple[int, str]) -> Message:
     cls = DescribeConfigsRequest
     return cls([cls.DescribeConfigsResource(kind, name, None) for kind, name in resources])
@@ -179,6 +200,25 @@ CASES: Final = {
         6,
         (TOPIC,),
     ),
+    "CreatePartitions": Case(
+        lambda _: CreatePartitionsRequest(
+            [CreatePartitionsRequest.CreatePartitionsTopic(name, 5, None) for name in ("secret", "nowhere")],
+            5000,
+        ),
+        3,
+        (TOPIC, TOPIC),
+        0,
+    ),
+    "DeleteRecords": Case(lambda _: _cut("secret", "nowhere"), 2, (TOPIC, TOPIC), 0),
+    "ElectLeaders": Case(
+        lambda _: ElectLeadersRequest(0, [ElectLeadersRequest.TopicPartitions("secret", [0, 1])]),
+        2,
+        (CLUSTER, CLUSTER, CLUSTER),
+        1,
+    ),
+    "ElectLeaders everywhere": Case(lambda _: ElectLeadersRequest(0, None), 2, (CLUSTER,), 1),
+    "AlterPartitionReassignments": Case(lambda _: _reassign("secret"), 1, (CLUSTER, CLUSTER), 0),
+    "ListPartitionReassignments": Case(lambda _: _moving("secret"), 0, (CLUSTER,)),
     "DescribeCluster": Case(lambda _: DescribeClusterRequest(True), 2, (), 0),
     "DescribeConfigs": Case(
         lambda _: _configs((2, "secret"), (2, "nowhere"), (4, "1"), (8, "1"), (16, "m"), (32, "group")),

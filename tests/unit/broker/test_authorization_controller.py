@@ -10,17 +10,21 @@ from controller.handler_table import controller_handlers
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.controller_registration import ControllerRegistrationRequest
+from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, ResourceType, Session
 from tests.support.controllers import ControllerFixture, registration
@@ -62,6 +66,18 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
     ApiKey.DESCRIBE_QUORUM: (DescribeQuorumRequest(), [CLUSTER]),
     ApiKey.ENVELOPE: (EnvelopeRequest(b"", None, b""), [CLUSTER]),
     ApiKey.FETCH: (FetchRequest(), [CLUSTER]),
+    ApiKey.CREATE_PARTITIONS: (
+        CreatePartitionsRequest(
+            [CreatePartitionsRequest.CreatePartitionsTopic(name, 5, None) for name in ("t", "nowhere")]
+        ),
+        [TOPIC, TOPIC],
+    ),
+    ApiKey.ELECT_LEADERS: (
+        ElectLeadersRequest(0, [ElectLeadersRequest.TopicPartitions("t", [0])]),
+        [CLUSTER, CLUSTER],
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (AlterPartitionReassignmentsRequest(), [CLUSTER]),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (ListPartitionReassignmentsRequest(), [CLUSTER]),
     ApiKey.FETCH_SNAPSHOT: (FetchSnapshotRequest(), [CLUSTER]),
 }
 

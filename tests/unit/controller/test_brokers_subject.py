@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.image.topics import PartitionRegistration
-from controller.subjects.partitions import change_partition
+from controller.subjects.partition_change import change_partition
 from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.messages.create_topics import CreateTopicsRequest

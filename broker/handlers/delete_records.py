@@ -1,0 +1,82 @@
+"""DeleteRecords (21): what lies before an offset goes, at every live replica. KIP-107.
+
+Versions 0-2. 2: flexible. Offset -1 means the high watermark. A later fetch from below is
+OFFSET_OUT_OF_RANGE; whole segments below go with the next retention check. An offset below the log start is
+done already. Topics that are compacted only are refused with POLICY_VIOLATION, the coordinators' own with
+INVALID_TOPIC_EXCEPTION. A partition that a request names twice counts once, with the offset named last.
+
+Needs DELETE on the topic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.metadata_cache import INTERNAL_TOPICS
+from broker.replication.delayed_delete_records import (
+    NO_LOW_WATERMARK,
+    DelayedDeleteRecords,
+    delete_records,
+)
+from protocol.errors import ErrorCode
+from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+TopicAnswer = DeleteRecordsResponse.DeleteRecordsTopicResult
+PartitionAnswer = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+@serves(ApiKey.DELETE_RECORDS)
+def handle(
+    services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            wanted.setdefault(topic.name, {})[asked.partition_index] = asked.offset
+    response = DeleteRecordsResponse()
+    delayed = DelayedDeleteRecords(services.metadata.is_alive)
+    for name, offsets in wanted.items():
+        allowed = context.allows(Operation.DELETE, ResourceType.TOPIC, name)
+        answers = []
+        for index, offset in offsets.items():
+            answer = PartitionAnswer(index, NO_LOW_WATERMARK)
+            if not allowed:
+                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            else:
+                _delete(services, delayed, name, offset, answer)
+            answers.append(answer)
+        response.topics.append(TopicAnswer(name, answers))
+    return delayed.start(
+        response, timeout_ms=request.timeout_ms, clock=services.clock, timers=services.timers
+    )
+
+
+def _delete(
+    services: BrokerServices,
+    delayed: DelayedDeleteRecords,
+    topic: str,
+    offset: int,
+    answer: DeleteRecordsResponse.DeleteRecordsPartitionResult,
+) -> None:
+    """Do it, and fill in what came of it or wait for that."""
+    index = answer.partition_index
+    if services.metadata.partition(topic, index) is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return
+    if topic in INTERNAL_TOPICS:
+        answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return
+    partition = services.replicas.partition(topic, index)
+    if isinstance(partition, ErrorCode):
+        answer.error_code = partition
+        return
+    reached = delete_records(partition, offset)
+    if isinstance(reached, ErrorCode):
+        answer.error_code = reached
+    else:
+        delayed.wait(partition, reached, answer)

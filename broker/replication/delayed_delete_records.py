@@ -1,0 +1,116 @@
+"""DeleteRecords on a leader, and the answer that waits until the replicas have deleted as well (KIP-107).
+
+The leader raises its log start at once; its followers learn it with their fetches and say with later ones
+how far they are. The partition's low watermark is the least log start of all live replicas, in the ISR or
+not: once it has reached the offset, the records are gone everywhere. With one replica that is at once, and
+nothing waits. What the time ends is done at the leader all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.replication.partition import NO_EPOCH, Partition
+from config.ports import Clock, Timer, Timers
+from protocol.errors import ErrorCode
+from protocol.messages.delete_records import DeleteRecordsResponse
+from protocol.serving import Pending
+
+__all__ = ["HIGH_WATERMARK", "NO_LOW_WATERMARK", "DelayedDeleteRecords", "delete_records"]
+
+HIGH_WATERMARK: Final = -1
+"""As the offset of a request: everything that is replicated."""
+
+NO_LOW_WATERMARK: Final = -1
+
+PartitionAnswer = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+def delete_records(partition: Partition, offset: int) -> int | ErrorCode:
+    """Raise the leader's log start; the offset that `offset` means, or why nothing was done."""
+    refusal = partition.refusal(NO_EPOCH)
+    if refusal:
+        return ErrorCode(refusal)
+    log = partition.log
+    if log.config.compact and not log.config.delete:
+        return ErrorCode.POLICY_VIOLATION
+    wanted = log.high_watermark if offset == HIGH_WATERMARK else offset
+    if not 0 <= wanted <= log.high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    partition.raise_log_start(wanted)
+    return wanted
+
+
+class DelayedDeleteRecords:
+    """One answer on its way. `wait` notes a partition, `start` says that these were all."""
+
+    __slots__ = ("_is_alive", "_pending", "_response", "_timer", "_waiting")
+
+    def __init__(self, is_alive: Callable[[int], bool]) -> None:
+        """is_alive: whether a broker lives, by its id; a dead one holds nobody up."""
+        self._is_alive = is_alive
+        self._waiting: dict[Partition, tuple[int, DeleteRecordsResponse.DeleteRecordsPartitionResult]] = {}
+        self._pending: Pending[DeleteRecordsResponse] | None = None
+        self._response: DeleteRecordsResponse | None = None
+        self._timer: Timer | None = None
+
+    def wait(
+        self,
+        partition: Partition,
+        offset: int,
+        answer: DeleteRecordsResponse.DeleteRecordsPartitionResult,
+    ) -> None:
+        """Hold the answer back until the low watermark has reached `offset`, if it has not."""
+        answer.low_watermark = partition.low_watermark(self._is_alive)
+        if answer.low_watermark < offset:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            self._waiting[partition] = (offset, answer)
+
+    def start(
+        self, response: DeleteRecordsResponse, *, timeout_ms: int, clock: Clock, timers: Timers
+    ) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
+        """The response, at once if nothing is waited for."""
+        if not self._waiting or timeout_ms <= 0:
+            return response
+        for partition in self._waiting:
+            partition.deletion_waiters.append(self)
+        pending: Pending[DeleteRecordsResponse] = Pending()
+        self._pending, self._response = pending, response
+        self._timer = timers.call_at(clock.monotonic_ms() + timeout_ms, self._finish)
+        pending.on_cancel(self._forget)
+        return pending
+
+    def low_watermark_moved(self, partition: Partition) -> None:
+        """See `partition.DeletionWaiter`."""
+        waiting = self._waiting.get(partition)
+        if waiting is None:
+            return
+        offset, answer = waiting
+        refusal = partition.refusal(NO_EPOCH)
+        if refusal:
+            answer.low_watermark, answer.error_code = NO_LOW_WATERMARK, refusal
+        else:
+            answer.low_watermark = partition.low_watermark(self._is_alive)
+            if answer.low_watermark < offset:
+                return
+            answer.error_code = ErrorCode.NONE
+        del self._waiting[partition]
+        partition.deletion_waiters.remove(self)
+        if not self._waiting:
+            self._finish()
+
+    def _finish(self) -> None:
+        pending, response = self._pending, self._response
+        self._forget()
+        if pending is not None and response is not None:
+            pending.complete(response)
+
+    def _forget(self) -> None:
+        for partition in self._waiting:
+            partition.deletion_waiters.remove(self)
+        self._waiting.clear()
+        self._pending = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,30 @@
+"""AlterPartitionReassignments (45): partitions move to other replicas, or stay after all. KIP-455, KIP-860.
+
+Versions 0-1. 1: the caller may forbid that the number of replicas changes. The answer says that a move was
+begun; `ListPartitionReassignments` says whether it goes on. Authorization: ALTER on the cluster.
+"""
+
+from __future__ import annotations
+
+from controller.services import ControllerServices
+from controller.subjects.reassignment import alter_reassignments, alter_refused
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from protocol.registry import ApiKey
+from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+
+
+@serves(ApiKey.ALTER_PARTITION_REASSIGNMENTS, listener=LISTENER_CONTROLLER)
+def handle(
+    services: ControllerServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> Pending[AlterPartitionReassignmentsResponse] | AlterPartitionReassignmentsResponse:
+    if not context.allows_cluster(Operation.ALTER):
+        return alter_refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    controller = services.controller
+    return controller.decide(
+        lambda image: alter_reassignments(image, request, controller.rules.unclean_elections(image)),
+        lambda error: alter_refused(request, error),
+    )

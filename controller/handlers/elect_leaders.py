@@ -1,0 +1,25 @@
+"""ElectLeaders (43): preferred and unclean elections on demand. KIP-183, KIP-460.
+
+Versions 0-2. 1: the kind of election, an error for the whole; 2: flexible. Authorization: ALTER on the
+cluster.
+"""
+
+from __future__ import annotations
+
+from controller.services import ControllerServices
+from controller.subjects.elections import elect_leaders, refused
+from protocol.errors import ErrorCode
+from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from protocol.registry import ApiKey
+from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+
+
+@serves(ApiKey.ELECT_LEADERS, listener=LISTENER_CONTROLLER)
+def handle(
+    services: ControllerServices, context: RequestContext, request: ElectLeadersRequest
+) -> Pending[ElectLeadersResponse] | ElectLeadersResponse:
+    if not context.allows_cluster(Operation.ALTER):
+        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return services.controller.decide(
+        lambda image: elect_leaders(image, request), lambda error: refused(request, error)
+    )

@@ -1,0 +1,210 @@
+"""AlterPartitionReassignments and ListPartitionReassignments: partitions move to other brokers (KIP-455).
+
+A move needs no state of its own. The partition's record names the replicas that come and those that go; the
+comers fetch like any follower, and the change that brings the last of them into the ISR ends the move (see
+`partition_change`)::
+
+    replicas [1, 2]                                      asked for: [3, 2]
+    replicas [3, 2, 1]   adding [3]   removing [1]       3 fetches
+    replicas [3, 2]                                      3 is in the ISR
+
+What only changes the order, or only takes replicas away, is done at once. Whoever asks again while a
+partition moves replaces the target; what was added by then and is still wanted is not named as added any
+more. Taking the move back removes those that are still named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.image.cluster_image import ClusterImage
+from controller.image.topics import PartitionRegistration, TopicImage
+from controller.subjects.assignments import bad_assignment, check_replicas, default_directory
+from controller.subjects.partition_change import Election, change_partition, is_reassigning
+from controller.subjects.partitions import AllowsUnclean
+from controller.subjects.result import ControllerError, Decision
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from protocol.metadata_log.topics import PartitionChangeRecord
+
+__all__ = ["alter_reassignments", "alter_refused", "list_reassignments", "list_refused"]
+
+TopicAnswer = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+PartitionAnswer = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+Moving = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+MovingTopic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+
+
+def alter_reassignments(
+    image: ClusterImage, request: AlterPartitionReassignmentsRequest, allows_unclean: AllowsUnclean
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    """Each partition has its own answer. allows_unclean: by topic, for a move back that needs it."""
+    if not request.topics:
+        return Decision((), AlterPartitionReassignmentsResponse())
+    records: list[Message] = []
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
+    )
+    for topic in request.topics:
+        answers = []
+        for target in topic.partitions:
+            answer = PartitionAnswer(target.partition_index, ErrorCode.NONE, None)
+            try:
+                change = _alter(image, topic.name, target, request, allows_unclean)
+            except ControllerError as fault:
+                answer.error_code = fault.code
+                # Kafka sends no text where it is only the code's own.
+                answer.error_message = None if fault.message == fault.code.message else fault.message
+            else:
+                if change is not None:
+                    records.append(change)
+            answers.append(answer)
+        response.responses.append(TopicAnswer(topic.name, answers))
+    return Decision(records, response)
+
+
+def _alter(
+    image: ClusterImage,
+    name: str,
+    target: AlterPartitionReassignmentsRequest.ReassignablePartition,
+    request: AlterPartitionReassignmentsRequest,
+    allows_unclean: AllowsUnclean,
+) -> PartitionChangeRecord | None:
+    index = target.partition_index
+    topic = image.topics.by_name.get(name)
+    if topic is None:
+        raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise ControllerError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
+        )
+    if target.replicas is None:
+        return _cancel(image, topic, index, partition, allows_unclean(name))
+    check_replicas(image, target.replicas, None)
+    if not request.allow_replication_factor_change:
+        _check_factor(partition, target.replicas)
+    wanted = tuple(target.replicas)
+    removing = tuple(sorted(replica for replica in partition.replicas if replica not in wanted))
+    adding = tuple(sorted(replica for replica in wanted if replica not in partition.replicas))
+    return change_partition(
+        topic.id,
+        index,
+        partition,
+        is_active=image.brokers.is_active,
+        replicas=wanted + removing,
+        removing=removing,
+        adding=adding,
+        directory_of=lambda broker_id: default_directory(image, broker_id),
+    )
+
+
+def _check_factor(partition: PartitionRegistration, wanted: Sequence[int]) -> None:
+    """KIP-860. Of a partition on the move those replicas count that it will have in the end."""
+    present = sum(replica not in partition.removing for replica in partition.replicas)
+    if present != len(wanted):
+        raise ControllerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {present} to {len(wanted)}",
+        )
+
+
+def _cancel(
+    image: ClusterImage, topic: TopicImage, index: int, partition: PartitionRegistration, allows_unclean: bool
+) -> PartitionChangeRecord | None:
+    """Back to the replicas without those that were being added."""
+    if not is_reassigning(partition):
+        raise ControllerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding)
+    isr = tuple(replica for replica in partition.isr if replica not in partition.adding)
+    if not replicas:
+        raise bad_assignment("Invalid replica assignment: addingReplicas contains all replicas.")
+    if not isr:
+        # Only comers are in sync: whoever leads then lacks what they have.
+        if not allows_unclean:
+            raise bad_assignment(
+                f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
+                "unclean leader election."
+            )
+        isr = replicas[:1]
+    return change_partition(
+        topic.id,
+        index,
+        partition,
+        is_active=image.brokers.is_active,
+        isr=isr,
+        replicas=replicas,
+        removing=(),
+        adding=(),
+        election=Election.UNCLEAN if allows_unclean else Election.ONLINE,
+    )
+
+
+def list_reassignments(
+    image: ClusterImage, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What moves of the partitions asked for, or of all. What does not move is left out."""
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    if request.topics is None:
+        for topic in image.topics.by_name.values():
+            _list(response, topic, topic.partitions)
+        return response
+    for asked in request.topics:
+        found = image.topics.by_name.get(asked.name)
+        if found is not None:
+            _list(response, found, asked.partition_indexes)
+    return response
+
+
+def _list(response: ListPartitionReassignmentsResponse, topic: TopicImage, indexes: Iterable[int]) -> None:
+    moving = []
+    for index in indexes:
+        partition = topic.partitions.get(index)
+        if partition is not None and is_reassigning(partition):
+            moving.append(
+                Moving(index, list(partition.replicas), list(partition.adding), list(partition.removing))
+            )
+    if moving:
+        response.topics.append(MovingTopic(topic.name, moving))
+
+
+def alter_refused(
+    request: AlterPartitionReassignmentsRequest, error: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    """The same error for the whole request and each of its partitions."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=error,
+        error_message=error.message,
+        responses=[
+            TopicAnswer(
+                topic.name,
+                [
+                    PartitionAnswer(target.partition_index, error, error.message)
+                    for target in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def list_refused(
+    request: ListPartitionReassignmentsRequest, error: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    """The error, with the partitions that were asked for and nothing about them."""
+    return ListPartitionReassignmentsResponse(
+        error_code=error,
+        error_message=error.message,
+        topics=[
+            MovingTopic(asked.name, [Moving(index) for index in asked.partition_indexes])
+            for asked in request.topics or ()
+        ],
+    )
