@@ -7,6 +7,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `index_file`, `offset_index`, `time_index`   sorted entries beside each segment
 * `segment`, `segment_row`   one `.log` with its indexes; all of them in a row, the last one written
 * `producer_state`, `producer_snapshot`   who wrote last, so that a repeated batch is recognised
+* `transactions`, `transaction_index`   which transactions are undecided, which were aborted
 * `leader_epochs`   which leader wrote from which offset on
 * `append`, `append_queue`   a batch's way in: prepared, written, committed or rolled back
 * `log_config`, `partition_log`   one partition: append, read, high watermark

@@ -12,13 +12,16 @@ since the offsets of the later ones count on the earlier.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from protocol.errors import invariant
+from protocol.records.control import TransactionMarker, read_marker
 from protocol.records.errors import CorruptRecord, RecordsError
-from protocol.records.header import BatchHeader, read_header
+from protocol.records.header import BatchHeader, ReadBuffer, read_header
+from protocol.records.reader import records as records_of
 from protocol.records.validation import ValidatedBatch, ValidationRules, rebuild, validate_client_batch
 from storage.errors import AppendRefused
 from storage.producer_state import ProducerBatch, ProducerEntry
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 LATEST_PRODUCE_VERSION: Final = 13
 NO_LOG_APPEND_TIME: Final = -1
+
+_logger: Final = logging.getLogger(__name__)
 
 
 class AppendResult(msgspec.Struct, gc=False):
@@ -54,6 +59,8 @@ class PreparedAppend(msgspec.Struct, gc=False):
     log_append_time_ms: int = NO_LOG_APPEND_TIME
     producer: ProducerEntry | None = None
     """What its producer's entry will be after it."""
+    marker: TransactionMarker | None = None
+    """It ends a transaction of its producer."""
     is_duplicate: bool = False
     """There is nothing to write: the result names the place of the first one."""
     segment: Segment | None = None
@@ -95,6 +102,27 @@ def trusted_batch(records: memoryview | bytearray | bytes) -> ValidatedBatch:
             last_offset_delta=header.last_offset_delta,
         )
     return ValidatedBatch(header, header.max_timestamp, header.last_offset_delta, False, False, False, None)
+
+
+def marker_of(batch: ReadBuffer, header: BatchHeader, position: int = 0) -> TransactionMarker | None:
+    """What a producer's control batch says about its transaction. Raises RecordsError for a broken one."""
+    if not header.is_control or header.producer_id < 0:
+        return None
+    for record in records_of(batch, position):
+        return read_marker(record.key, record.value)
+    return None
+
+
+def stored_marker_of(batch: ReadBuffer, header: BatchHeader) -> TransactionMarker | None:
+    """As `marker_of`, for a batch that is in some log already: a broken one ends nothing, and is kept."""
+    try:
+        return marker_of(batch, header)
+    except RecordsError as error:
+        _logger.error(
+            "The marker of producer %d at offset %d cannot be read, its transaction stays open: %s",
+            header.producer_id, header.base_offset, error.message,
+        )  # fmt: skip
+        return None
 
 
 def rebuilt_batch(

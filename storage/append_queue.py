@@ -24,6 +24,7 @@ from storage.append import (
     placed_header,
     rebuilt_batch,
     refusal,
+    stored_marker_of,
 )
 from storage.errors import AppendRefused
 from storage.producer_state import ProducerBatch, ProducerEntry, successor
@@ -61,19 +62,22 @@ class AppendQueue:
         rules: ValidationRules,
         leader_epoch: int,
         now_ms: int,
+        transaction_version: int = 0,
     ) -> PreparedAppend:
         """Numbers a judged batch and puts it at the end. Raises AppendRefused."""
         header = batch.header
         log = self._log
         base_offset = self.end_offset
-        producer = None
+        producer = marker = None
         if header.producer_id >= 0:
             known = self._known_producer(header.producer_id)
-            if not header.is_control:
+            if header.is_control:
+                marker = log.check_marker(known, records, header, transaction_version)
+            else:
                 duplicate = log.check_producer(known, header)
                 if duplicate is not None:
                     return self._add_duplicate(duplicate, batch, leader_epoch)
-            producer = successor(known, placed_header(batch, base_offset))
+            producer = successor(known, placed_header(batch, base_offset), marker)
         stored: memoryview | bytearray
         if batch.must_rebuild:
             stored = rebuilt_batch(batch, rules, base_offset, leader_epoch, log.log_start_offset)
@@ -94,6 +98,7 @@ class AppendQueue:
                 leader_epoch,
                 append_time_ms,
                 producer,
+                marker,
             )
         )
 
@@ -202,6 +207,8 @@ class AppendQueue:
             log.leader_epochs.assign(each.leader_epoch, each.base_offset)
         if each.producer is not None:
             log.producer_state.put(each.producer)
+            if each.marker is not None:
+                log.end_transaction(segment, each.producer.producer_id, each.base_offset, each.marker)
         log.settle(
             segment, each.position, each.size_bytes, each.base_offset, each.last_offset, each.max_timestamp
         )
@@ -231,11 +238,12 @@ class AppendQueue:
 
     def _copy_of(self, batch: memoryview, header: BatchHeader) -> PreparedAppend:
         producer = None
+        marker = stored_marker_of(batch, header)
         if header.producer_id >= 0:
-            producer = successor(self._known_producer(header.producer_id), header)
+            producer = successor(self._known_producer(header.producer_id), header, marker)
         return PreparedAppend(
             batch, header.size_bytes, header.base_offset, header.last_offset,
-            header.max_timestamp, header.partition_leader_epoch, producer=producer,
+            header.max_timestamp, header.partition_leader_epoch, producer=producer, marker=marker,
         )  # fmt: skip
 
     def _known_producer(self, producer_id: int) -> ProducerEntry | None:

@@ -17,6 +17,7 @@ from storage.errors import LogStorageError
 from storage.segment import Segment
 from storage.slices import LogSlice
 from storage.time_index import NO_TIMESTAMP
+from storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -56,6 +57,25 @@ def _end_position(log: PartitionLog, number: int, limit: int) -> int:
         return segment.size_bytes
     found = segment.locate(limit)
     return segment.size_bytes if found is None else found.position
+
+
+def aborted_transactions(log: PartitionLog, from_offset: int, found: LogSlice) -> list[tuple[int, int]]:
+    """See `PartitionLog.aborted_transactions`. The upper bound is as coarse as Kafka's: an index entry."""
+    first = log.segment_index_of(found.segment_base_offset)
+    segment = log.segments[first]
+    try:
+        upper_offset = segment.offset_index.offset_behind(found.position + found.size_bytes)
+        if upper_offset is None:
+            is_last = first == len(log.segments) - 1
+            upper_offset = log.log_end_offset if is_last else log.segments[first + 1].base_offset
+        aborted: list[AbortedTransaction] = []
+        for each in log.segments[first:]:
+            if each.transaction_index.collect(from_offset, upper_offset, aborted):
+                break
+    except OSError as error:
+        raise _unreadable(log, error) from error
+    aborted.sort(key=lambda each: each.first_offset)
+    return [(each.producer_id, each.first_offset) for each in aborted]
 
 
 def offset_for_timestamp(log: PartitionLog, timestamp: int) -> tuple[int, int, int] | None:

@@ -75,6 +75,19 @@ class OffsetIndex:
         found = bisect_right(offsets, relative)
         return self._page_positions[found - 1] if found else 0
 
+    def offset_behind(self, position: int) -> int | None:
+        """The offset of the first entry at or behind a position; None if no entry is."""
+        low, high = 0, self._file.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        found = self._entry(low)[0] if low < self._file.count else None
+        self._file.close()
+        return found
+
     def truncate_to(self, offset: int) -> None:
         """Drops the entries at or above `offset`."""
         low, high = 0, self._file.count

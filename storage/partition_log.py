@@ -21,6 +21,7 @@ from functools import partial
 
 from config.ports import Files
 from protocol.errors import ErrorCode, invariant
+from protocol.records.control import TransactionMarker
 from protocol.records.errors import RecordsError
 from protocol.records.header import TRANSACTIONAL_BIT, BatchHeader, ReadBuffer
 from protocol.records.validation import ValidatedBatch, place, validate_client_batch
@@ -31,6 +32,7 @@ from storage.append import (
     AppendResult,
     PreparedAppend,
     judge_client_batch,
+    marker_of,
     placed_header,
     refusal,
     result_of_duplicate,
@@ -44,10 +46,18 @@ from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment
 from storage.found_log import FoundLog
 from storage.log_config import LogConfig
 from storage.producer_snapshot import encode_snapshot
-from storage.producer_state import ProducerBatch, ProducerEntry, check_sequence, successor
+from storage.producer_state import (
+    ProducerBatch,
+    ProducerEntry,
+    check_marker,
+    check_sequence,
+    check_transaction,
+    successor,
+)
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.segment_row import SegmentRow
 from storage.slices import LogSlice
+from storage.transaction_index import AbortedTransaction
 
 
 class PartitionLog(SegmentRow):
@@ -103,8 +113,11 @@ class PartitionLog(SegmentRow):
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it no transaction is undecided. (Open ones are not tracked yet: the high watermark.)"""
-        return self.high_watermark
+        """Below it every transaction is decided, and the decision replicated."""
+        first = self.producer_state.transactions.first_unstable_offset(self.high_watermark)
+        if first is None or first > self.high_watermark:
+            return self.high_watermark
+        return max(first, self.log_start_offset)
 
     def update_high_watermark(self, offset: int) -> bool:
         """Raises the high watermark, at most to the log end; says whether it moved."""
@@ -155,6 +168,7 @@ class PartitionLog(SegmentRow):
                 and known.batches
                 and header.base_sequence == known.batches[-1].last_sequence + 1
                 and not header.attributes & TRANSACTIONAL_BIT
+                and known.transaction_first_offset < 0
             ):
                 producer = known.followed_by(header, base_offset, last_offset, batch.max_timestamp)
             else:
@@ -195,9 +209,15 @@ class PartitionLog(SegmentRow):
         """
         return self._append_staged(records, trusted_batch(records), leader_epoch, now_ms)
 
-    def append_control(self, records: ReadBuffer, *, leader_epoch: int, now_ms: int) -> AppendResult:
-        """Takes one control batch (`protocol.records.control`); its producer's entry follows it."""
-        return self.append_internal(records, leader_epoch=leader_epoch, now_ms=now_ms)
+    def append_control(
+        self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, transaction_version: int = 0
+    ) -> AppendResult:
+        """Takes one control batch (`protocol.records.control`): a transaction's marker, or the quorum's.
+
+        Raises AppendRefused for a marker of an older epoch (INVALID_PRODUCER_EPOCH) or of an older
+        coordinator (TRANSACTION_COORDINATOR_FENCED), LogStorageError.
+        """
+        return self._append_staged(records, trusted_batch(records), leader_epoch, now_ms, transaction_version)
 
     def append_as_follower(self, batches: ReadBuffer, now_ms: int) -> int:
         """Takes the leader's batches byte for byte; says how many.
@@ -257,9 +277,14 @@ class PartitionLog(SegmentRow):
         return self.queue.rollback()
 
     def _append_staged(
-        self, records: ReadBuffer, batch: ValidatedBatch, leader_epoch: int, now_ms: int
+        self,
+        records: ReadBuffer,
+        batch: ValidatedBatch,
+        leader_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
     ) -> AppendResult:
-        prepared = self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms)
+        prepared = self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms, transaction_version)
         try:
             self.write([prepared], now_ms)
         except LogStorageError:
@@ -312,6 +337,11 @@ class PartitionLog(SegmentRow):
             else:
                 return None
         return LogSlice(active.log, position, available, recent[number - 1], active.base_offset, True)
+
+    def aborted_transactions(self, from_offset: int, found: LogSlice) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that a reader of `found` has to leave out,
+        by first offset. Raises LogStorageError."""
+        return lookup.aborted_transactions(self, from_offset, found)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or after `timestamp`; None if none is.
@@ -432,13 +462,40 @@ class PartitionLog(SegmentRow):
     def check_producer(self, known: ProducerEntry | None, header: BatchHeader) -> ProducerBatch | None:
         """The batch that this one repeats, None if it is the next one. Raises AppendRefused."""
         try:
-            return check_sequence(
+            duplicate = check_sequence(
                 known, header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence
             )
         except AppendRefused as refused:
             refused.message += f" in {self.name} at offset {self.log_end_offset}"
             refused.log_start_offset = self.log_start_offset
             raise
+        if duplicate is None:
+            check_transaction(known, header, self.name)
+        return duplicate
+
+    def check_marker(
+        self,
+        known: ProducerEntry | None,
+        records: ReadBuffer,
+        header: BatchHeader,
+        transaction_version: int,
+    ) -> TransactionMarker | None:
+        """What a control batch of a producer says. Raises AppendRefused."""
+        marker = marker_of(records, header)
+        if marker is not None:
+            check_marker(known, header, marker, self.name, transaction_version)
+        return marker
+
+    def end_transaction(
+        self, segment: Segment, producer_id: int, marker_offset: int, marker: TransactionMarker
+    ) -> None:
+        """A marker is in the log: its transaction is decided, an aborted one goes into the index."""
+        transactions = self.producer_state.transactions
+        completed = transactions.ended(producer_id, marker_offset)
+        if completed is not None and not marker.committed:
+            segment.transaction_index.append(
+                AbortedTransaction(*completed, transactions.stable_offset_after(completed))
+            )
 
     def too_large_for_segment(self, size_bytes: int) -> AppendRefused:
         return AppendRefused(

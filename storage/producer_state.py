@@ -9,6 +9,10 @@ first:
     epoch above, first sequence not 0              OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch, not the next sequence              OUT_OF_ORDER_SEQUENCE_NUMBER
     a producer that is not known (any more)        any sequence will do
+    no transaction, while one of its is open       INVALID_TXN_STATE
+
+A transaction begins with the first transactional batch and ends with a marker, a control batch that the
+transaction coordinator has appended. A marker of an older coordinator than the last one's is refused.
 
 An entry is immutable and replaced by the next one, so a prepared append carries its successor along, and
 dropping it is all that a rollback does. Entries expire `producer.id.expiration.ms` after their last batch's
@@ -24,8 +28,10 @@ import msgspec
 
 from config.limits import PRODUCER_BATCHES_REMEMBERED
 from protocol.errors import ErrorCode
+from protocol.records.control import TransactionMarker
 from protocol.records.header import BatchHeader
 from storage.errors import AppendRefused
+from storage.transactions import CompletedTransaction, OpenTransactions
 
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
@@ -95,10 +101,13 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
 class ProducerState:
     """The producers of one partition, by id."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "transactions")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
-        self._entries = {entry.producer_id: entry for entry in entries}
+        self._entries: dict[int, ProducerEntry] = {}
+        self.transactions = OpenTransactions()
+        """Those that the entries tell of, and the decided ones that are not replicated yet."""
+        self.replace_all(entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -111,14 +120,24 @@ class ProducerState:
 
     def put(self, entry: ProducerEntry) -> None:
         self._entries[entry.producer_id] = entry
+        if entry.transaction_first_offset >= 0:
+            self.transactions.began(entry.producer_id, entry.transaction_first_offset)
 
     def replace_all(self, entries: Iterable[ProducerEntry]) -> None:
-        self._entries = {entry.producer_id: entry for entry in entries}
+        """As a snapshot says: nothing else is known any more."""
+        self._entries.clear()
+        self.transactions = OpenTransactions()
+        for entry in sorted(entries, key=lambda entry: entry.transaction_first_offset):
+            self.put(entry)
 
-    def update(self, header: BatchHeader) -> None:
-        """Takes note of a batch that lies in the log already (start, follower, own control batches)."""
-        if header.producer_id >= 0:
-            self.put(successor(self._entries.get(header.producer_id), header))
+    def update(
+        self, header: BatchHeader, marker: TransactionMarker | None = None
+    ) -> CompletedTransaction | None:
+        """Takes note of a batch that lies in the log already; the transaction that it ended, if it did."""
+        if header.producer_id < 0:
+            return None
+        self.put(successor(self._entries.get(header.producer_id), header, marker))
+        return None if marker is None else self.transactions.ended(header.producer_id, header.base_offset)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets producers that wrote nothing for so long and have no transaction open; says how many."""
@@ -157,12 +176,61 @@ def check_sequence(
     return None
 
 
-def successor(entry: ProducerEntry | None, header: BatchHeader) -> ProducerEntry:
-    """The producer's entry after this batch, whose offsets are final."""
+def check_transaction(entry: ProducerEntry | None, header: BatchHeader, name: str) -> None:
+    """Raises AppendRefused for a batch outside the transaction that its producer has open."""
+    if entry is not None and entry.transaction_first_offset != NO_OFFSET and not header.is_transactional:
+        raise AppendRefused(
+            ErrorCode.INVALID_TXN_STATE,
+            f"Expected transactional write from producer {header.producer_id} in {name}: its transaction "
+            f"that began at offset {entry.transaction_first_offset} is open",
+        )
+
+
+def check_marker(
+    entry: ProducerEntry | None,
+    header: BatchHeader,
+    marker: TransactionMarker,
+    name: str,
+    transaction_version: int,
+) -> None:
+    """Raises AppendRefused for a marker of a producer's older epoch, or of an older coordinator.
+
+    From transaction version 2 on each transaction has an epoch of its own, and its marker the next one, so
+    the same epoch again is only right as a repetition, when nothing is open any more. KIP-890.
+    """
+    if entry is None:
+        return
+    epoch = header.producer_epoch
+    is_open = entry.transaction_first_offset != NO_OFFSET
+    if epoch < entry.epoch or (transaction_version >= 2 and epoch == entry.epoch and is_open):
+        raise AppendRefused(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"Epoch of producer {header.producer_id} in {name} is {epoch}, which is smaller than the last "
+            f"seen epoch {entry.epoch}"
+            if epoch < entry.epoch
+            else f"Epoch of the marker for producer {header.producer_id} in {name} is {epoch}: it must be "
+            f"greater than that of the transaction",
+        )
+    if marker.coordinator_epoch < entry.coordinator_epoch:
+        raise AppendRefused(
+            ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            f"Invalid coordinator epoch for producerId {header.producer_id} in {name}: "
+            f"{marker.coordinator_epoch} (zombie), {entry.coordinator_epoch} (current)",
+        )
+
+
+def successor(
+    entry: ProducerEntry | None, header: BatchHeader, marker: TransactionMarker | None = None
+) -> ProducerEntry:
+    """The producer's entry after this batch, whose offsets are final. `marker`: what a control batch says."""
     epoch = header.producer_epoch
     if header.is_control:
         kept = entry.batches if entry is not None and entry.epoch == epoch else ()
-        return ProducerEntry(header.producer_id, epoch, kept, header.max_timestamp)
+        coordinator = NO_COORDINATOR_EPOCH if entry is None else entry.coordinator_epoch
+        transaction = NO_OFFSET if entry is None else entry.transaction_first_offset
+        if marker is not None:
+            coordinator, transaction = marker.coordinator_epoch, NO_OFFSET
+        return ProducerEntry(header.producer_id, epoch, kept, header.max_timestamp, coordinator, transaction)
     batch = ProducerBatch(
         header.base_sequence,
         header.last_sequence,

@@ -13,12 +13,15 @@ A producer's state comes from the newest snapshot and the headers behind it. Lef
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from config.ports import Files
+from protocol.records.control import TransactionMarker
 from protocol.records.errors import CorruptRecord
 from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
+from storage.append import stored_marker_of
 from storage.checkpoints import MalformedCheckpoint, read_leader_epochs
 from storage.errors import CorruptSegment
 from storage.file_names import (
@@ -38,6 +41,7 @@ from storage.leader_epochs import LeaderEpochs
 from storage.producer_snapshot import MalformedSnapshot, decode_snapshot
 from storage.producer_state import ProducerState
 from storage.segment import Segment
+from storage.transaction_index import AbortedTransaction
 
 _SCAN_BYTES: Final = 1 << 20
 
@@ -64,22 +68,26 @@ def find_log(
         first.create()
         segments.append(first)
     epochs = _leader_epochs(files, directory, segments, problems)
+    snapshots = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None)
     scan = _Scan(files, index_interval_bytes, epochs, problems)
+    scan.producers_at = partial(find_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     log_start_offset = min(max(log_start_offset, segments[0].base_offset), log_end_offset)
     epochs.truncate_from_end(log_end_offset)
     if not is_clean and epochs.start_offset > log_start_offset:
         epochs = _epochs_of_batches(segments)  # the log start fell back behind what the checkpoint knows
     epochs.truncate_from_start(log_start_offset)
-    snapshots = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None)
     while snapshots and snapshots[-1] > log_end_offset:
         files.unlink(f"{directory}/{segment_file(snapshots.pop(), SNAPSHOT_SUFFIX)}")
+    producers = scan.producers
+    if producers is None:
+        producers = find_producers(files, directory, segments, snapshots, log_end_offset)
     return FoundLog(
         segments,
         log_start_offset,
         log_end_offset,
         log_end_offset if is_clean else min(recovery_point, log_end_offset),
-        find_producers(files, directory, segments, snapshots, log_end_offset),
+        producers,
         epochs,
         snapshots,
         scan.scanned_segments,
@@ -114,9 +122,18 @@ def find_producers(
             continue
         found = segment.locate(begin)
         if found is not None:
-            for _, header in segment.headers(found.position):
-                state.update(header)
+            for position, header in segment.headers(found.position):
+                if header.base_offset >= end_offset:
+                    return state
+                state.update(header, _marker(segment, position, header))
     return state
+
+
+def _marker(segment: Segment, position: int, header: BatchHeader) -> TransactionMarker | None:
+    """What a control batch says; the records of others are not read."""
+    if not header.is_control or header.producer_id < 0:
+        return None
+    return stored_marker_of(segment.read(position, header.size_bytes), header)
 
 
 class _Scan:
@@ -129,6 +146,9 @@ class _Scan:
         self._interval = index_interval_bytes
         self._epochs = epochs
         self._problems = problems
+        self.producers_at: Callable[[int], ProducerState]
+        self.producers: ProducerState | None = None
+        """As of the end of the last segment that was verified; None if none was."""
         self.scanned_segments = 0
         self.cut_bytes = 0
 
@@ -179,12 +199,16 @@ class _Scan:
         """(end offset, bytes cut off) after a look at every batch; the indexes are new."""
         self.scanned_segments += 1
         file_bytes = segment.log.file().size()
+        if self.producers is None:
+            self.producers = self.producers_at(segment.base_offset)
         segment.begin_rebuild()
         end_offset = max(expected_offset, segment.base_offset)
         position = 0
-        for position, header, is_whole in _batches(segment, file_bytes):
-            if not is_whole or header.base_offset < end_offset or header.last_offset_delta < 0:
+        for position, header, batch in _batches(segment, file_bytes):
+            if batch is None or header.base_offset < end_offset or header.last_offset_delta < 0:
                 break
+            if header.producer_id >= 0:
+                self._note_producer(segment, header, batch)
             segment.appended(
                 position, header.last_offset, header.max_timestamp, header.size_bytes, self._interval
             )
@@ -203,6 +227,17 @@ class _Scan:
             self.cut_bytes += cut
         return end_offset, cut
 
+    def _note_producer(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
+        """The producer's entry follows; an aborted transaction goes into the segment's index again."""
+        producers = self.producers
+        if producers is None:
+            return
+        marker = stored_marker_of(batch, header)
+        completed = producers.update(header, marker)
+        if completed is not None and marker is not None and not marker.committed:
+            stable_offset = producers.transactions.stable_offset_after(completed)
+            segment.transaction_index.append(AbortedTransaction(*completed, stable_offset))
+
     def _drop_behind(self, segments: list[Segment], number: int) -> None:
         """What lies behind a torn place does not follow from anything: it goes."""
         for segment in segments[number + 1 :]:
@@ -213,8 +248,8 @@ class _Scan:
         del segments[number + 1 :]
 
 
-def _batches(segment: Segment, file_bytes: int) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Position, header, and whether the batch is all there with its checksum; ends where no header is."""
+def _batches(segment: Segment, file_bytes: int) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
+    """Position, header, and the batch if it is all there with its checksum; ends where no header is."""
     file = segment.log.file()
     position = start = 0
     data = memoryview(b"")
@@ -232,7 +267,8 @@ def _batches(segment: Segment, file_bytes: int) -> Iterator[tuple[int, BatchHead
         if relative + size_bytes > len(data):
             want = max(size_bytes, _SCAN_BYTES)
             data, start, relative = memoryview(file.pread(want, position)), position, 0
-        yield position, header, is_intact(data, relative, header)
+        whole = data[relative : relative + size_bytes]
+        yield position, header, whole if is_intact(data, relative, header) else None
         position += size_bytes
 
 

@@ -3,6 +3,7 @@
     <base offset>.log          batch │ batch │ batch │ …              at most segment.bytes
     <base offset>.index        every 4 KiB or so: last offset of a batch → its position
     <base offset>.timeindex    the largest timestamp so far → last offset of its batch
+    <base offset>.txnindex     aborted transactions; only if there are any
 
 Only the last segment of a log is written to (the active one). When it is full in any of several ways a new
 one is begun and this one sealed: index entries that waited are written, and the largest timestamp gets its
@@ -29,6 +30,7 @@ from storage.file_names import (
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     segment_file,
 )
 from storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
@@ -36,6 +38,7 @@ from storage.offset_index import OffsetIndex
 from storage.slices import SharedFile
 from storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from storage.time_index import NO_TIMESTAMP, TimeIndex
+from storage.transaction_index import TransactionIndex
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 """Index entries hold offsets less the base offset in 31 bits."""
@@ -73,6 +76,7 @@ class Segment:
         "offset_index",
         "size_bytes",
         "time_index",
+        "transaction_index",
     )
 
     def __init__(
@@ -84,6 +88,7 @@ class Segment:
         self.log = SharedFile(files, self.path(LOG_SUFFIX), write=True)
         self.offset_index = OffsetIndex(files, self.path(OFFSET_INDEX_SUFFIX), base_offset, fresh=fresh)
         self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), base_offset, fresh=fresh)
+        self.transaction_index = TransactionIndex(files, self.path(TRANSACTION_INDEX_SUFFIX))
         self.size_bytes = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -142,6 +147,7 @@ class Segment:
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.offset_index.file.seal()
         self.time_index.file.seal()
+        self.transaction_index.write()
         self.is_sealed = True
 
     def truncate_to(self, offset: int) -> int:
@@ -161,6 +167,7 @@ class Segment:
         self.size_bytes = position
         self.offset_index.truncate_to(end_offset)
         self.time_index.truncate_to(end_offset)
+        self.transaction_index.truncate_to(end_offset)
         self.is_full = self.is_sealed = False
         self.load_tail()
 
@@ -278,6 +285,7 @@ class Segment:
         """Forgets indexes and sizes; `appended` is then called for each batch that proves valid."""
         self.offset_index.reset()
         self.time_index.reset()
+        self.transaction_index.reset()
         self.size_bytes = 0
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self.bytes_since_index_entry = 0

@@ -239,6 +239,8 @@ class SegmentRow:
                 paths.append(segment.path(LOG_SUFFIX))
                 if segment.is_sealed:
                     paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
+                    if segment.transaction_index.has_file:
+                        paths.append(segment.transaction_index.path)
         directory = self.directory if self._has_new_names else None
         truncations = self._truncations
         self._has_new_names = False

@@ -21,7 +21,7 @@ See `broker.fetch_sessions` for sessions and `replication.fetching` for reading 
 Needs READ on the topic, from a replica CLUSTER_ACTION. A partition that may not be read, or is not known,
 does not make the others answer at once.
 
-read_committed reads up to the last stable offset and names no aborted transactions, since there are none.
+read_committed reads up to the last stable offset, and is told which transactions it has to leave out.
 Left out: the choice of a nearer replica (version 11), and remote storage (version 14).
 """
 

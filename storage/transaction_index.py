@@ -1,0 +1,128 @@
+"""`.txnindex`: the aborted transactions whose marker lies in a segment, in the order of the markers.
+
+    int16  version (0)
+    int64  producer id
+    int64  first offset           of the transaction's first batch
+    int64  last offset            of its marker
+    int64  last stable offset     of the log, right after the marker
+
+The file is made with its first entry: most segments never have one. New entries wait in memory until the
+segment is sealed, as those of the other indexes do; after a crash they are found again from the markers. The
+last entry field bounds the search: an aborted transaction that began below an offset ends in an entry before
+the first one whose last stable offset is at or above it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from config.ports import Files
+
+ENTRY_BYTES: Final = 34
+
+_VERSION: Final = 0
+_ENTRY: Final = Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Entries ascend by last offset. Methods that touch the file raise OSError."""
+
+    __slots__ = ("_entries", "_files", "_path", "_written_count")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._entries: list[AbortedTransaction] | None = None
+        """None: nobody has looked into the file yet."""
+        self._written_count = 0
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def entries(self) -> list[AbortedTransaction]:
+        """All of them; an entry that is cut off at the end of the file, or of another version, ends them."""
+        if self._entries is None:
+            self._entries = decode_entries(self._read())
+            self._written_count = len(self._entries)
+        return self._entries
+
+    def _read(self) -> bytes:
+        try:
+            return self._files.read_bytes(self._path)
+        except FileNotFoundError:
+            return b""
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        self.entries().append(aborted)
+
+    def collect(self, from_offset: int, upper_bound_offset: int, into: list[AbortedTransaction]) -> bool:
+        """Adds what concerns records in [from_offset, upper_bound_offset); whether no later segment can have
+        more."""
+        for entry in self.entries():
+            if entry.last_offset >= from_offset and entry.first_offset < upper_bound_offset:
+                into.append(entry)
+            if entry.last_stable_offset >= upper_bound_offset:
+                return True
+        return False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the transactions whose marker lies at or above `offset`."""
+        entries = self.entries()
+        while entries and entries[-1].last_offset >= offset:
+            entries.pop()
+        if self._written_count > len(entries):
+            self._written_count = len(entries)
+            file = self._files.open(self._path, write=True)
+            try:
+                file.truncate(self._written_count * ENTRY_BYTES)
+            finally:
+                file.close()
+
+    def reset(self) -> None:
+        """Forgets everything, before it is found again."""
+        self.truncate_to(0)
+
+    def write(self) -> None:
+        """Brings what waits in memory into the file."""
+        if self._entries is None or self._written_count == len(self._entries):
+            return
+        data = encode_entries(self._entries[self._written_count :])
+        file = self._files.open(self._path, create=True)
+        try:
+            written = 0
+            while written < len(data):
+                position = self._written_count * ENTRY_BYTES + written
+                written += file.write([memoryview(data)[written:]], position)
+        finally:
+            file.close()
+        self._written_count = len(self._entries)
+
+    @property
+    def has_file(self) -> bool:
+        """Whether there is anything in the file that this process knows of."""
+        return self._written_count > 0
+
+
+def encode_entries(entries: list[AbortedTransaction]) -> bytes:
+    return b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
+
+
+def decode_entries(data: bytes) -> list[AbortedTransaction]:
+    """The whole entries at the beginning, up to the first that cannot be one."""
+    whole = len(data) - len(data) % ENTRY_BYTES
+    entries: list[AbortedTransaction] = []
+    for version, *fields in _ENTRY.iter_unpack(memoryview(data)[:whole]):
+        entry = AbortedTransaction(*fields)
+        if version > _VERSION or version < 0 or entry.first_offset > entry.last_offset:
+            break
+        entries.append(entry)
+    return entries
