@@ -11,9 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import (
     ControlRecordType,
-    TransactionMarker,
     build_control_batch,
-    build_marker_batch,
     control_key,
 )
 from storage.errors import AppendRefused
@@ -22,47 +20,15 @@ from storage.memory_files import MemoryFiles
 from storage.transaction_index import AbortedTransaction, TransactionIndex, decode_entries, encode_entries
 from tests.support.kafka_tools import run_tool
 from tests.support.log_rig import NOW_MS, LogRig
+from tests.support.transactions import TransactionWriter
 
 
-class Writer:
-    """Transactional producers and their coordinator, on one log."""
+class Writer(TransactionWriter):
+    """With a rig of its own."""
 
     def __init__(self, rig: LogRig | None = None) -> None:
         self.rig = rig or LogRig()
-        self._sequences: dict[tuple[int, int], int] = {}
-
-    def write(self, producer_id: int, *, epoch: int = 0, size_bytes: int = 10, is_open: bool = True) -> int:
-        sequence = self._sequences.get((producer_id, epoch), 0)
-        self._sequences[producer_id, epoch] = sequence + 1
-        builder = BatchBuilder(
-            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=is_open
-        )
-        builder.append(None, bytes(size_bytes), NOW_MS)
-        result = self.rig.log.append(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-        return result.base_offset
-
-    def end(
-        self,
-        producer_id: int,
-        *,
-        commit: bool,
-        epoch: int = 0,
-        coordinator_epoch: int = 1,
-        transaction_version: int = 0,
-    ) -> int:
-        marker = build_marker_batch(
-            TransactionMarker(commit, coordinator_epoch),
-            timestamp_ms=NOW_MS, producer_id=producer_id, producer_epoch=epoch,
-        )  # fmt: skip
-        return self.rig.log.append_control(
-            marker, leader_epoch=0, now_ms=NOW_MS, transaction_version=transaction_version
-        ).base_offset
-
-    def aborted(self, from_offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
-        """As one fetch of read_committed is told."""
-        log = self.rig.log
-        found = log.read(from_offset, max_bytes=max_bytes, up_to_offset=log.last_stable_offset)
-        return [] if found is None else log.aborted_transactions(from_offset, found)
+        super().__init__(self.rig.log)
 
 
 def refusal(call: object) -> tuple[int, str]:
@@ -197,6 +163,7 @@ def test_all_of_it_is_there_after_a_start(is_clean: bool) -> None:
     log = writer.rig.reopen(is_clean=is_clean)
     log.update_high_watermark(log.log_end_offset)
     assert log.last_stable_offset == 1
+    writer.log = log
     writer.end(8, commit=False)
     log.update_high_watermark(log.log_end_offset)
     told: list[tuple[int, int]] = []

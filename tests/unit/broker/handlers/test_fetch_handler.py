@@ -18,6 +18,7 @@ from protocol.serving import Operation, Pending, ResourceType
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
 from tests.support.handler_rig import HandlerRig, now, topic_id
+from tests.support.transactions import TransactionWriter
 
 MIB = 1 << 20
 
@@ -104,6 +105,45 @@ def test_read_committed_gets_a_list_of_aborted_transactions(rig: HandlerRig) -> 
     rig.write("t")
     data = only(send(rig, request(wants(), isolation_level=1)))
     assert (offsets(data), data.aborted_transactions) == ([0], [])
+
+
+def test_read_committed_stops_at_an_open_transaction_and_hears_of_aborted_ones(rig: HandlerRig) -> None:
+    log = rig.log("t")
+    writer = TransactionWriter(log)
+    rig.write("t")
+    writer.write(7)
+    writer.write(8)
+    writer.end(7, commit=False)
+    log.update_high_watermark(log.log_end_offset)
+    asked = request(wants(), isolation_level=1)
+    data = only(send(rig, asked))
+    assert (offsets(data), data.high_watermark, data.last_stable_offset) == ([0, 1], 4, 2)
+    assert data.aborted_transactions == [FetchResponse.AbortedTransaction(7, 1)]
+    assert offsets(only(send(rig, request(wants())))) == [0, 1, 2, 3], "uncommitted sees all"
+    writer.end(8, commit=True)
+    log.update_high_watermark(log.log_end_offset)
+    data = only(send(rig, asked))
+    assert (offsets(data), data.last_stable_offset) == ([0, 1, 2, 3, 4], 5)
+    assert data.aborted_transactions == [FetchResponse.AbortedTransaction(7, 1)]
+
+
+def test_read_committed_waits_for_the_decision_and_not_for_the_records(rig: HandlerRig) -> None:
+    log, partition = rig.log("t"), rig.replicas.by_name["t", 0]
+    writer = TransactionWriter(log)
+    writer.write(7)
+    partition.appended(80)
+    pending = send(rig, request(wants(), isolation_level=1, min_bytes=1000))
+    for _ in range(20):
+        writer.write(7, size_bytes=100)
+        partition.appended(180)
+        rig.timers.run_soon()
+    assert isinstance(pending, Pending)
+    assert not pending.done
+    writer.end(7, commit=True)
+    partition.appended(78)
+    rig.timers.run_soon()
+    assert pending.done
+    assert len(offsets(only(pending))) == 22
 
 
 @pytest.mark.parametrize("version", range(4, 19))
