@@ -1,4 +1,5 @@
-"""What a raft node is told once: who it is, where it listens, how long it waits. Names are Kafka's settings."""
+"""What a raft node is told once: who it is, where it listens, how long it waits. Names are Kafka's
+settings."""
 
 from __future__ import annotations
 

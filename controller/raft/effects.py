@@ -128,4 +128,3 @@ class Ready(msgspec.Struct, gc=False):
     high_watermark: int | None
     leader: LeaderAndEpoch | None
     wake_at_ms: int
-

@@ -1,139 +1,366 @@
 """One replica of the metadata quorum: every input is a method, every method returns a `Ready`.
 
 Requests and responses are the wire's own messages (Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch,
-FetchSnapshot, ApiVersions, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter); records are batches as they lie in
-the log. `now_ms` is monotonic and never falls; `wall_offset_ms`, which the driver may set at any time, makes
-wall time of it for what leaves the node as a timestamp.
+FetchSnapshot, ApiVersions, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter); records are batches as they lie
+in the log. `now_ms` is monotonic and never falls; `wall_offset_ms`, which the driver may set at any time,
+makes wall time of it for what leaves the node as a timestamp.
+
+An input is handled in two steps: what it is about, by the module that knows it; then whatever is due in the
+role that the replica has now (`poll_…`), until nothing is due at this moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from config.ports import Chance
+from controller.raft import elections, epochs, following, joining, leading, membership, serving
 from controller.raft.config import RaftConfig
 from controller.raft.effects import HardState, Ready
-from controller.raft.identity import LeaderAndEpoch, ReplicaKey, SnapshotId
+from controller.raft.identity import NOBODY, LeaderAndEpoch, ReplicaKey, SnapshotId
 from controller.raft.log_port import RaftLog, SnapshotControl
+from controller.raft.membership import VersionChangeRefused
+from controller.raft.progress import forget_silent_observers
+from controller.raft.replica import Replica
+from controller.raft.roles import NEVER, Leader, Progress
+from controller.raft.starting import begin_life
+from controller.raft.transitions import Role
+from controller.raft.turning import become_resigned
+from controller.raft.voters import Endpoints, VoterSet
+from controller.raft.wire import Caller
 from protocol.codec.message import Message
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, invariant
+from protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from protocol.messages.vote import VoteRequest, VoteResponse
 
 __all__ = ["AppendRefused", "RaftNode", "VersionChangeRefused"]
+
+NEWEST_VERSION: Final = 32767
+MOST_TURNS: Final = 8
+"""An input never turns a replica more often: unattached, prospective, candidate, leader, resigned, …"""
 
 
 class AppendRefused(Exception):
     """This node does not lead that epoch (any more); nothing has been appended."""
 
 
-class VersionChangeRefused(Exception):
-    """kraft.version cannot be raised now; `error` is the code for the answer."""
+_REQUESTS: Final[Mapping[type[Message], Callable[[Replica, Caller, Any], None]]] = MappingProxyType(
+    {
+        VoteRequest: elections.handle_vote,
+        BeginQuorumEpochRequest: epochs.handle_begin,
+        EndQuorumEpochRequest: epochs.handle_end,
+        FetchRequest: serving.handle_fetch,
+        FetchSnapshotRequest: serving.handle_fetch_snapshot,
+        AddRaftVoterRequest: membership.handle_add,
+        RemoveRaftVoterRequest: membership.handle_remove,
+        UpdateRaftVoterRequest: membership.handle_update,
+    }
+)
 
-    def __init__(self, error: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.error = error
+_POLLS: Final[Mapping[Role, Callable[[Replica], int]]] = MappingProxyType(
+    {
+        Role.UNATTACHED: following.poll_unattached,
+        Role.PROSPECTIVE: elections.poll_prospective,
+        Role.CANDIDATE: elections.poll_candidate,
+        Role.LEADER: leading.poll_leader,
+        Role.FOLLOWER: following.poll_follower,
+        Role.RESIGNED: epochs.poll_resigned,
+    }
+)
 
 
 class RaftNode:
     """The state of one replica in one life. After a crash a new one is made from what the disk has.
 
-    May be read at any time (and by the simulator's checkers after every event): the properties below.
+    The properties may be read at any time, by checkers after every event.
     """
 
-    wall_offset_ms: int
+    __slots__ = ("_replica", "is_shut_down")
 
-    def __init__(self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, chance: Chance) -> None:
-        """hard_state: from quorum-state, None without the file. Reads the log's control records.
-
-        Raises StartRefused for what an operator must put right (voters of the file and of the config that
-        differ, no voters and nobody to ask)."""
-        raise NotImplementedError
+    def __init__(
+        self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, chance: Chance
+    ) -> None:
+        """hard_state: from quorum-state, None without the file. Reads the log's control records. Everything
+        that the log has now must be durable."""
+        self._replica = Replica(config, log, hard_state, chance)
+        self.is_shut_down = False
+        """The clean end is reached: no input has an effect any more."""
 
     # What it is
 
     @property
-    def role(self) -> Role: ...  # Role.UNATTACHED, PROSPECTIVE, CANDIDATE, LEADER, FOLLOWER, RESIGNED
+    def role(self) -> Role:
+        return self._replica.role
 
     @property
-    def is_observer(self) -> bool: ...  # no voter as far as its own log (or config) knows
+    def is_observer(self) -> bool:
+        """It is not among the voters, as far as its own log (or config) knows."""
+        return not self._replica.is_voter
 
     @property
-    def leader(self) -> LeaderAndEpoch: ...
+    def epoch(self) -> int:
+        return self._replica.epoch
 
     @property
-    def voted(self) -> ReplicaKey | None: ...
+    def leader(self) -> LeaderAndEpoch:
+        """As this replica knows it; itself from the election on, established or not."""
+        return LeaderAndEpoch(self._replica.leader_id, self._replica.epoch)
 
     @property
-    def log_start_offset(self) -> int: ...
+    def leader_endpoints(self) -> Endpoints:
+        return self._replica.leader_endpoints
 
     @property
-    def end_offset(self) -> int: ...
+    def voted(self) -> ReplicaKey | None:
+        return self._replica.voted
 
     @property
-    def synced_offset(self) -> int: ...  # below it everything was reported durable by log_synced
+    def log_start_offset(self) -> int:
+        return self._replica.log.start_offset
 
     @property
-    def high_watermark(self) -> int: ...  # -1 while unknown
+    def end_offset(self) -> int:
+        return self._replica.log.end_offset
 
     @property
-    def voters(self) -> VoterSet: ...  # the newest in the log, committed or not
+    def last_epoch(self) -> int:
+        """Of the last record in the log."""
+        return self._replica.log.last_epoch
 
     @property
-    def kraft_version(self) -> int: ...
+    def synced_offset(self) -> int:
+        """Below it everything was durable when the life began, or was reported so by log_synced."""
+        return self._replica.log.synced_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Below it everything is committed, as this replica knows; at the start the newest snapshot's end."""
+        return self._replica.high_watermark
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self._replica.log.latest_snapshot
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest in the log, committed or not."""
+        return self._replica.voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self._replica.history.version
+
+    @property
+    def wall_offset_ms(self) -> int:
+        """Wall time less now_ms."""
+        return self._replica.wall_offset_ms
+
+    @wall_offset_ms.setter
+    def wall_offset_ms(self, offset_ms: int) -> None:
+        self._replica.wall_offset_ms = offset_ms
+
+    def progress(self) -> tuple[list[Progress], list[Progress]]:
+        """(voters, observers) as the leader knows them, for DescribeQuorum; empty elsewhere."""
+        state = self._replica.state
+        if not isinstance(state, Leader):
+            return [], []
+        forget_silent_observers(self._replica, state)
+        return list(state.voters.values()), list(state.observers.values())
+
+    def control_at(self, end_offset: int) -> SnapshotControl:
+        """What a snapshot that ends there says of version and voters."""
+        version, voters = self._replica.history.at(end_offset)
+        return SnapshotControl(version, None if voters is None else voters.to_record())
 
     # What happens to it
 
     def start(self, now_ms: int) -> Ready:
         """The first input of a life."""
+        self._replica.now_ms = now_ms
+        begin_life(self._replica)
+        return self._settle(now_ms)
 
     def tick(self, now_ms: int) -> Ready:
         """Time has passed: what was due at Ready.wake_at_ms happens, if it is due."""
+        return self._settle(now_ms)
 
     def receive_request(
-        self, token: object, message: Message, now_ms: int, *, version: int | None = None, listener: str = ""
+        self,
+        token: object,
+        message: Message,
+        now_ms: int,
+        *,
+        version: int = NEWEST_VERSION,
+        listener: str = "",
     ) -> Ready:
         """A peer, an observer or an admin asks. The answer comes with `token` in this Ready or in a later
-        one, exactly once (or never, if the node ends). version: of the API, None the newest; listener: the
-        name of the one that it came by, "" the quorum's own."""
+        one, exactly once (or never, if the node ends). version: of the API; listener: the name of the one
+        that it came by, "" the quorum's own."""
+        handle = _REQUESTS.get(type(message))
+        if handle is None:
+            invariant(False, "a request that the quorum answers", kind=type(message).__name__)
+        elif not self.is_shut_down:
+            self._replica.now_ms = now_ms
+            handle(self._replica, Caller(token, version, listener), message)
+        return self._settle(now_ms)
 
     def receive_response(self, request_id: int, message: Message, now_ms: int) -> Ready:
-        """The answer to a request of this life; an unknown id is ignored."""
+        """The answer to a request of this life; one that nobody waits for any more is ignored."""
+        replica = self._replica
+        replica.now_ms = now_ms
+        sent = replica.connections.end(request_id)
+        if sent is not None and not self._handle_answer(sent.peer.id, sent.kind, sent.offset, message):
+            replica.connections.pause(sent.peer.id, now_ms)
+        return self._settle(now_ms)
+
+    def _handle_answer(self, peer_id: int, kind: type[Message], offset: int, message: Message) -> bool:
+        """Says whether the peer did well."""
+        replica = self._replica
+        if isinstance(message, FetchResponse):
+            return following.handle_fetch_answer(replica, offset, message)
+        if isinstance(message, VoteResponse):
+            return elections.handle_vote_answer(replica, peer_id, message)
+        if isinstance(message, BeginQuorumEpochResponse):
+            return epochs.handle_begin_answer(replica, message)
+        if isinstance(message, EndQuorumEpochResponse):
+            return epochs.handle_end_answer(replica, peer_id, message)
+        if isinstance(message, FetchSnapshotResponse):
+            return following.handle_fetch_snapshot_answer(replica, offset, message)
+        if isinstance(message, ApiVersionsResponse):
+            if replica.role is Role.LEADER:
+                membership.handle_api_versions(replica, peer_id, message)
+            return True
+        if isinstance(message, UpdateRaftVoterResponse):
+            return joining.handle_update_answer(replica, message)
+        if isinstance(message, AddRaftVoterResponse | RemoveRaftVoterResponse):
+            return True  # whether it is a voter now, the log will say
+        invariant(False, "an answer to what was asked", asked=kind.__name__, got=type(message).__name__)
+        return False
 
     def request_failed(self, request_id: int, error: ErrorCode, now_ms: int) -> Ready:
         """No answer will come. error: BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION, REQUEST_TIMED_OUT, or
         UNSUPPORTED_VERSION if the peer cannot read the message."""
+        self._replica.now_ms = now_ms
+        self._fail(request_id, error)
+        return self._settle(now_ms)
+
+    def _fail(self, request_id: int, error: ErrorCode) -> None:
+        replica = self._replica
+        sent = replica.connections.end(request_id)
+        if sent is None:
+            return
+        replica.connections.pause(sent.peer.id, replica.now_ms)
+        if sent.kind is VoteRequest:
+            elections.handle_vote_answer(replica, sent.peer.id, VoteResponse(error_code=error))
+        elif sent.kind is FetchSnapshotRequest:
+            following.leader_failed(replica)
+        elif sent.kind is ApiVersionsRequest and replica.role is Role.LEADER:
+            membership.add_refused(replica, error)
 
     def log_synced(self, sync: int, now_ms: int) -> Ready:
         """All that was asked for up to that Ready.sync is durable."""
+        self._replica.log.synced(sync)
+        return self._settle(now_ms)
 
-    def snapshot_installed(
-        self, snapshot: SnapshotId, control: SnapshotControl | None, now_ms: int
-    ) -> Ready:
+    def snapshot_installed(self, snapshot: SnapshotId, control: SnapshotControl | None, now_ms: int) -> Ready:
         """The outcome of an InstallSnapshot; None: it was broken."""
+        self._replica.now_ms = now_ms
+        following.install(self._replica, snapshot, control)
+        return self._settle(now_ms)
 
     # What the controller wants of it
 
     def append(self, epoch: int, batch: bytearray, now_ms: int) -> Ready:
         """One batch of the state machine, whose base offset and leader epoch are patched in here: the
         offset is `end_offset` before the call. Raises AppendRefused."""
+        self._refuse_unless_leading(epoch)
+        leading.append(self._replica, batch)
+        return self._settle(now_ms)
+
+    def _refuse_unless_leading(self, epoch: int) -> None:
+        replica = self._replica
+        if replica.role is not Role.LEADER or epoch != replica.epoch or replica.is_shutting_down:
+            raise AppendRefused(f"epoch {epoch} is not led here, {self.leader} is known")
 
     def snapshot_taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
-        """The state machine's snapshot is durable under its name. snapshot.end_offset <= high watermark,
-        at the end of a batch of snapshot.epoch."""
+        """The state machine's snapshot is durable under its name: of what is committed, at the end of a
+        batch of snapshot.epoch."""
+        log = self._replica.log
+        newest = log.snapshots[-1] if log.snapshots else SnapshotId(-1, -1)
+        invariant(
+            newest < snapshot and snapshot.end_offset <= self._replica.high_watermark,
+            "a snapshot holds what is committed, and more than the one before",
+            snapshot=snapshot, newest=newest, high_watermark=self._replica.high_watermark,
+        )  # fmt: skip
+        log.snapshot_taken(snapshot)
+        return self._settle(now_ms)
 
     def advance_log_start(self, snapshot: SnapshotId, now_ms: int) -> Ready:
         """The log before this snapshot is not kept any longer (the driver's retention says so). Gives an
         AdvanceLogStart."""
+        replica = self._replica
+        invariant(snapshot in replica.log.snapshots, "the log begins at a snapshot", snapshot=snapshot)
+        if snapshot.end_offset > replica.log.start_offset:
+            replica.log.advance_start(snapshot)
+            replica.history.truncate_from_start(snapshot.end_offset)
+        return self._settle(now_ms)
 
     def upgrade_kraft_version(self, epoch: int, version: int, *, validate_only: bool, now_ms: int) -> Ready:
-        """UpdateFeatures for kraft.version, at the leader: 0 -> 1 writes the voters into the log. Raises
+        """UpdateFeatures for kraft.version, at the leader: 0 to 1 writes the voters into the log. Raises
         VersionChangeRefused, AppendRefused."""
+        self._refuse_unless_leading(epoch)
+        self._replica.now_ms = now_ms
+        membership.upgrade_kraft_version(self._replica, version, validate_only=validate_only)
+        return self._settle(now_ms)
 
     def resign(self, epoch: int, now_ms: int) -> Ready:
         """The state machine cannot lead: let somebody else. Nothing if the epoch is over."""
+        replica = self._replica
+        replica.now_ms = now_ms
+        if replica.role is Role.LEADER and epoch == replica.epoch:
+            become_resigned(replica)
+        return self._settle(now_ms)
 
     def shut_down(self, timeout_ms: int, now_ms: int) -> Ready:
         """A clean end: a leader tells the others whom it prefers, and stays until somebody else leads or the
         time is over. Then `is_shut_down`, and no more effects."""
+        if self._replica.shut_down_deadline_ms is None:
+            self._replica.shut_down_deadline_ms = now_ms + timeout_ms
+        return self._settle(now_ms)
 
-    @property
-    def is_shut_down(self) -> bool: ...
+    # What is due
+
+    def _settle(self, now_ms: int) -> Ready:
+        """Does what is due now, and collects the effects."""
+        replica = self._replica
+        replica.now_ms = now_ms
+        if self.is_shut_down:
+            return replica.take_ready(NEVER)
+        for request_id in replica.connections.overdue(now_ms):
+            self._fail(request_id, ErrorCode.REQUEST_TIMED_OUT)
+        for _ in range(MOST_TURNS):
+            turns = replica.turns
+            wake_at_ms = _POLLS[replica.role](replica)
+            if replica.turns == turns:
+                break
+        else:
+            invariant(False, "a replica comes to rest", role=replica.role.name, epoch=replica.epoch)
+        if replica.shut_down_deadline_ms is not None:
+            self._end_if_nobody_needs_us(replica.shut_down_deadline_ms)
+            wake_at_ms = min(wake_at_ms, replica.shut_down_deadline_ms)
+        return replica.take_ready(wake_at_ms)
+
+    def _end_if_nobody_needs_us(self, deadline_ms: int) -> None:
+        replica = self._replica
+        has_successor = replica.leader_id not in (NOBODY, replica.key.id)
+        is_alone = not replica.is_voter or replica.voters.is_only(replica.key)
+        self.is_shut_down = has_successor or is_alone or replica.now_ms >= deadline_ms

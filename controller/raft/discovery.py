@@ -1,0 +1,66 @@
+"""What each message tells about the epoch and its leader, whatever else it is about.
+
+A request or answer of a later epoch always counts. One of our epoch can name a leader that we did not know,
+or more of its addresses. It cannot name another leader than the one we know: such a peer contradicts itself
+or us, is not believed, and left alone for a moment.
+"""
+
+from __future__ import annotations
+
+from controller.raft.identity import NOBODY
+from controller.raft.replica import Replica
+from controller.raft.transitions import Role
+from controller.raft.turning import become_follower, become_unattached
+from controller.raft.voters import Endpoints
+from protocol.errors import ErrorCode
+
+__all__ = ["learn_from_answer", "learn_of_leader"]
+
+
+def learn_of_leader(replica: Replica, leader_id: int, epoch: int, endpoints: Endpoints) -> bool:
+    """A message of this epoch or a later one names the leader, or -1. False: it cannot be true."""
+    if leader_id == replica.key.id:
+        if epoch > replica.epoch:
+            # We lead an epoch of which we know nothing: a former life lost its disk. Nobody is believed to
+            # lead.
+            become_unattached(replica, epoch)
+            return False
+        return replica.role is Role.LEADER or replica.role is Role.RESIGNED
+    if epoch > replica.epoch:
+        if leader_id == NOBODY or replica.config.listener not in endpoints:
+            become_unattached(replica, epoch)
+        else:
+            become_follower(replica, epoch, leader_id, endpoints)
+        return True
+    if leader_id == NOBODY:
+        return True
+    if replica.leader_id not in (NOBODY, leader_id) or replica.role is Role.LEADER:
+        return False
+    is_news = replica.role is not Role.FOLLOWER or len(endpoints) > len(replica.leader_endpoints)
+    if is_news and replica.config.listener in endpoints:
+        become_follower(replica, epoch, leader_id, endpoints)
+    return True
+
+
+def learn_from_answer(
+    replica: Replica, error_code: int, leader_id: int, epoch: int, endpoints: Endpoints
+) -> bool | None:
+    """What every answer has in common. None: go on with what it is about; else it is done with, and the
+    value says whether the peer did well."""
+    if epoch < replica.epoch or error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        return True
+    if (
+        epoch > replica.epoch
+        or error_code == ErrorCode.FENCED_LEADER_EPOCH
+        or error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ):
+        return learn_of_leader(replica, leader_id, epoch, endpoints)
+    if leader_id not in (NOBODY, replica.leader_id):
+        if not learn_of_leader(replica, leader_id, epoch, endpoints):
+            return False
+        return None if error_code == ErrorCode.NONE and replica.role is Role.FOLLOWER else True
+    if error_code == ErrorCode.BROKER_NOT_AVAILABLE:
+        return False
+    if error_code == ErrorCode.INVALID_VOTER_KEY:
+        return True
+    return None

@@ -1,0 +1,207 @@
+"""The beginning and the end of a leader's epoch, as it tells the voters. KIP-595, KIP-853.
+
+BeginQuorumEpoch goes to every voter when a leader is elected, and again to each that does not fetch:
+followers pull, so they must know from whom. EndQuorumEpoch comes from a leader that resigns: it names its
+successors, the one with the longest log first; each waits the longer before it stands the further behind it
+is in the list.
+
+Answers besides NONE: INCONSISTENT_CLUSTER_ID and INVALID_REQUEST for the whole, FENCED_LEADER_EPOCH and
+INVALID_VOTER_KEY (BeginQuorumEpoch meant for another replica) in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.raft.control_batches import open_epoch
+from controller.raft.discovery import learn_from_answer, learn_of_leader
+from controller.raft.identity import ReplicaKey
+from controller.raft.progress import commit_what_a_majority_has
+from controller.raft.replica import Replica
+from controller.raft.roles import Candidate, Follower, Leader, Progress, Resigned
+from controller.raft.transitions import Cause, Role
+from controller.raft.turning import become_unattached
+from controller.raft.wire import (
+    Caller,
+    begin_epoch_answer,
+    begin_epoch_request,
+    end_epoch_answer,
+    end_epoch_request,
+    endpoints_of,
+    the_partition,
+    told_endpoints,
+)
+from protocol.errors import ErrorCode, invariant
+from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from protocol.values import ZERO_UUID
+
+__all__ = [
+    "handle_begin",
+    "handle_begin_answer",
+    "handle_end",
+    "handle_end_answer",
+    "open_leadership",
+    "poll_resigned",
+    "tell_voters",
+]
+
+
+# The leader's side
+
+
+def open_leadership(replica: Replica) -> None:
+    """A candidate has its majority: it leads, and opens its epoch in the log."""
+    candidate = replica.state
+    if not isinstance(candidate, Candidate) or not candidate.tally.is_won:
+        invariant(False, "a leader was elected", role=replica.role.name, epoch=replica.epoch)
+        return
+    now_ms = replica.now_ms
+    granting = sorted(candidate.tally.granted)
+    voters = replica.voters
+    state = Leader(
+        epoch_start_offset=replica.log.end_offset,
+        counted=voters,
+        voters={voter.key.id: Progress(voter.key) for voter in voters.by_id.values()},
+        observers={},
+        check_quorum_deadline_ms=now_ms + replica.config.check_quorum_timeout_ms,
+        begin_epoch_deadline_ms=now_ms,
+        fetched=set(),
+        waiting=[],
+    )
+    if replica.history.version == 0:
+        own = replica.as_voter()
+        state.static_voters = voters.with_voter(own)
+    replica.follow(replica.key.id, replica.config.endpoints)
+    replica.enter(Role.LEADER, state, Cause.VOTES_GRANTED)
+    open_epoch(replica, granting)
+    commit_what_a_majority_has(replica)
+
+
+def tell_voters(replica: Replica, state: Leader) -> None:
+    """BeginQuorumEpoch to each voter that has not fetched for half a fetch timeout."""
+    interval_ms = replica.config.fetch_timeout_ms // 2
+    now_ms = replica.now_ms
+    if now_ms < state.begin_epoch_deadline_ms:
+        return
+    state.begin_epoch_deadline_ms = now_ms + interval_ms
+    for voter_id, progress in state.voters.items():
+        if voter_id == replica.key.id:
+            continue
+        if progress.last_fetch_ms >= 0 and now_ms - progress.last_fetch_ms < interval_ms:
+            continue
+        peer = replica.peer(voter_id)
+        if peer is not None and replica.connections.is_free(voter_id, now_ms):
+            replica.ask(peer, begin_epoch_request(replica, replica.voters.by_id[voter_id].key))
+
+
+def poll_resigned(replica: Replica) -> int:
+    """Tells who does not know yet; after the time of an election another may begin."""
+    state = replica.state
+    if not isinstance(state, Resigned):
+        return replica.now_ms
+    now_ms = replica.now_ms
+    if not replica.is_shutting_down and now_ms >= state.election_deadline_ms:
+        become_unattached(replica, replica.epoch + 1, Cause.RESIGNATION_OVER)
+        return now_ms
+    for voter_id in state.unacknowledged:
+        if replica.connections.is_free(voter_id, now_ms):
+            peer = replica.peer(voter_id)
+            if peer is not None:
+                replica.ask(peer, end_epoch_request(replica, state.successors))
+    wake_ms = replica.connections.next_wake_ms(state.unacknowledged, now_ms)
+    return wake_ms if replica.is_shutting_down else min(wake_ms, state.election_deadline_ms)
+
+
+def handle_begin_answer(replica: Replica, answer: BeginQuorumEpochResponse) -> bool:
+    """Says whether the peer answered as it should; that it follows, its fetches will say."""
+    told = None if answer.error_code else the_partition(answer.topics)
+    if told is None:
+        return False
+    endpoints = told_endpoints(replica, told.leader_id, answer.node_endpoints)
+    handled = learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)
+    return told.error_code == ErrorCode.NONE if handled is None else handled
+
+
+def handle_end_answer(replica: Replica, peer_id: int, answer: EndQuorumEpochResponse) -> bool:
+    told = None if answer.error_code else the_partition(answer.topics)
+    if told is None:
+        return False
+    endpoints = told_endpoints(replica, told.leader_id, answer.node_endpoints)
+    handled = learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)
+    if handled is not None:
+        return handled
+    state = replica.state
+    if told.error_code == ErrorCode.NONE and isinstance(state, Resigned):
+        state.unacknowledged = [voter_id for voter_id in state.unacknowledged if voter_id != peer_id]
+    return told.error_code == ErrorCode.NONE
+
+
+# The voters' side
+
+
+def _fault(replica: Replica, leader_id: int, epoch: int) -> ErrorCode:
+    if epoch < replica.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.NONE if leader_id >= 0 else ErrorCode.INVALID_REQUEST
+
+
+def handle_begin(replica: Replica, caller: Caller, request: BeginQuorumEpochRequest) -> None:
+    if request.cluster_id is not None and request.cluster_id != replica.config.cluster_id:
+        answer = BeginQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        replica.answer(caller.token, answer)
+        return
+    told = the_partition(request.topics)
+    if told is None:
+        replica.answer(caller.token, BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    error = _fault(replica, told.leader_id, told.leader_epoch)
+    if error is ErrorCode.NONE:
+        endpoints = endpoints_of(request.leader_endpoints) or replica.voters.endpoints_of(told.leader_id)
+        if not learn_of_leader(replica, told.leader_id, told.leader_epoch, endpoints):
+            error = ErrorCode.INVALID_REQUEST
+        elif request.voter_id >= 0 and not ReplicaKey(request.voter_id, told.voter_directory_id).matches(
+            replica.key
+        ):
+            error = ErrorCode.INVALID_VOTER_KEY
+    replica.answer(caller.token, begin_epoch_answer(replica, caller, error))
+
+
+def handle_end(replica: Replica, caller: Caller, request: EndQuorumEpochRequest) -> None:
+    if request.cluster_id is not None and request.cluster_id != replica.config.cluster_id:
+        answer = EndQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        replica.answer(caller.token, answer)
+        return
+    told = the_partition(request.topics)
+    if told is None:
+        replica.answer(caller.token, EndQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    error = _fault(replica, told.leader_id, told.leader_epoch)
+    if error is ErrorCode.NONE:
+        endpoints = endpoints_of(request.leader_endpoints) or replica.voters.endpoints_of(told.leader_id)
+        if not learn_of_leader(replica, told.leader_id, told.leader_epoch, endpoints):
+            error = ErrorCode.INVALID_REQUEST
+        elif isinstance(replica.state, Follower) and replica.leader_id == told.leader_id:
+            candidates = [ReplicaKey(*_key_of(each)) for each in told.preferred_candidates]
+            candidates = candidates or [ReplicaKey(each) for each in told.preferred_successors]
+            replica.state.has_fetched = False
+            replica.state.fetch_deadline_ms = replica.now_ms + _succession_delay_ms(replica, candidates)
+    replica.answer(caller.token, end_epoch_answer(replica, caller, error))
+
+
+def _key_of(candidate: EndQuorumEpochRequest.ReplicaInfo) -> tuple[int, bytes]:
+    return candidate.candidate_id, candidate.candidate_directory_id or ZERO_UUID
+
+
+def _succession_delay_ms(replica: Replica, candidates: Sequence[ReplicaKey]) -> int:
+    """The first stands at once; each further one waits twice as long, up to the longest back-off."""
+    longest_ms = replica.config.election_backoff_max_ms
+    position = next(
+        (number for number, key in enumerate(candidates) if key.matches(replica.key)), len(candidates)
+    )
+    if position == 0:
+        return 0
+    if position >= len(candidates):
+        return longest_ms
+    base_ms = longest_ms >> (len(candidates) - 1)
+    return min(longest_ms, base_ms << (position - 1))

@@ -1,0 +1,287 @@
+"""The follower's side of Fetch: whom to ask, and what to do with the answer. KIP-595, KIP-630, KIP-853.
+
+One request is under way at a time. It goes to the leader; to any bootstrap server or voter while no leader is
+known, or when the leader has just failed, for there may be another one already.
+
+    answer            │ what is done
+    ──────────────────┼───────────────────────────────────────────────────────────────────────
+    records           │ those that are whole and intact are appended; the high watermark rises
+    a diverging epoch │ the log is cut back to where the two may still be equal
+    a snapshot id     │ the snapshot is fetched piece by piece, and put in the place of the log
+    an error          │ mostly: the leader is another one
+
+A fetch tells the leader that everything below its offset is durable. So a replica that is a voter, or may
+become one, asks only when its log is synced.
+"""
+
+from __future__ import annotations
+
+from controller.raft.discovery import learn_from_answer
+from controller.raft.elections import stand
+from controller.raft.identity import NOBODY, Peer, SnapshotId
+from controller.raft.joining import poll_membership
+from controller.raft.log_port import SnapshotControl
+from controller.raft.replica import Replica
+from controller.raft.roles import NEVER, Download, Follower, Unattached
+from controller.raft.transitions import Cause, Role
+from controller.raft.wire import METADATA_TOPIC, fetch_request, fetch_snapshot_request, told_endpoints
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.primitives import Records
+from protocol.records.errors import RecordsError
+from protocol.records.header import headers, is_intact
+
+__all__ = [
+    "handle_fetch_answer",
+    "handle_fetch_snapshot_answer",
+    "install",
+    "leader_failed",
+    "poll_follower",
+    "poll_unattached",
+]
+
+FETCHES = (FetchRequest, FetchSnapshotRequest)
+
+
+# Asking
+
+
+def poll_unattached(replica: Replica) -> int:
+    """Waits for an election, and asks around for a leader."""
+    state = replica.state
+    if not isinstance(state, Unattached):
+        return replica.now_ms
+    deadline_ms = NEVER
+    if replica.is_voter and not replica.is_shutting_down:
+        deadline_ms = state.election_deadline_ms
+        if replica.now_ms >= deadline_ms:
+            stand(replica, Cause.ELECTION_TIMEOUT)
+            return replica.now_ms
+    return min(deadline_ms, _ask_anybody(replica))
+
+
+def poll_follower(replica: Replica) -> int:
+    state = replica.state
+    if not isinstance(state, Follower):
+        return replica.now_ms
+    now_ms = replica.now_ms
+    has_timed_out = now_ms >= state.fetch_deadline_ms
+    if replica.is_voter:
+        if replica.is_shutting_down:
+            return NEVER
+        if has_timed_out:
+            stand(replica, Cause.FETCH_TIMEOUT)
+            return now_ms
+    elif has_timed_out:
+        return _ask_anybody(replica)  # an observer keeps its leader until it hears of another
+    leader = replica.leader_peer
+    if leader is None or replica.connections.is_paused(leader.id, now_ms):
+        wake_ms = _ask_anybody(replica)
+    else:
+        poll_membership(replica, state, leader)
+        if replica.connections.is_idle and not (state.download is not None and state.download.is_whole):
+            _ask_leader(replica, state, leader)
+        wake_ms = replica.connections.next_wake_ms((leader.id,), now_ms)
+    update_ms = state.voter_update_deadline_ms  # if it is over, the fetch under way is waited for
+    return min(wake_ms, state.fetch_deadline_ms, update_ms if update_ms > now_ms else NEVER)
+
+
+def _may_ask(replica: Replica) -> bool:
+    """What a fetch says is true: everything below its offset is durable."""
+    log = replica.log
+    return log.synced_offset == log.end_offset or not replica.config.can_be_voter
+
+
+def _ask_leader(replica: Replica, state: Follower, leader: Peer) -> None:
+    download = state.download
+    if download is not None:
+        request = fetch_snapshot_request(replica, download.snapshot, download.position)
+        replica.ask(leader, request, download.position)
+    elif _may_ask(replica):
+        replica.ask(leader, fetch_request(replica), replica.log.end_offset)
+
+
+def _ask_anybody(replica: Replica) -> int:
+    """A fetch to somebody who may know the leader; when to look again."""
+    connections = replica.connections
+    peers = replica.bootstrap_peers()
+    if connections.is_idle and _may_ask(replica):
+        peer = connections.any_free(peers, replica.now_ms, replica.chance)
+        if peer is not None:
+            replica.ask(peer, fetch_request(replica), replica.log.end_offset)
+    return connections.next_wake_ms([peer.id for peer in peers], replica.now_ms)
+
+
+def leader_failed(replica: Replica) -> None:
+    """A piece of a snapshot did not come: the next fetch says whether it is still the one to load."""
+    state = replica.state
+    if isinstance(state, Follower) and state.download is not None and not state.download.is_whole:
+        state.download = None
+
+
+# Fetch
+
+
+def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) -> bool:
+    """offset: where the fetch read from. Says whether the peer did well; else it is left alone a moment."""
+    told = _fetched_partition(answer)
+    if told is None:
+        return False
+    leader = told.current_leader or FetchResponse.LeaderIdAndEpoch()
+    endpoints = told_endpoints(replica, leader.leader_id, answer.node_endpoints)
+    handled = learn_from_answer(replica, told.error_code, leader.leader_id, leader.leader_epoch, endpoints)
+    if handled is not None:
+        return handled and not (told.error_code and replica.role is Role.UNATTACHED)
+    state = replica.state
+    if told.error_code or not isinstance(state, Follower) or offset != replica.log.end_offset:
+        return False
+    if told.diverging_epoch is not None and told.diverging_epoch.epoch >= 0:
+        _cut_back(replica, told.diverging_epoch.epoch, told.diverging_epoch.end_offset)
+    elif told.snapshot_id is not None and told.snapshot_id.end_offset >= 0:
+        if not _begin_download(replica, state, SnapshotId(*_pair(told.snapshot_id))):
+            return False
+    else:
+        if told.records is not None and not _append(replica, told.records):
+            return False
+        replica.raise_high_watermark(told.high_watermark)
+    _reached_leader(replica, state)
+    return True
+
+
+def _fetched_partition(answer: FetchResponse) -> FetchResponse.PartitionData | None:
+    if answer.error_code or len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
+        return None
+    return answer.responses[0].partitions[0]
+
+
+def _pair(snapshot: FetchResponse.SnapshotId) -> tuple[int, int]:
+    return snapshot.end_offset, snapshot.epoch
+
+
+def _reached_leader(replica: Replica, state: Follower) -> None:
+    state.has_fetched = True
+    state.fetch_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
+
+
+def _cut_back(replica: Replica, epoch: int, end_offset: int) -> None:
+    """The leader's log has nothing of an epoch that ours has: cut back to where both may agree, and ask
+    again. Both ends of the common epoch are ends of batches, so the smaller is one in both logs."""
+    log = replica.log
+    if epoch > 0:
+        known, local_end_offset = log.end_offset_for(epoch)
+        end_offset = min(local_end_offset, end_offset) if known == epoch else local_end_offset
+    end_offset = max(end_offset, log.start_offset)
+    if end_offset < log.end_offset:
+        replica.truncate(end_offset)
+
+
+def _append(replica: Replica, records: Records) -> bool:
+    """Appends the batches that follow on our log, are intact, and not of a later epoch than the leader's. A
+    cut-off last one is left for the next time. False: there was something else among them."""
+    if not isinstance(records, bytes | bytearray | memoryview):
+        return False
+    log = replica.log
+    size_bytes = len(records)
+    if not size_bytes:
+        return True
+    piece_start = 0
+    piece_epoch = -1
+    next_offset = log.end_offset
+    position = 0
+    controls: list[tuple[int, int]] = []
+    is_fine = True
+    pieces: list[tuple[int, int, int, int]] = []
+    try:
+        for position, header in headers(records):
+            epoch = header.partition_leader_epoch
+            if (
+                header.base_offset != next_offset
+                or not max(piece_epoch, log.last_epoch) <= epoch <= replica.epoch
+                or header.last_offset_delta < 0
+                or not is_intact(records, position, header)
+            ):
+                is_fine = False
+                break
+            if epoch != piece_epoch:
+                if piece_epoch >= 0:
+                    pieces.append((piece_start, position, next_offset, piece_epoch))
+                piece_start, piece_epoch = position, epoch
+            if header.is_control:
+                controls.append((position, next_offset))
+            next_offset = header.next_offset
+            position += header.size_bytes
+    except RecordsError:
+        is_fine = False
+    if piece_epoch >= 0:
+        pieces.append((piece_start, position, next_offset, piece_epoch))
+    for start, end, end_offset, epoch in pieces:
+        piece = records if start == 0 and end == size_bytes else records[start:end]
+        log.append(bytes(piece), end_offset, epoch)
+    for position, base_offset in controls:
+        replica.history.read(records, position, base_offset)
+    return is_fine
+
+
+# FetchSnapshot
+
+
+def _begin_download(replica: Replica, state: Follower, snapshot: SnapshotId) -> bool:
+    """Only a snapshot that holds more than our log; anything else would lose something."""
+    log = replica.log
+    if snapshot.epoch < 0 or (snapshot.epoch, snapshot.end_offset) <= (log.last_epoch, log.end_offset):
+        return False
+    state.download = Download(snapshot)
+    return True
+
+
+def handle_fetch_snapshot_answer(replica: Replica, position: int, answer: FetchSnapshotResponse) -> bool:
+    """position: which piece was asked for. Says whether the peer did well."""
+    if answer.error_code or len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
+        return False
+    told = answer.topics[0].partitions[0]
+    if answer.topics[0].name != METADATA_TOPIC or told.index != 0:
+        return False
+    leader = told.current_leader or FetchSnapshotResponse.LeaderIdAndEpoch(NOBODY, replica.epoch)
+    endpoints = told_endpoints(replica, leader.leader_id, answer.node_endpoints)
+    handled = learn_from_answer(replica, told.error_code, leader.leader_id, leader.leader_epoch, endpoints)
+    if handled is not None:
+        return handled
+    state = replica.state
+    if not isinstance(state, Follower) or state.download is None:
+        return False
+    download = state.download
+    snapshot = SnapshotId(told.snapshot_id.end_offset, told.snapshot_id.epoch)
+    if told.error_code:
+        state.download = None  # the leader has deleted it: the next fetch says what there is instead
+        _reached_leader(replica, state)
+        return told.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
+    content = told.unaligned_records
+    if (
+        snapshot != download.snapshot
+        or told.position != download.position
+        or download.position != position
+        or not isinstance(content, bytes | bytearray | memoryview)
+        or not 0 < len(content) <= told.size - position
+    ):
+        state.download = None
+        return False
+    replica.log.add_chunk(snapshot, position, bytes(content))
+    download.position += len(content)
+    if download.position == told.size:
+        download.is_whole = True
+        replica.log.ask_install(snapshot)
+    _reached_leader(replica, state)
+    return True
+
+
+def install(replica: Replica, snapshot: SnapshotId, control: SnapshotControl | None) -> None:
+    """The driver has put a whole snapshot in the place of the log; or it was none, and is fetched again."""
+    state = replica.state
+    if isinstance(state, Follower):
+        state.download = None
+    if control is None:
+        return
+    replica.log.installed(snapshot)
+    replica.history.begin(snapshot.end_offset - 1, control.kraft_version, control.voters)
+    replica.raise_high_watermark(snapshot.end_offset)

@@ -1,0 +1,64 @@
+"""What a leader does besides answering: appends, commits, tells the voters of itself, and knows when to stop.
+
+It stops when it is asked to, when it shuts down, when it has removed itself from the voters and that is
+committed, and when no majority has fetched from it for one and a half fetch timeouts (check quorum): then the
+others may have elected another leader long ago, and its own clients would wait for ever.
+"""
+
+from __future__ import annotations
+
+from controller.raft.epochs import tell_voters
+from controller.raft.membership import finish_operation
+from controller.raft.progress import commit_what_a_majority_has
+from controller.raft.replica import Replica
+from controller.raft.roles import NEVER, Leader
+from controller.raft.serving import answer_waiting
+from controller.raft.turning import become_resigned
+from protocol.records.header import patch_offset_and_epoch, read_header
+
+__all__ = ["append", "note_synced", "poll_leader"]
+
+
+def append(replica: Replica, batch: bytearray) -> None:
+    """One batch of the state machine at the end of the log."""
+    header = read_header(batch)
+    base_offset = replica.log.end_offset
+    patch_offset_and_epoch(batch, 0, base_offset, replica.epoch)
+    replica.log.append(bytes(batch), base_offset + header.last_offset_delta + 1, replica.epoch)
+
+
+def note_synced(replica: Replica) -> None:
+    """More of the leader's own log is durable: that may be the majority."""
+    commit_what_a_majority_has(replica)
+
+
+def poll_leader(replica: Replica) -> int:
+    state = replica.state
+    if not isinstance(state, Leader):
+        return replica.now_ms
+    commit_what_a_majority_has(replica)
+    finish_operation(replica, state)
+    now_ms = replica.now_ms
+    has_lost_quorum = len(state.voters) > 1 or not replica.is_voter
+    has_lost_quorum = has_lost_quorum and now_ms >= state.check_quorum_deadline_ms
+    if replica.is_shutting_down or state.wants_to_resign or has_lost_quorum:
+        become_resigned(replica)
+        return now_ms
+    has_news = state.told != (replica.log.end_offset, replica.high_watermark, state.is_established)
+    if has_news:
+        state.told = (replica.log.end_offset, replica.high_watermark, state.is_established)
+    answer_waiting(replica, has_news=has_news)
+    tell_voters(replica, state)
+    return _wake_ms(replica, state)
+
+
+def _wake_ms(replica: Replica, state: Leader) -> int:
+    wake_ms = state.begin_epoch_deadline_ms if len(state.voters) > 1 else NEVER
+    if len(state.voters) > 1 and state.check_quorum_deadline_ms < wake_ms:
+        wake_ms = state.check_quorum_deadline_ms
+    for waiting in state.waiting:
+        if waiting.deadline_ms < wake_ms:
+            wake_ms = waiting.deadline_ms
+    if state.operation is not None and state.operation.deadline_ms < wake_ms:
+        wake_ms = state.operation.deadline_ms
+    return min(wake_ms, replica.connections.next_wake_ms((), replica.now_ms))

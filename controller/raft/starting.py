@@ -1,0 +1,34 @@
+"""The first moment of a life: which role follows from what the disk has kept."""
+
+from __future__ import annotations
+
+from controller.raft.identity import NOBODY
+from controller.raft.replica import Replica
+from controller.raft.roles import NEVER, Follower, Resigned, Unattached
+from controller.raft.transitions import Role
+
+__all__ = ["begin_life"]
+
+
+def begin_life(replica: Replica) -> None:
+    """An only voter has nobody to wait for: it stands at once."""
+    if replica.log.last_epoch > replica.epoch:
+        replica.begin_epoch(replica.log.last_epoch)  # the quorum-state file was lost, or never written
+    now_ms = replica.now_ms
+    if replica.is_voter and replica.voters.is_only(replica.key):
+        replica.begin(Role.UNATTACHED, Unattached(now_ms))
+        return
+    deadline_ms = replica.random_election_deadline_ms() if replica.is_voter else NEVER
+    if replica.leader_id == replica.key.id:
+        replica.follow(replica.key.id, replica.config.endpoints)
+        others = [voter_id for voter_id in replica.voters.by_id if voter_id != replica.key.id]
+        resigned = Resigned(replica.random_election_deadline_ms(), successors=[], unacknowledged=others)
+        replica.begin(Role.RESIGNED, resigned)
+        return
+    endpoints = replica.voters.endpoints_of(replica.leader_id)
+    if replica.leader_id != NOBODY and replica.config.listener in endpoints:
+        replica.follow(replica.leader_id, endpoints)
+        fetch_deadline_ms = now_ms + replica.config.fetch_timeout_ms
+        replica.begin(Role.FOLLOWER, Follower(fetch_deadline_ms, fetch_deadline_ms))
+        return
+    replica.begin(Role.UNATTACHED, Unattached(deadline_ms))

@@ -1,0 +1,128 @@
+"""The turns of a replica from one role to another: what begins, what ends, what is kept.
+
+Each function is one arrow of the table in `transitions`, or the one arrow from many.
+"""
+
+from __future__ import annotations
+
+from controller.raft import membership, serving
+from controller.raft.identity import NOBODY, ReplicaKey
+from controller.raft.replica import Replica
+from controller.raft.roles import (
+    NEVER,
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    RoleState,
+    Tally,
+    Unattached,
+)
+from controller.raft.transitions import Cause, Role
+from controller.raft.voters import Endpoints
+
+__all__ = [
+    "become_candidate",
+    "become_follower",
+    "become_prospective",
+    "become_resigned",
+    "become_unattached",
+    "forget_pre_vote",
+    "give_vote",
+]
+
+
+def become_unattached(replica: Replica, epoch: int, cause: Cause = Cause.HIGHER_EPOCH) -> None:
+    """A later epoch whose leader is not known. Who waits for an election goes on waiting, no longer."""
+    deadline_ms = _remaining_election_deadline_ms(replica)
+    replica.begin_epoch(epoch)
+    _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), cause)
+
+
+def _remaining_election_deadline_ms(replica: Replica) -> int:
+    state = replica.state
+    if not replica.is_voter:
+        return NEVER
+    if isinstance(state, Leader | Follower) or (isinstance(state, Prospective) and state.tally.is_lost):
+        return replica.random_election_deadline_ms()
+    if state.election_deadline_ms == NEVER:  # an observer until now
+        return replica.random_election_deadline_ms()
+    return state.election_deadline_ms
+
+
+def give_vote(replica: Replica, candidate: ReplicaKey) -> None:
+    """The vote of this epoch, by an unattached or prospective replica. The candidate has at least as good a
+    chance as we: it gets the time of an election."""
+    state = replica.state
+    replica.vote(candidate)
+    deadline_ms = replica.random_election_deadline_ms()
+    if isinstance(state, Prospective):
+        tally = Tally(state.tally.voters, {replica.key.id}, set())
+        _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, state.rounds), Cause.VOTED)
+        replica.connections.forget_all()  # answers for the election before do not count in this one
+    else:
+        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), Cause.VOTED)
+
+
+def become_prospective(replica: Replica, cause: Cause) -> None:
+    """Begins to ask whether an election would be won; epoch, vote and leader stay as they are."""
+    state = replica.state
+    rounds = state.rounds + 1 if isinstance(state, Candidate) else 1
+    tally = Tally(replica.voters, {replica.key.id}, set())
+    deadline_ms = replica.random_election_deadline_ms()
+    _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, rounds), cause)
+
+
+def forget_pre_vote(replica: Replica) -> None:
+    """No majority would vote for it: back to the leader if one is known, else to waiting."""
+    deadline_ms = _remaining_election_deadline_ms(replica)
+    if replica.leader_id != NOBODY and replica.leader_peer is not None:
+        _turn(replica, Role.FOLLOWER, _new_follower(replica), Cause.PRE_VOTES_REFUSED)
+    else:
+        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), Cause.PRE_VOTES_REFUSED)
+
+
+def become_candidate(replica: Replica) -> None:
+    """The next epoch begins with a vote for itself."""
+    state = replica.state
+    rounds = state.rounds if isinstance(state, Prospective) else 1
+    replica.begin_epoch(replica.epoch + 1)
+    replica.vote(replica.key)
+    tally = Tally(replica.voters, {replica.key.id}, set())
+    deadline_ms = replica.random_election_deadline_ms()
+    _turn(replica, Role.CANDIDATE, Candidate(tally, deadline_ms, rounds), Cause.PRE_VOTES_GRANTED)
+
+
+def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: Endpoints) -> None:
+    """The leader of this epoch or a later one is known, and where it is."""
+    if epoch > replica.epoch:
+        replica.begin_epoch(epoch)
+    replica.follow(leader_id, endpoints)
+    _turn(replica, Role.FOLLOWER, _new_follower(replica), Cause.LEADER_KNOWN)
+
+
+def _new_follower(replica: Replica) -> Follower:
+    deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
+    return Follower(fetch_deadline_ms=deadline_ms, voter_update_deadline_ms=deadline_ms)
+
+
+def become_resigned(replica: Replica) -> None:
+    """Leads no more, and tells the other voters, the one with the longest log first."""
+    state = replica.leading()
+    others = [progress for progress in state.voters.values() if progress.key.id != replica.key.id]
+    others.sort(key=lambda progress: (-progress.end_offset, progress.key))
+    resigned = Resigned(
+        election_deadline_ms=replica.random_election_deadline_ms(),
+        successors=[progress.key for progress in others],
+        unacknowledged=[progress.key.id for progress in others],
+    )
+    _turn(replica, Role.RESIGNED, resigned, Cause.RESIGNED)
+
+
+def _turn(replica: Replica, role: Role, state: RoleState, cause: Cause) -> None:
+    before = replica.state
+    replica.enter(role, state, cause)
+    if isinstance(before, Leader):
+        serving.refuse_waiting(replica, before)
+        membership.give_up(replica, before)
