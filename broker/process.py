@@ -1,7 +1,8 @@
 """The process around a node: its loop, its signals, the line that says it is ready, its exit code.
 
-SIGTERM and SIGINT ask for a graceful stop: no new requests, waits are answered, state is written, a marker
-tells the next start that all is well. A second signal ends at once. SIGQUIT dumps all stacks and goes on.
+SIGTERM, SIGINT and the end of the process that it belongs to (`--until-process-ends`) ask for a graceful
+stop: no new requests, waits are answered, state is written, a marker tells the next start that all is well. A
+second signal ends at once. SIGQUIT dumps all stacks and goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from broker.fatal import end_on_failure
 from broker.metrics.watchdog import dump_stacks_on_sigquit
 from broker.network.descriptors import raise_descriptor_limit
 from broker.node import Node, StartFailed
-from broker.service_manager import notify
+from broker.other_process import when_process_ends
+from broker.service_manager import SignsOfLife, notify
 from config.broker_config import BrokerConfig
 
 _log = logging.getLogger("barnabas.node")
@@ -30,8 +32,8 @@ NOT_STARTED: Final = 1
 ENDED_AT_ONCE: Final = 130
 
 
-def run_node(config: BrokerConfig, cluster_id: str) -> int:
-    """Serve until told to stop; the exit code of the process."""
+def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int | None = None) -> int:
+    """Serve until told to stop, or until that other process has ended; the exit code of the process."""
     dump_stacks_on_sigquit()
     raise_descriptor_limit()
     loop = uvloop.new_event_loop()
@@ -45,6 +47,8 @@ def run_node(config: BrokerConfig, cluster_id: str) -> int:
         print(f"barnabas: {_sentence(failure)}", file=sys.stderr)
         return NOT_STARTED
     process.watch_signals(node)
+    if until_process_ends is not None:
+        when_process_ends(loop, until_process_ends, process.master_ended)
     loop.run_forever()
     node.close()
     loop.close()
@@ -79,11 +83,17 @@ class _Process:
         notify("STOPPING=1")
         self._node.stop()
 
+    def master_ended(self, pid: int) -> None:
+        if self._node is not None and not self._node.is_stopping:
+            _log.info("Process %d, to which this broker belongs, has ended: stopping", pid)
+            self._node.stop()
+
     def ready(self, line: str) -> None:
         """Clients may come: told on standard output, and to the service manager."""
         settle_collector(self._loop)
         print(line, flush=True)
         notify("READY=1", f"STATUS={line}")
+        SignsOfLife(self._loop).start()
 
     def stopped(self) -> None:
         self._loop.stop()

@@ -1,14 +1,19 @@
-"""What systemd is told: ready, stopping, and a word on what is going on (sd_notify's protocol).
+"""What systemd is told: ready, stopping, still alive, and a word on what is going on (sd_notify's protocol).
 
 A datagram of `KEY=value` lines to the socket that `NOTIFY_SOCKET` names; without that variable nothing
 happens. A name that begins with @ is in the abstract namespace.
+
+With `WatchdogSec=` in the unit, systemd kills and restarts a service from which nothing is heard for so long.
+The sign of life comes from a timer on the loop, twice in that time: a loop that hangs gives none.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
+from collections.abc import Mapping
 
 _log = logging.getLogger("barnabas.node")
 
@@ -28,3 +33,30 @@ def notify(*lines: str) -> bool:
         _log.warning("The service manager at NOTIFY_SOCKET could not be told: %s", error)
         return False
     return True
+
+
+def watchdog_timeout_seconds(environment: Mapping[str, str], pid: int) -> float | None:
+    """How long systemd waits for a sign of life; None if it expects none of this process."""
+    if environment.get("WATCHDOG_PID", str(pid)) != str(pid):
+        return None
+    try:
+        timeout_us = int(environment.get("WATCHDOG_USEC", "0"))
+    except ValueError:
+        return None
+    return timeout_us / 1e6 if timeout_us > 0 else None
+
+
+class SignsOfLife:
+    """`WATCHDOG=1` from the loop, as long as it comes round."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        timeout = watchdog_timeout_seconds(os.environ, os.getpid())
+        self._interval_seconds = None if timeout is None else timeout / 2
+
+    def start(self) -> None:
+        """The first one now; nothing if nobody waits for it."""
+        if self._interval_seconds is None:
+            return
+        notify("WATCHDOG=1")
+        self._loop.call_later(self._interval_seconds, self.start)

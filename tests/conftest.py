@@ -16,6 +16,9 @@ from tests.support.broker_process import BarnabasProcess
 from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
 from tests.support.kafka_jars import kafka_jars
 
+pytest_plugins = ("broker.launcher.pytest_plugin",)
+"""`barnabas_broker` and `barnabas_topic`, as users of the wheel have them."""
+
 AnyBroker = BarnabasProcess | GenuineKafka
 
 

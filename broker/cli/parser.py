@@ -82,6 +82,15 @@ def _add_start(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     start.add_argument(
         "--format", action="store_true", help="format an unformatted directory first, with a file too"
     )
+    start.add_argument(
+        "--cluster-id", metavar="ID", help="the id of a cluster that is formatted now (default: a random one)"
+    )
+    start.add_argument(
+        "--until-process-ends",
+        type=int,
+        metavar="PID",
+        help="stop, as SIGTERM does, when this process ends: no broker outlives its test or notebook",
+    )
     start.set_defaults(run=_command("start", "run"))
 
 
@@ -144,3 +153,26 @@ def _add_codec(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     worker = commands.add_parser("worker")  # without help: the broker starts it, nobody types it
     worker.set_defaults(run=_command("worker", "run"))
+
+
+def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    simulate = commands.add_parser(
+        "simulate",
+        help="run a quorum of controllers in a simulated world, under one seed",
+        description="A whole quorum in this process, with simulated clocks, network and disks that do what "
+        "real ones do on bad days. Every rule of the quorum is checked after every event; a failure is "
+        "shrunk to a short story. The same seed is the same run.",
+    )
+    simulate.add_argument("--seed", type=int, default=1, metavar="N", help="the first seed (1)")
+    simulate.add_argument(
+        "--seeds", type=int, default=1, metavar="COUNT", help="so many seeds, one by one (1)"
+    )
+    simulate.add_argument(
+        "--nodes", type=int, choices=range(1, 10), metavar="COUNT", help="voters at first; else the seed says"
+    )
+    simulate.add_argument(
+        "--events", type=int, default=100_000, metavar="COUNT", help="at least so many for each seed (100000)"
+    )
+    simulate.add_argument("--story", action="store_true", help="print the transcript of all that happens")
+    simulate.add_argument("--coverage", action="store_true", help="print what was met, and how often")
+    simulate.set_defaults(run=_command("simulate", "simulate"))

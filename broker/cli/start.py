@@ -35,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
         set_up_logging(loaded.config.text("barnabas.log.format"))
         for warning in loaded.warnings:
             _log.warning("%s", warning)
-        cluster_id = identify(loaded.config, may_format=options.format or options.file is None)
+        may_format = options.format or options.file is None
+        cluster_id = identify(loaded.config, may_format=may_format, new_cluster_id=options.cluster_id)
     except (ConfigError, StartRefused, FormatRefused, MalformedMetaProperties) as refusal:
         print(f"barnabas: {refusal}", file=sys.stderr)
         return REFUSED
@@ -44,11 +45,14 @@ def run(options: argparse.Namespace) -> int:
         return REFUSED
     from broker.process import run_node
 
-    return run_node(loaded.config, cluster_id)
+    return run_node(loaded.config, cluster_id, until_process_ends=options.until_process_ends)
 
 
-def identify(config: BrokerConfig, *, may_format: bool) -> str:
-    """The cluster id in the node's directories; formats empty ones first, if that is allowed."""
+def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | None = None) -> str:
+    """The cluster id in the node's directories; formats empty ones first, if that is allowed.
+
+    new_cluster_id: for directories of which none is formatted yet; a random one if there is none.
+    """
     files = RealFiles()
     directories = list(dict.fromkeys((*config.log_directories, config.metadata_log_directory)))
     found = formatted_directories(files, directories)
@@ -67,7 +71,10 @@ def identify(config: BrokerConfig, *, may_format: bool) -> str:
                 f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
                 "was damaged. Name another log.dirs, or empty it"
             )
-    cluster_id = known[0].cluster_id if known else uuid_to_text(random_uuid(SystemChance()))
+    if known:
+        cluster_id = known[0].cluster_id
+    else:
+        cluster_id = new_cluster_id or uuid_to_text(random_uuid(SystemChance()))
     formatter = Formatter(
         cluster_id, config, files, SystemClock(), SystemChance(), ignore_formatted=bool(known)
     )

@@ -3,6 +3,16 @@
 In a clone the folders ``broker``, ``protocol``, ``storage``, ``controller`` and
 ``config`` are imported by these names. In the wheel they lie under
 ``barnabas/app``, because such names belong to nobody: PyPI has a ``config`` of
-its own. This package puts that private root first on ``sys.path`` of the
-broker's own process, and touches nobody else's.
+its own. The door lets the broker's own process in and touches nobody else's:
+
+    __main__         ``barnabas …``, and ``python -I -m barnabas …``
+    embedded         ``Broker``: a broker for a test, a script or a notebook, in a process of its own
+    child            what that process runs
+    topics           how ``Broker`` makes topics
+    pytest_plugin    the fixtures ``barnabas_broker`` and ``barnabas_topic``
+    door/            what ``import barnabas`` finds: ``PYTHONPATH=<clone>/broker/launcher/door`` opens it
+                     without an installation
+
+Everything here runs in strangers' processes: it imports the standard library, its neighbours by relative
+names, pytest in the plug-in, and nothing else.
 """

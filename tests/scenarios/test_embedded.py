@@ -1,0 +1,241 @@
+"""`Broker` in other people's processes: it serves, tells what went wrong, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from broker.launcher.embedded import Broker, BrokerFailed, TopicRefused
+from tests.support.against import barnabas_only
+from tests.support.broker_process import ROOT
+from tests.support.librdkafka import fill, settings, take, texts
+
+pytestmark = barnabas_only
+
+DOOR: Final = ROOT / "broker" / "launcher" / "door"
+WAIT_SECONDS: Final = 20
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+def stranger(tmp_path: Path, code: str, **environment: str) -> subprocess.Popen[str]:
+    """A program of somebody whose project has files by our packages' names."""
+    for name in ("config", "storage", "broker", "protocol", "controller"):
+        (tmp_path / f"{name}.py").write_text(f"WHOSE = 'the stranger has his own {name}'\n")
+    (tmp_path / "program.py").write_text(code)
+    return subprocess.Popen(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(DOOR), "TMPDIR": str(tmp_path)} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+
+
+def messages(address: str, place: TopicPartition, count: int) -> list[str]:
+    """The first so many of a partition."""
+    reader = Consumer(settings(address, group_id="reader"))
+    reader.assign([place])
+    try:
+        return texts(take(reader, count))
+    finally:
+        reader.close()
+
+
+def await_end(pid: int) -> None:
+    """The process has gone (or is a zombie that nobody of ours has to wait for)."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, f"process {pid} lives on"
+        time.sleep(0.02)
+
+
+def await_absence(folder: Path) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while list(folder.glob("barnabas-*")):
+        assert time.monotonic() < deadline, f"left behind: {list(folder.glob('barnabas-*'))}"
+        time.sleep(0.02)
+
+
+def test_it_serves(broker: Broker) -> None:
+    topic = broker.create_topic("starts", 3, config={"retention.ms": 60_000})
+    fill(broker.bootstrap_servers, topic, ["Countdown", "Liftoff"], partition=2)
+    assert messages(broker.bootstrap_servers, TopicPartition(topic, 2, 0), 2) == ["Countdown", "Liftoff"]
+    assert broker.listeners == {"PLAINTEXT": broker.bootstrap_servers}
+    assert broker.bootstrap_servers == f"127.0.0.1:{broker.port}"
+    assert (broker.data_directory / "starts-2").is_dir()
+    assert "Formatting" in broker.log()
+
+
+def test_topics(broker: Broker) -> None:
+    nameless = {broker.create_topic(), broker.create_topic()}
+    assert len(nameless) == 2
+    known = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics
+    assert nameless <= known.keys()
+    broker.create_topic("twice")
+    with pytest.raises(TopicRefused, match=r"twice: Topic 'twice' already exists\. \(error code 36\)"):
+        broker.create_topic("twice")
+    with pytest.raises(TopicRefused, match="Unknown topic config name: colour") as refused:
+        broker.create_topic("painted", config={"colour": "blue"})
+    assert refused.value.code == 40
+
+
+def test_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Broker() as broker:
+        pid = broker.pid
+        (folder,) = tmp_path.iterdir()
+        assert broker.log_file.parent == folder
+    assert not psutil.pid_exists(pid)
+    assert list(tmp_path.iterdir()) == []
+    assert not broker.is_running
+    broker.stop()
+    with pytest.raises(RuntimeError, match="make another one"):
+        broker.start()
+
+
+def test_what_shall_stay_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Broker(keep=True) as broker:
+        broker.create_topic("kept")
+    assert (broker.data_directory / "kept-0").is_dir()
+    assert "Stopped" in broker.log_file.read_text()
+
+
+def test_data_for_the_next_one(tmp_path: Path) -> None:
+    with Broker(data=tmp_path / "data", log=tmp_path / "first.log") as first:
+        fill(first.bootstrap_servers, first.create_topic("kept"), ["Liftoff"], partition=0)
+    with Broker(data=tmp_path / "data", port=first.port) as second:
+        assert second.port == first.port
+        assert messages(second.bootstrap_servers, TopicPartition("kept", 0, 0), 1) == ["Liftoff"]
+    assert "Stopped" in (tmp_path / "first.log").read_text()
+
+
+def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments say what the broker is; a variable for some other Kafka does not."""
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "7")
+    monkeypatch.setenv("KAFKA_LISTENERS", "PLAINTEXT://192.0.2.1:9092")
+    with Broker({"num.partitions": 5, "auto.create.topics.enable": True}) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        fill(broker.bootstrap_servers, "by-itself", ["a"], partition=0)
+        assert len(admin.list_topics("by-itself", timeout=10).topics["by-itself"].partitions) == 5
+
+
+def test_a_start_that_fails_shows_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(BrokerFailed, match=r"did not start \(exit code 1\)(?s:.*)num\.partitions=many"):
+        Broker({"num.partitions": "many"}).start()
+    with Broker() as one, pytest.raises(BrokerFailed, match=rf"did not start(?s:.*){one.port}"):
+        Broker(port=one.port).start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_start_that_takes_too_long() -> None:
+    with pytest.raises(BrokerFailed, match=r"was not ready after 0\.001 s"):
+        Broker(start_timeout_seconds=0.001).start()
+
+
+def test_a_failure_within_shows_the_log() -> None:
+    with pytest.raises(ValueError, match="a test's own") as raised, Broker():
+        raise ValueError("a test's own")
+    assert any("The broker's log ended with" in note for note in raised.value.__notes__)
+    assert any("Formatting" in note for note in raised.value.__notes__)
+
+
+def test_a_broker_that_died_is_named() -> None:
+    with Broker() as broker:
+        os.kill(broker.pid, signal.SIGKILL)
+        await_end(broker.pid)
+        with pytest.raises(BrokerFailed, match=r"has gone \(exit code -9\)"):
+            broker.create_topic()
+        assert repr(broker).endswith("ended>")
+
+
+def test_from_a_thread_that_ends() -> None:
+    """The broker belongs to the process, not to the thread that started it."""
+    brokers: list[Broker] = []
+    thread = threading.Thread(target=lambda: brokers.append(Broker().start()))
+    thread.start()
+    thread.join()
+    with brokers[0] as broker:
+        assert broker.create_topic("after-the-thread") == "after-the-thread"
+
+
+def test_a_forgotten_broker_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    broker = Broker().start()
+    pid = broker.pid
+    del broker
+    await_end(pid)
+    await_absence(tmp_path)
+
+
+PROGRAM: Final = """
+import sys
+import config, storage, broker, protocol, controller
+from barnabas import Broker
+kafka = Broker().start()
+assert 'his own' in config.WHOSE + storage.WHOSE + broker.WHOSE
+print(kafka.pid, kafka.create_topic('mine'), flush=True)
+"""
+
+
+def test_beside_a_stranger_s_modules(tmp_path: Path) -> None:
+    """Without `with`: the end of the interpreter is the end of the broker."""
+    program = stranger(tmp_path, PROGRAM)
+    out, err = program.communicate(timeout=60)
+    assert program.returncode == 0, err
+    pid, topic = out.split()
+    assert topic == "mine"
+    assert not psutil.pid_exists(int(pid))
+    await_absence(tmp_path)
+
+
+def test_a_parent_that_is_killed_leaves_no_orphan(tmp_path: Path) -> None:
+    program = stranger(tmp_path, PROGRAM + "sys.stdin.read()\n")
+    assert program.stdout is not None
+    pid = int(program.stdout.readline().split()[0])
+    program.kill()
+    program.communicate()
+    await_end(pid)
+    await_absence(tmp_path)
+
+
+def test_ctrl_c_ends_both(tmp_path: Path) -> None:
+    code = "import time\nfrom barnabas import Broker\nwith Broker() as kafka:\n"
+    code += "    print(kafka.pid, flush=True)\n    time.sleep(60)\n"
+    program = stranger(tmp_path, code)
+    assert program.stdout is not None
+    pid = int(program.stdout.readline())
+    assert os.getpgid(pid) != os.getpgid(program.pid), "a terminal's Ctrl-C reaches the program alone"
+    program.send_signal(signal.SIGINT)
+    _, err = program.communicate(timeout=30)
+    assert "KeyboardInterrupt" in err
+    assert not psutil.pid_exists(pid)
+    await_absence(tmp_path)
+
+
+def test_a_fork_s_end_is_not_the_broker_s(tmp_path: Path) -> None:
+    fork = "import os\nif os.fork():\n    os.wait()\n    kafka.create_topic()\n"
+    program = stranger(tmp_path, PROGRAM + fork)
+    _, err = program.communicate(timeout=60)
+    assert program.returncode == 0, err
+    await_absence(tmp_path)
