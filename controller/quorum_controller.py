@@ -54,7 +54,7 @@ from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
 from controller.subjects.liveness import BrokerLiveness
 from controller.subjects.producer_ids import allocate_producer_ids
 from controller.subjects.result import ControllerError, Decision
-from controller.subjects.topics import CreationRules, create_topics, delete_topics
+from controller.subjects.topics import delete_topics
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -64,7 +64,6 @@ from protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from protocol.metadata_log.features import FeatureLevelRecord
@@ -79,8 +78,6 @@ from protocol.serving import Pending
 __all__ = ["QuorumController", "UnsupportedCluster"]
 
 R = TypeVar("R")
-
-Allows = Callable[[str], bool]
 
 BOOTSTRAP_TRANSACTION: Final = "Bootstrap records"
 
@@ -138,6 +135,11 @@ class QuorumController:
     def image(self) -> ClusterImage:
         """What is committed: for everything that leaves this node."""
         return self._timeline.committed
+
+    @property
+    def newest(self) -> ClusterImage:
+        """What is appended, committed or not: for decisions."""
+        return self._timeline.newest
 
     @property
     def is_active(self) -> bool:
@@ -307,33 +309,6 @@ class QuorumController:
         )
 
     # Topics
-
-    def create_topics(
-        self, request: CreateTopicsRequest, *, may_create: Allows, may_describe_configs: Allows
-    ) -> Pending[CreateTopicsResponse]:
-        """Each topic has its own answer; NOT_CONTROLLER stands on all of them."""
-
-        def decide(image: ClusterImage) -> Decision[CreateTopicsResponse]:
-            in_force = self.rules.in_force(image.configs)
-            rules = CreationRules(
-                default_partitions=in_force.integer("num.partitions"),
-                default_replication_factor=in_force.integer("default.replication.factor"),
-                configs=self.rules,
-                may_create=may_create,
-                may_describe_configs=may_describe_configs,
-            )
-            return create_topics(image, request, rules, self.chance)
-
-        def refuse(code: ErrorCode) -> CreateTopicsResponse:
-            result = CreateTopicsResponse.CreatableTopicResult
-            return CreateTopicsResponse(
-                topics=[
-                    result(name=topic.name, error_code=code, error_message=code.message)
-                    for topic in request.topics
-                ]
-            )
-
-        return self.decide(decide, refuse)
 
     def delete_topics(self, topic_ids: Sequence[bytes]) -> Pending[dict[bytes, ErrorCode]]:
         """The outcome by topic id."""

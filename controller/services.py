@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from config.broker_config import BrokerConfig
+from config.log_levels import Loggers
 from config.ports import Clock, Timers
 from controller.metadata_log import MetadataLog
+from controller.policies import Policies
 from controller.quorum_controller import QuorumController
 from protocol.serving import HandlerTable
 
@@ -24,3 +26,6 @@ class ControllerServices(msgspec.Struct, gc=True):
     controller: QuorumController
     log: MetadataLog
     handlers: HandlerTable
+    loggers: Loggers
+    policies: Policies | None = None
+    """The operator's own rules; None without any."""

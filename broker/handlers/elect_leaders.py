@@ -20,4 +20,6 @@ if TYPE_CHECKING:
 def handle(
     services: BrokerServices, context: RequestContext, request: ElectLeadersRequest
 ) -> Pending[ElectLeadersResponse]:
-    return services.controller.forward(request, context, refused)
+    return services.controller.forward(
+        request, context, lambda asked, error: refused(asked, error, version=context.version)
+    )

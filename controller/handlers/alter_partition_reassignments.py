@@ -23,6 +23,8 @@ def handle(
 ) -> Pending[AlterPartitionReassignmentsResponse] | AlterPartitionReassignmentsResponse:
     if not context.allows_cluster(Operation.ALTER):
         return alter_refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.timeout_ms <= 0:
+        return alter_refused(request, ErrorCode.REQUEST_TIMED_OUT)
     controller = services.controller
     return controller.decide(
         lambda image: alter_reassignments(image, request, controller.rules.unclean_elections(image)),

@@ -3,8 +3,8 @@
 Versions 0-3. 1: throttle time; 2: flexible; 3: a quota's answer. validate_only decides the same and writes
 nothing. The answer waits for the commit, not for the brokers.
 
-Authorization: ALTER on the topic. Left out: controller mutation quotas. The request's timeout is for the wait
-in Kafka's queue of events; here nothing waits in one.
+Authorization: ALTER on the topic. Left out: controller mutation quotas. A request without any time is
+REQUEST_TIMED_OUT, as CreateTopics.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from protocol.serving import (
 @serves(ApiKey.CREATE_PARTITIONS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: CreatePartitionsRequest
-) -> Pending[CreatePartitionsResponse]:
-    def may_alter(topic: str) -> bool:
-        return context.allows(Operation.ALTER, ResourceType.TOPIC, topic)
-
+) -> Pending[CreatePartitionsResponse] | CreatePartitionsResponse:
     def refuse(error: ErrorCode) -> CreatePartitionsResponse:
         result = CreatePartitionsResponse.CreatePartitionsTopicResult
-        return CreatePartitionsResponse(
-            results=[result(topic.name, error, error.message) for topic in request.topics]
-        )
+        return CreatePartitionsResponse(results=[result(topic.name, error, None) for topic in request.topics])
+
+    if request.timeout_ms <= 0:
+        return refuse(ErrorCode.REQUEST_TIMED_OUT)
+
+    def may_alter(topic: str) -> bool:
+        return context.allows(Operation.ALTER, ResourceType.TOPIC, topic)
 
     controller = services.controller
     return controller.decide(

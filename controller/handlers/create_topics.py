@@ -1,17 +1,26 @@
-"""CreateTopics (19): new topics, each with an answer of its own. KIP-4, KIP-464, KIP-516, KIP-525, KIP-599.
+"""CreateTopics (19): new topics, each with an answer of its own. KIP-4, KIP-108, KIP-464, KIP-516, KIP-525,
+KIP-599.
 
 Versions 2-7. 5 tells partitions, replication factor and configs; 6 a quota's answer; 7 the topic id. Faults
 of a topic come with the sentences that Kafka's tools show; validate_only decides the same and writes
-nothing. The answer waits for the commit, not for the brokers.
+nothing. The answer waits for the commit, not for the brokers. The operator's policies are asked last: that on
+configs for a topic's own ones, then that on the topic. A request without any time is REQUEST_TIMED_OUT, and
+nothing is done; later its time is not looked at, as in Kafka, where it bounds the wait for the controller's
+turn alone.
 
 Authorization: CREATE on the cluster, or on the topic; DESCRIBE_CONFIGS on the topic for its configs in the
-answer. Left out: create.topic.policy.class.name, controller mutation quotas, and the request's timeout (a
-controller that is slower than its client answers late).
+answer. Left out: controller mutation quotas.
 """
 
 from __future__ import annotations
 
+from controller.image.cluster_image import ClusterImage
+from controller.policies import decide_by_policies
 from controller.services import ControllerServices
+from controller.subjects.policy_questions import Judge
+from controller.subjects.result import Decision
+from controller.subjects.topics import CreationRules, create_topics
+from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.registry import ApiKey
 from protocol.serving import (
@@ -27,12 +36,34 @@ from protocol.serving import (
 @serves(ApiKey.CREATE_TOPICS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: CreateTopicsRequest
-) -> Pending[CreateTopicsResponse]:
+) -> Pending[CreateTopicsResponse] | CreateTopicsResponse:
+    if request.timeout_ms <= 0:
+        return _refused(request, ErrorCode.REQUEST_TIMED_OUT, None)
+    controller = services.controller
     everywhere = context.allows_cluster(Operation.CREATE)
-    return services.controller.create_topics(
-        request,
-        may_create=lambda name: everywhere or context.allows(Operation.CREATE, ResourceType.TOPIC, name),
-        may_describe_configs=lambda name: context.allows(
-            Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name
-        ),
+
+    def decide(image: ClusterImage, judge: Judge) -> Decision[CreateTopicsResponse]:
+        in_force = controller.rules.in_force(image.configs)
+        rules = CreationRules(
+            default_partitions=in_force.integer("num.partitions"),
+            default_replication_factor=in_force.integer("default.replication.factor"),
+            configs=controller.rules,
+            may_create=lambda name: everywhere or context.allows(Operation.CREATE, ResourceType.TOPIC, name),
+            may_describe_configs=lambda name: context.allows(
+                Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name
+            ),
+            judge=judge,
+        )
+        return create_topics(image, request, rules, controller.chance)
+
+    return decide_by_policies(
+        controller, services.policies, decide, lambda error: _refused(request, error, error.message)
+    )
+
+
+def _refused(request: CreateTopicsRequest, error: ErrorCode, message: str | None) -> CreateTopicsResponse:
+    """The same error for each topic."""
+    result = CreateTopicsResponse.CreatableTopicResult
+    return CreateTopicsResponse(
+        topics=[result(topic.name, error_code=error, error_message=message) for topic in request.topics]
     )

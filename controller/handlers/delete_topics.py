@@ -1,7 +1,8 @@
 """DeleteTopics (20): topics go, by name or by id. KIP-4, KIP-516.
 
 Versions 1-6. 5 brings error messages, 6 topic ids. Done when the removal is committed; the brokers remove the
-data when they see it. With delete.topic.enable=false every topic is refused.
+data when they see it. With delete.topic.enable=false every topic is refused, and so is a request without any
+time (REQUEST_TIMED_OUT).
 
 Authorization: DELETE on the topic. Who may not DESCRIBE a topic that he named by id does not learn its name.
 """
@@ -42,6 +43,8 @@ def handle(
         names, ids = list(request.topic_names), []
     if not services.controller.deletes_topics:
         return _disabled(context.version, request, names)
+    if request.timeout_ms <= 0:
+        return _refuse_all(request, names, ErrorCode.REQUEST_TIMED_OUT, None)
     refused = _contradictions(request) if context.version >= IDS_SINCE else []
     wrong_names = {result.name for result in refused if result.name is not None}
     wrong_ids = {result.topic_id for result in refused}
@@ -133,8 +136,15 @@ def _resolve(
 
 def _disabled(version: int, request: DeleteTopicsRequest, names: list[str]) -> DeleteTopicsResponse:
     error = ErrorCode.TOPIC_DELETION_DISABLED if version >= DISABLED_CODE_SINCE else ErrorCode.INVALID_REQUEST
-    if version >= IDS_SINCE:
+    return _refuse_all(request, names, error, error.message)
+
+
+def _refuse_all(
+    request: DeleteTopicsRequest, names: list[str], error: ErrorCode, message: str | None
+) -> DeleteTopicsResponse:
+    """The same error for whatever is named. Only the newest version has `topics`."""
+    if request.topics:
         return DeleteTopicsResponse(
-            responses=[_result(state.name, state.topic_id, error) for state in request.topics]
+            responses=[Result(state.name, state.topic_id, error, message) for state in request.topics]
         )
-    return DeleteTopicsResponse(responses=[_result(name, ZERO_UUID, error) for name in names])
+    return DeleteTopicsResponse(responses=[Result(name, ZERO_UUID, error, message) for name in names])

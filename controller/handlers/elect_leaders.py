@@ -18,8 +18,11 @@ from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestCon
 def handle(
     services: ControllerServices, context: RequestContext, request: ElectLeadersRequest
 ) -> Pending[ElectLeadersResponse] | ElectLeadersResponse:
+    def refuse(error: ErrorCode) -> ElectLeadersResponse:
+        return refused(request, error, version=context.version)
+
     if not context.allows_cluster(Operation.ALTER):
-        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return services.controller.decide(
-        lambda image: elect_leaders(image, request), lambda error: refused(request, error)
-    )
+        return refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.timeout_ms <= 0:
+        return refuse(ErrorCode.REQUEST_TIMED_OUT)
+    return services.controller.decide(lambda image: elect_leaders(image, request), refuse)

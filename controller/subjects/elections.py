@@ -22,6 +22,9 @@ __all__ = ["PREFERRED", "UNCLEAN", "elect_leaders", "refused"]
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
+WHOLE_ERROR_SINCE: Final = 1
+"""Since this version, which is also the first to name the kind."""
+
 TopicResult = ElectLeadersResponse.ReplicaElectionResult
 PartitionResult = ElectLeadersResponse.PartitionResult
 
@@ -54,13 +57,14 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Decision
 
 
 def refused(
-    request: ElectLeadersRequest, error: ErrorCode, message: str | None = None
+    request: ElectLeadersRequest, error: ErrorCode, message: str | None = None, *, version: int = 1
 ) -> ElectLeadersResponse:
-    """The same error for the whole request and each partition that it names."""
+    """The same error for each partition that is named and, where the version has a place for it, the
+    whole."""
     return ElectLeadersResponse(
-        error_code=error,
+        error_code=error if version >= WHOLE_ERROR_SINCE else ErrorCode.NONE,
         replica_election_results=[
-            TopicResult(named.topic, [_answer(index, error, message) for index in named.partitions])
+            TopicResult(named.topic, [PartitionResult(index, error, message) for index in named.partitions])
             for named in request.topic_partitions or ()
         ],
     )

@@ -182,14 +182,11 @@ def alter_refused(
     """The same error for the whole request and each of its partitions."""
     return AlterPartitionReassignmentsResponse(
         error_code=error,
-        error_message=error.message,
+        error_message=None,
         responses=[
             TopicAnswer(
                 topic.name,
-                [
-                    PartitionAnswer(target.partition_index, error, error.message)
-                    for target in topic.partitions
-                ],
+                [PartitionAnswer(target.partition_index, error, None) for target in topic.partitions],
             )
             for topic in request.topics
         ],
@@ -202,7 +199,7 @@ def list_refused(
     """The error, with the partitions that were asked for and nothing about them."""
     return ListPartitionReassignmentsResponse(
         error_code=error,
-        error_message=error.message,
+        error_message=None,
         topics=[
             MovingTopic(asked.name, [Moving(index) for index in asked.partition_indexes])
             for asked in request.topics or ()

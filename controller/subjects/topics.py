@@ -14,7 +14,7 @@ Deletion is done when the record is committed; brokers remove the data when they
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -26,6 +26,7 @@ from controller.image.configs import ConfigResourceType
 from controller.random_ids import random_uuid
 from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.configs import ConfigRules
+from controller.subjects.policy_questions import ConfigQuestion, Judge, PolicyQuestion, TopicQuestion
 from controller.subjects.result import ControllerError, Decision
 from controller.subjects.topic_names import METADATA_TOPIC, collides_with, name_fault
 from protocol.codec.message import Message
@@ -40,11 +41,17 @@ UNSET: Final = -1
 
 Result = CreateTopicsResponse.CreatableTopicResult
 
+_DUPLICATE: Final = ControllerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+_METADATA_LOG: Final = ControllerError(
+    ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+)
+
 
 class CreationRules(msgspec.Struct, frozen=True):
     """What holds for creations on this controller.
 
-    may_create and may_describe_configs: the principal's rights on a topic name.
+    may_create and may_describe_configs: the principal's rights on a topic name. judge: the operator's own
+    policies, asked about what is valid otherwise.
     """
 
     default_partitions: int
@@ -52,6 +59,7 @@ class CreationRules(msgspec.Struct, frozen=True):
     configs: ConfigRules
     may_create: Callable[[str], bool]
     may_describe_configs: Callable[[str], bool]
+    judge: Judge
 
 
 def new_topic_id(chance: Chance, image: ClusterImage) -> bytes:
@@ -65,30 +73,36 @@ def new_topic_id(chance: Chance, image: ClusterImage) -> bytes:
 def create_topics(
     image: ClusterImage, request: CreateTopicsRequest, rules: CreationRules, chance: Chance
 ) -> Decision[CreateTopicsResponse]:
-    """Answers in the request's order; a name that stands there twice is answered once."""
+    """Answers in Kafka's order: what was decided, in that of the request; then names that stand there more
+    than once, answered once; then what nobody may create."""
     counts = Counter(topic.name for topic in request.topics)
-    results: dict[str, Result] = {}
-    records: list[Message] = []
-    wanted = []
+    wanted, prohibited = [], []
+    duplicates = [_refusal(name, _DUPLICATE) for name, count in counts.items() if count > 1]
     for topic in request.topics:
         if counts[topic.name] > 1:
-            fault = ControllerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            results[topic.name] = _refusal(topic.name, fault)
-        elif topic.name == METADATA_TOPIC or not rules.may_create(topic.name):
-            results[topic.name] = _refusal(topic.name, ControllerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        if topic.name == METADATA_TOPIC:
+            prohibited.append(_refusal(topic.name, _METADATA_LOG))
+        elif not rules.may_create(topic.name):
+            fault = ControllerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            prohibited.append(_refusal(topic.name, fault))
         else:
             wanted.append(topic)
+    results: list[Result] = []
+    records: list[Message] = []
     if sum(_partition_count(topic, rules) for topic in wanted) > PARTITIONS_PER_CREATE_REQUEST:
-        return _refuse_all(request, "Excessively large number of partitions per request.")
+        results = _refuse_all(wanted, "Excessively large number of partitions per request.")
+        wanted = []
     for topic in wanted:
         try:
-            topic_records, results[topic.name] = _create(image, topic, rules, chance)
+            topic_records, result = _create(image, topic, rules, chance)
             records += topic_records
         except ControllerError as fault:
-            results[topic.name] = _refusal(topic.name, fault)
+            result = _refusal(topic.name, fault)
+        results.append(result)
     if len(records) > METADATA_RECORDS_PER_REQUEST:
-        return _refuse_all(request, "Unable to perform excessively large batch operation.")
-    answers = [results[name] for name in dict.fromkeys(topic.name for topic in request.topics)]
+        records, results = [], _refuse_all(wanted, "Unable to perform excessively large batch operation.")
+    answers = [*results, *duplicates, *prohibited]
     return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=answers))
 
 
@@ -98,10 +112,9 @@ def _partition_count(topic: CreateTopicsRequest.CreatableTopic, rules: CreationR
     return rules.default_partitions if topic.num_partitions == UNSET else max(topic.num_partitions, 0)
 
 
-def _refuse_all(request: CreateTopicsRequest, sentence: str) -> Decision[CreateTopicsResponse]:
+def _refuse_all(topics: Sequence[CreateTopicsRequest.CreatableTopic], sentence: str) -> list[Result]:
     fault = ControllerError(ErrorCode.POLICY_VIOLATION, sentence)
-    names = dict.fromkeys(topic.name for topic in request.topics)
-    return Decision((), CreateTopicsResponse(topics=[_refusal(name, fault) for name in names]))
+    return [_refusal(topic.name, fault) for topic in topics]
 
 
 def _refusal(name: str, fault: ControllerError) -> Result:
@@ -122,7 +135,10 @@ def _create(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}"
         )
     configs = _configs(topic, rules)
+    if configs:
+        _ask(rules, ConfigQuestion("TOPIC", topic.name, tuple(configs.items())))
     replicas = _replicas(image, topic, rules, chance)
+    _ask(rules, _question(topic, configs, replicas))
     topic_id = new_topic_id(chance, image)
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     for name, value in configs.items():
@@ -150,6 +166,22 @@ def _create(
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return records, result
+
+
+def _ask(rules: CreationRules, question: PolicyQuestion) -> None:
+    verdict = rules.judge(question)
+    if verdict is not None:
+        raise verdict
+
+
+def _question(
+    topic: CreateTopicsRequest.CreatableTopic, configs: Mapping[str, str], replicas: list[list[int]]
+) -> TopicQuestion:
+    own = tuple(configs.items())
+    if topic.assignments:
+        assigned = tuple((index, tuple(brokers)) for index, brokers in enumerate(replicas))
+        return TopicQuestion(topic.name, None, None, assigned, own)
+    return TopicQuestion(topic.name, len(replicas), len(replicas[0]), None, own)
 
 
 def _configs(topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules) -> dict[str, str]:

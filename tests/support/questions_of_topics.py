@@ -73,10 +73,13 @@ def _delete(*names: str, timeout_ms: int = 30_000) -> Question:
 
 
 def _grow(
-    *topics: tuple[str, int], assigned: list[list[int]] | None = None, validate_only: bool = False
+    *topics: tuple[str, int],
+    assigned: list[list[int]] | None = None,
+    validate_only: bool = False,
+    timeout_ms: int = 30_000,
 ) -> Question:
     def request(world: World, version: int) -> Message:
-        asked = CreatePartitionsRequest(timeout_ms=30_000, validate_only=validate_only)
+        asked = CreatePartitionsRequest(timeout_ms=timeout_ms, validate_only=validate_only)
         for name, count in topics:
             topic = CreatePartitionsRequest.CreatePartitionsTopic(
                 name.replace("#", str(version)), count, None
@@ -98,9 +101,9 @@ def _cut(topic: str, *places: tuple[int, int], timeout_ms: int = 5000) -> Questi
     return request
 
 
-def _elect(kind: int, topics: Mapping[str, list[int]] | None) -> Question:
+def _elect(kind: int, topics: Mapping[str, list[int]] | None, *, timeout_ms: int = 30_000) -> Question:
     def request(world: World, version: int) -> Message:
-        asked = ElectLeadersRequest(kind if version else 0, None, 30_000)
+        asked = ElectLeadersRequest(kind if version else 0, None, timeout_ms)
         if topics is not None:
             asked.topic_partitions = [ElectLeadersRequest.TopicPartitions(*item) for item in topics.items()]
         return asked
@@ -109,7 +112,10 @@ def _elect(kind: int, topics: Mapping[str, list[int]] | None) -> Question:
 
 
 def _move(
-    topics: Mapping[str, Mapping[int, list[int] | None]], *, allow_factor_change: bool = True
+    topics: Mapping[str, Mapping[int, list[int] | None]],
+    *,
+    allow_factor_change: bool = True,
+    timeout_ms: int = 30_000,
 ) -> Question:
     def request(world: World, version: int) -> Message:
         cls = AlterPartitionReassignmentsRequest
@@ -117,17 +123,17 @@ def _move(
             cls.ReassignableTopic(name, [cls.ReassignablePartition(*item) for item in partitions.items()])
             for name, partitions in topics.items()
         ]
-        return cls(30_000, allow_factor_change or version < 1, named)
+        return cls(timeout_ms, allow_factor_change or version < 1, named)
 
     return request
 
 
-def _moving(topics: Mapping[str, list[int]] | None) -> Question:
+def _moving(topics: Mapping[str, list[int]] | None, *, timeout_ms: int = 30_000) -> Question:
     def request(world: World, version: int) -> Message:
         cls = ListPartitionReassignmentsRequest
         if topics is None:
-            return cls(30_000)
-        return cls(30_000, [cls.ListPartitionReassignmentsTopics(*item) for item in topics.items()])
+            return cls(timeout_ms)
+        return cls(timeout_ms, [cls.ListPartitionReassignmentsTopics(*item) for item in topics.items()])
 
     return request
 
@@ -177,7 +183,8 @@ CASES: Final = (
     Case("delete, one id twice", K.DELETE_TOPICS, _delete_by((None, "one"), (None, "one")), 6),
     Case("delete, a name and its id", K.DELETE_TOPICS, _delete_by(("one", None), (None, "one")), 6),
     Case("delete, unknown ids twice", K.DELETE_TOPICS, _delete_by((None, "nobody"), (None, "nobody")), 6),
-    Case("grow", K.CREATE_PARTITIONS, _grow(("hasty-2", 2))),
+    Case("grow", K.CREATE_PARTITIONS, _grow(("near.2", 2))),
+    Case("grow, without patience", K.CREATE_PARTITIONS, _grow(("two", 5), timeout_ms=0)),
     Case("grow, not at all", K.CREATE_PARTITIONS, _grow(("two", 2))),
     Case("grow, smaller", K.CREATE_PARTITIONS, _grow(("two", 1))),
     Case("grow, to nothing", K.CREATE_PARTITIONS, _grow(("two", 0))),
@@ -187,7 +194,7 @@ CASES: Final = (
     Case("grow, a forbidden name", K.CREATE_PARTITIONS, _grow(("a/b", 5))),
     Case("grow, one twice", K.CREATE_PARTITIONS, _grow(("two", 5), ("two", 6))),
     Case("grow, nothing", K.CREATE_PARTITIONS, _grow()),
-    Case("grow, by the thousands", K.CREATE_PARTITIONS, _grow(("two", 20_000))),
+    Case("grow, by the thousands", K.CREATE_PARTITIONS, _grow(("two", 20_000), validate_only=True)),
     Case("grow, too few assigned", K.CREATE_PARTITIONS, _grow(("two", 4), assigned=[[1]])),
     Case("grow, too many assigned", K.CREATE_PARTITIONS, _grow(("two", 3), assigned=[[1], [1]])),
     Case("grow, assigned to none", K.CREATE_PARTITIONS, _grow(("two", 3), assigned=[[]])),
@@ -209,6 +216,8 @@ CASES: Final = (
     Case("elect, unclean", K.ELECT_LEADERS, _elect(1, {"two": [0, 9], "none-such": [0]}), 1),
     Case("elect, of a third kind", K.ELECT_LEADERS, _elect(7, {"two": [0]}), 1),
     Case("elect, of a third kind, all", K.ELECT_LEADERS, _elect(7, None), 1),
+    Case("elect, without patience", K.ELECT_LEADERS, _elect(0, {"two": [0]}, timeout_ms=0)),
+    Case("elect, all, without patience", K.ELECT_LEADERS, _elect(0, None, timeout_ms=0)),
     Case("elect, nothing", K.ELECT_LEADERS, _elect(0, {})),
     Case("elect, nothing of a topic", K.ELECT_LEADERS, _elect(0, {"two": []})),
     Case("move, to where it is", K.ALTER_PARTITION_REASSIGNMENTS, _move({"two": {0: [1], 1: [1]}})),
@@ -218,6 +227,11 @@ CASES: Final = (
     Case("move, back", K.ALTER_PARTITION_REASSIGNMENTS, _move({"two": MOVES_NOTHING})),
     Case("move, unknown", K.ALTER_PARTITION_REASSIGNMENTS, _move({"none-such": {0: [1]}, "two": {9: [1]}})),
     Case("move, back, unknown", K.ALTER_PARTITION_REASSIGNMENTS, _move({"none-such": MOVES_NOTHING})),
+    Case(
+        "move, without patience",
+        K.ALTER_PARTITION_REASSIGNMENTS,
+        _move({"two": {0: [1]}}, timeout_ms=0),
+    ),
     Case("move, nothing", K.ALTER_PARTITION_REASSIGNMENTS, _move({})),
     Case("move, nothing of a topic", K.ALTER_PARTITION_REASSIGNMENTS, _move({"two": {}})),
     Case(
@@ -227,6 +241,7 @@ CASES: Final = (
     ),
     Case("moving", K.LIST_PARTITION_REASSIGNMENTS, _moving(None)),
     Case("moving, of some", K.LIST_PARTITION_REASSIGNMENTS, _moving({"two": [0, 9], "none-such": [0]})),
+    Case("moving, without patience", K.LIST_PARTITION_REASSIGNMENTS, _moving({"two": [0]}, timeout_ms=0)),
     Case("moving, of none", K.LIST_PARTITION_REASSIGNMENTS, _moving({})),
     Case("topic pages, without a limit", K.DESCRIBE_TOPIC_PARTITIONS, _pages("two", limit=0)),
     Case("topic pages, a limit below nothing", K.DESCRIBE_TOPIC_PARTITIONS, _pages("two", limit=-5)),

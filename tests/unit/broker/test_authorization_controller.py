@@ -50,7 +50,9 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
         [TOPIC, TOPIC],
     ),
     ApiKey.DELETE_TOPICS: (
-        DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name) for name in ("t", "nowhere")]),
+        DeleteTopicsRequest(
+            [DeleteTopicsRequest.DeleteTopicState(name) for name in ("t", "nowhere")], timeout_ms=9
+        ),
         [TOPIC, TOPIC],
     ),
     ApiKey.DESCRIBE_CLUSTER: (DescribeClusterRequest(True, 2), [CLUSTER]),
@@ -68,7 +70,8 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
     ApiKey.FETCH: (FetchRequest(), [CLUSTER]),
     ApiKey.CREATE_PARTITIONS: (
         CreatePartitionsRequest(
-            [CreatePartitionsRequest.CreatePartitionsTopic(name, 5, None) for name in ("t", "nowhere")]
+            [CreatePartitionsRequest.CreatePartitionsTopic(name, 5, None) for name in ("t", "nowhere")],
+            9,
         ),
         [TOPIC, TOPIC],
     ),

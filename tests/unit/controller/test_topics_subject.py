@@ -55,7 +55,7 @@ def create(fixture: ControllerFixture, *topics: Topic, **options: Any) -> list[A
 
 
 def delete(fixture: ControllerFixture, *states: State) -> list[tuple[str | None, bytes, int, str | None]]:
-    request = DeleteTopicsRequest(topics=list(states))
+    request = DeleteTopicsRequest(topics=list(states), timeout_ms=30_000)
     response: DeleteTopicsResponse = fixture.call(ApiKey.DELETE_TOPICS, request)
     return [(r.name, r.topic_id, r.error_code, r.error_message) for r in response.responses]
 
@@ -160,7 +160,7 @@ REFUSED = [
         39,
         "Found multiple manual partition assignments for partition 0",
     ),
-    (topic("__cluster_metadata"), 29, ErrorCode.TOPIC_AUTHORIZATION_FAILED.message),
+    (topic("__cluster_metadata"), 42, "Creation of internal topic __cluster_metadata is prohibited."),
     (topic("toomany", 20_000), 44, "Excessively large number of partitions per request."),
     (topic("max", 10_000), 44, "Unable to perform excessively large batch operation."),
 ]
@@ -195,8 +195,8 @@ def test_an_assignment_forbids_counts(fixture: ControllerFixture) -> None:
 
 def test_one_topics_fault_is_no_others_business(fixture: ControllerFixture) -> None:
     results = create(fixture, topic("dup"), topic("other"), topic("dup"), topic("bad name"))
-    assert [(r.name, r.error_code) for r in results] == [("dup", 42), ("other", 0), ("bad name", 17)]
-    assert results[0].error_message == "Duplicate topic name."
+    assert [(r.name, r.error_code) for r in results] == [("other", 0), ("bad name", 17), ("dup", 42)]
+    assert results[2].error_message == "Duplicate topic name."
     assert list(fixture.controller.image.topics.by_name) == ["other"]
 
 
@@ -217,10 +217,10 @@ def test_who_may_not_create_is_told_so_and_who_may_not_look_sees_no_configs(
     authorizer.forbidden.add((Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "open"))
     results = create(fixture, topic("secret"), topic("open"))
     assert [(r.name, r.error_code, r.topic_config_error_code) for r in results] == [
-        ("secret", 29, 0),
         ("open", 0, 29),
+        ("secret", 29, 0),
     ]
-    assert (results[1].configs, results[1].num_partitions) == ([], -1)
+    assert (results[0].configs, results[0].num_partitions) == ([], -1)
 
 
 def test_all_replicas_must_not_be_fenced(fixture: ControllerFixture) -> None:
@@ -233,6 +233,18 @@ def test_all_replicas_must_not_be_fenced(fixture: ControllerFixture) -> None:
     (result,) = create(fixture, topic("mixed", assignment={0: [2, 1]}))
     partition = fixture.controller.image.topics.by_name["mixed"].partitions[0]
     assert (partition.replicas, partition.isr, partition.leader) == ((2, 1), (1,), 1)
+
+
+def test_without_any_time_nothing_is_done(fixture: ControllerFixture) -> None:
+    made = create(fixture, topic("kept"))[0].topic_id
+    end = fixture.log.end_offset
+    for timeout_ms in (0, -1):
+        (result,) = create(fixture, topic("late"), timeout_ms=timeout_ms)
+        assert (result.error_code, result.error_message) == (ErrorCode.REQUEST_TIMED_OUT, None)
+        request = DeleteTopicsRequest(topics=[State(topic_id=made)], timeout_ms=timeout_ms)
+        (gone,) = fixture.call(ApiKey.DELETE_TOPICS, request).responses
+        assert (gone.topic_id, gone.error_code) == (made, ErrorCode.REQUEST_TIMED_OUT)
+    assert fixture.log.end_offset == end
 
 
 def test_deletion_by_name_and_by_id(fixture: ControllerFixture) -> None:
@@ -271,7 +283,7 @@ def test_contradictory_deletions_are_refused(fixture: ControllerFixture) -> None
 
 def test_an_older_client_deletes_by_name(fixture: ControllerFixture) -> None:
     create(fixture, topic("a"))
-    request = DeleteTopicsRequest(topic_names=["a", "nosuch"])
+    request = DeleteTopicsRequest(topic_names=["a", "nosuch"], timeout_ms=30_000)
     response = fixture.call(ApiKey.DELETE_TOPICS, request, version=5)
     assert sorted((r.name, r.error_code) for r in response.responses) == [("a", 0), ("nosuch", 3)]
 

@@ -1,0 +1,106 @@
+"""An operator's own rules on new topics (KIP-108) and altered configs (KIP-133), and how a decision waits for
+them.
+
+The rules are code that we did not write, so they run elsewhere (`broker.policies`) and answer later, while a
+decision is one step that nothing interrupts. So a decision is tried first::
+
+    attempt on the newest image ──▶ questions that have no verdict yet ──▶ asked, all together
+        ▲                                                                        │
+        └────────────────────────── verdicts are known now ◀─────────────────────┘
+
+and only the attempt that finds every verdict is appended. An attempt is a function of its arguments, so those
+before it left nothing behind; what changed in the cluster meanwhile is seen by the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from controller.image.cluster_image import ClusterImage
+from controller.quorum_controller import QuorumController
+from controller.subjects.policy_questions import Judge, PolicyQuestion, Verdict
+from controller.subjects.result import ControllerError, Decision
+from protocol.errors import ErrorCode
+from protocol.serving import Pending
+
+__all__ = ["Policies", "decide_by_policies"]
+
+R = TypeVar("R")
+
+
+class Policies(Protocol):
+    """The rules in force. Both flags are false, and nothing is asked, where no policy is configured."""
+
+    @property
+    def judges_topics(self) -> bool: ...
+
+    @property
+    def judges_configs(self) -> bool: ...
+
+    def judge(
+        self, questions: Sequence[PolicyQuestion], on_verdicts: Callable[[Sequence[Verdict]], None]
+    ) -> None:
+        """A verdict for each question, once, later; None where the policy has nothing against it."""
+        ...
+
+
+def decide_by_policies(
+    controller: QuorumController,
+    policies: Policies | None,
+    decide: Callable[[ClusterImage, Judge], Decision[R]],
+    refuse: Callable[[ErrorCode], R],
+) -> Pending[R]:
+    """As `QuorumController.decide`, for a subject that asks policies by the `Judge` that it is given."""
+    if policies is None:
+        return controller.decide(lambda image: decide(image, _nothing_against), refuse)
+    attempts = _Attempts(controller, policies, decide, refuse)
+    attempts.go_on()
+    return attempts.pending
+
+
+def _nothing_against(question: PolicyQuestion) -> Verdict:
+    return None
+
+
+class _Attempts(Generic[R]):
+    """One decision on its way through the policies."""
+
+    def __init__(
+        self,
+        controller: QuorumController,
+        policies: Policies,
+        decide: Callable[[ClusterImage, Judge], Decision[R]],
+        refuse: Callable[[ErrorCode], R],
+    ) -> None:
+        self.pending: Pending[R] = Pending()
+        self._controller = controller
+        self._policies = policies
+        self._decide = decide
+        self._refuse = refuse
+        self._verdicts: dict[PolicyQuestion, Verdict] = {}
+        self._open: list[PolicyQuestion] = []
+
+    def go_on(self) -> None:
+        if self._controller.is_active:
+            self._open = []
+            try:
+                self._decide(self._controller.newest, self._judge)
+            except ControllerError:
+                # The same will be raised in the decision itself, and answered there.
+                self._open = []
+            if self._open:
+                self._policies.judge(self._open, self._judged)
+                return
+        decided = self._controller.decide(lambda image: self._decide(image, self._judge), self._refuse)
+        decided.on_complete(self.pending.complete)
+
+    def _judge(self, question: PolicyQuestion) -> Verdict:
+        if question not in self._verdicts:
+            self._open.append(question)
+            return None
+        return self._verdicts[question]
+
+    def _judged(self, verdicts: Sequence[Verdict]) -> None:
+        self._verdicts.update(zip(self._open, verdicts, strict=True))
+        self.go_on()
