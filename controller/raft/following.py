@@ -161,7 +161,7 @@ def _pair(snapshot: FetchResponse.SnapshotId) -> tuple[int, int]:
 
 def _reached_leader(replica: Replica, state: Follower) -> None:
     state.has_fetched = True
-    state.fetch_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
+    state.fetch_deadline_ms = replica.now_ms + state.fetch_timeout_ms
 
 
 def _cut_back(replica: Replica, epoch: int, end_offset: int) -> None:

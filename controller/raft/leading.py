@@ -36,7 +36,8 @@ def poll_leader(replica: Replica) -> int:
     state = replica.state
     if not isinstance(state, Leader):
         return replica.now_ms
-    commit_what_a_majority_has(replica)
+    if state.counted is not replica.voters:
+        commit_what_a_majority_has(replica)  # fewer voters, or others, may be a majority
     finish_operation(replica, state)
     now_ms = replica.now_ms
     has_lost_quorum = len(state.voters) > 1 or not replica.is_voter

@@ -35,7 +35,9 @@ class RaftLog(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """Where the next append goes, synced or not. After a crash: what was found whole on the disk."""
+        """Where the next append goes, synced or not. When a node is made: the end of what was found whole on
+        the disk, and is durable; not before the end of the newest snapshot (else the log is begun anew behind
+        that one first)."""
         ...
 
     def epochs(self) -> Sequence[tuple[int, int]]:

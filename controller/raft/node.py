@@ -269,6 +269,8 @@ class RaftNode:
     def log_synced(self, sync: int, now_ms: int) -> Ready:
         """All that was asked for up to that Ready.sync is durable."""
         self._replica.log.synced(sync)
+        if self._replica.role is Role.LEADER:
+            leading.note_synced(self._replica)
         return self._settle(now_ms)
 
     def snapshot_installed(self, snapshot: SnapshotId, control: SnapshotControl | None, now_ms: int) -> Ready:

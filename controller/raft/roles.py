@@ -159,8 +159,9 @@ class Download(msgspec.Struct):
 
 
 class Follower(msgspec.Struct):
-    """fetch_deadline_ms is put off by each successful fetch from the leader."""
+    """fetch_deadline_ms is put off by fetch_timeout_ms with each successful fetch from the leader."""
 
+    fetch_timeout_ms: int
     fetch_deadline_ms: int
     voter_update_deadline_ms: int
     has_fetched: bool = False

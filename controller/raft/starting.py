@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from controller.raft.identity import NOBODY
 from controller.raft.replica import Replica
-from controller.raft.roles import NEVER, Follower, Resigned, Unattached
+from controller.raft.roles import NEVER, Resigned, Unattached
 from controller.raft.transitions import Role
+from controller.raft.turning import new_follower
 
 __all__ = ["begin_life"]
 
@@ -28,7 +29,6 @@ def begin_life(replica: Replica) -> None:
     endpoints = replica.voters.endpoints_of(replica.leader_id)
     if replica.leader_id != NOBODY and replica.config.listener in endpoints:
         replica.follow(replica.leader_id, endpoints)
-        fetch_deadline_ms = now_ms + replica.config.fetch_timeout_ms
-        replica.begin(Role.FOLLOWER, Follower(fetch_deadline_ms, fetch_deadline_ms))
+        replica.begin(Role.FOLLOWER, new_follower(replica))
         return
     replica.begin(Role.UNATTACHED, Unattached(deadline_ms))

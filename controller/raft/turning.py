@@ -30,6 +30,7 @@ __all__ = [
     "become_unattached",
     "forget_pre_vote",
     "give_vote",
+    "new_follower",
 ]
 
 
@@ -78,7 +79,7 @@ def forget_pre_vote(replica: Replica) -> None:
     """No majority would vote for it: back to the leader if one is known, else to waiting."""
     deadline_ms = _remaining_election_deadline_ms(replica)
     if replica.leader_id != NOBODY and replica.leader_peer is not None:
-        _turn(replica, Role.FOLLOWER, _new_follower(replica), Cause.PRE_VOTES_REFUSED)
+        _turn(replica, Role.FOLLOWER, new_follower(replica), Cause.PRE_VOTES_REFUSED)
     else:
         _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), Cause.PRE_VOTES_REFUSED)
 
@@ -99,12 +100,15 @@ def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: End
     if epoch > replica.epoch:
         replica.begin_epoch(epoch)
     replica.follow(leader_id, endpoints)
-    _turn(replica, Role.FOLLOWER, _new_follower(replica), Cause.LEADER_KNOWN)
+    _turn(replica, Role.FOLLOWER, new_follower(replica), Cause.LEADER_KNOWN)
 
 
-def _new_follower(replica: Replica) -> Follower:
-    deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
-    return Follower(fetch_deadline_ms=deadline_ms, voter_update_deadline_ms=deadline_ms)
+def new_follower(replica: Replica) -> Follower:
+    """Up to a tenth more patient than the config says: when a leader dies, not all miss it in one moment."""
+    timeout_ms = replica.config.fetch_timeout_ms
+    timeout_ms += replica.chance.below(timeout_ms // 10 + 1)
+    deadline_ms = replica.now_ms + timeout_ms
+    return Follower(timeout_ms, fetch_deadline_ms=deadline_ms, voter_update_deadline_ms=deadline_ms)
 
 
 def become_resigned(replica: Replica) -> None:
