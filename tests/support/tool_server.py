@@ -37,8 +37,9 @@ def compile_java(name: str, folder: Path) -> str:
 class ToolServer:
     """``run`` is `tests.support.kafka_tools.run_tool` without the second that Java needs to start."""
 
-    def __init__(self, folder: Path) -> None:
-        classpath = compile_java("ToolServer", folder)
+    def __init__(self, folder: Path, *also: str) -> None:
+        """``also`` names further classes of tests/support/java that ``run`` may be asked for."""
+        classpath = [compile_java(name, folder) for name in (*also, "ToolServer")][-1]
         jars = [str(kafka_jars() / name) for name in TOOL_JARS]
         command = java_command("ToolServer", *jars)
         command[command.index("-cp") + 1] = classpath

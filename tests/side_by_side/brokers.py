@@ -1,0 +1,25 @@
+"""The two brokers that are compared: one node each, freshly formatted, with the same file but for ports and folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
+
+BARNABAS: Final = "Barnabas"
+KAFKA: Final = "Apache Kafka"
+
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "2",
+    "log.initial.task.delay.ms": "3600000",  # the records carry old times: nothing may remove them meanwhile
+}
+"""Beside what `GenuineKafka` writes for one node."""
+
+
+def new_broker(which: str, data: Path) -> BarnabasProcess | GenuineKafka:
+    """Not started. What a file sets shows in many answers, so both are given every line of it."""
+    genuine = GenuineKafka(data, SETTINGS)
+    genuine.features = NO_FEATURES
+    return BarnabasProcess(data, genuine.properties) if which == BARNABAS else genuine

@@ -1,0 +1,61 @@
+"""What a case is: a name, and one call of a tool or of an admin client.
+
+A call is written as its user writes it: `tool` a command line, `java` a call of Java's admin client in
+AdminCall's words, `confluent` and `kafka_python` the call itself. The bootstrap server is added where it is
+left out; ``{broker}``, ``{controller}``, ``{data}`` and the names of ``files`` in braces stand for what differs
+between two brokers. Cases run in the order of the tables, each on what the ones before it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tests.side_by_side.sides import Side
+
+PATIENCE_SECONDS: Final = 10
+QUICK: Final = "default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n"
+"""A client's file, for a call that a client repeats until it has had enough."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call, and how its answer is to be read."""
+
+    name: str
+    line: str = ""
+    """A command line: ``kafka-…`` for a tool, ``AdminCall …`` for Java's admin client."""
+    stdin: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files that the command line names in braces."""
+    python: Callable[[Side], object] | None = None
+    """A call of a Python client, instead of a command line."""
+    unordered: bool = False
+    """Kafka takes the order of the lines from a hash table: they are compared sorted."""
+    until: str = ""
+    """Asked again until the output holds this: what is asked for comes about by itself, a little later."""
+
+
+def tool(name: str, line: str, stdin: str = "", *, unordered: bool = False, until: str = "", **files: str) -> Case:
+    return Case(name, line, stdin, files, unordered=unordered, until=until)
+
+
+def java(name: str, line: str, *, unordered: bool = False, until: str = "") -> Case:
+    return Case(name, f"AdminCall {line}", unordered=unordered, until=until)
+
+
+def confluent(name: str, call: Callable[[Any], object], *, until: str = "") -> Case:
+    """A call of confluent-kafka's AdminClient; futures are awaited, one by one."""
+    return Case(name, python=lambda side: call(side.confluent), until=until)
+
+
+def kafka_python(name: str, call: Callable[[Any], object], *, until: str = "") -> Case:
+    """A call of kafka-python's KafkaAdminClient."""
+    return Case(name, python=lambda side: call(side.kafka_python), until=until)
+
+
+def step(name: str, act: Callable[[Side], object]) -> Case:
+    """Something that must happen between two calls, such as a consumer that joins."""
+    return Case(name, python=act)

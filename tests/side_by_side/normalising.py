@@ -1,0 +1,104 @@
+"""What two equal brokers must differ in: addresses, folders, ids and times. Nothing else is taken away.
+
+``NORMALISATIONS`` is the whole list, in the order of its use. Each has its reason; a difference that none of
+them covers is a difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+
+class Places(NamedTuple):
+    """Where one side lives."""
+
+    broker: str
+    controller: str
+    data: Path
+    files: Path
+
+    def filled(self, text: str, files: Iterable[str] = ()) -> str:
+        """A command line's word, or a file's text, with this side's places in it."""
+        for name, value in {"broker": self.broker, "controller": self.controller, "data": self.data}.items():
+            text = text.replace(f"{{{name}}}", str(value))
+        for name in files:
+            text = text.replace(f"{{{name}}}", str(self.files / name))
+        return text
+
+
+class Normalisation(NamedTuple):
+    reason: str
+    pattern: re.Pattern[str]
+    instead: str
+
+
+NORMALISATIONS: Final = (
+    Normalisation(
+        "a topic, a directory, a cluster and a process get random ids, which Kafka writes with 22 characters",
+        re.compile(r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{22}(?![\w(-])"),
+        "<id>",
+    ),
+    Normalisation(
+        "a member's id is its client's id and a random UUID",
+        re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+        "<uuid>",
+    ),
+    Normalisation(
+        "a log line begins with the time of day",
+        re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+\]"),
+        "[<time>]",
+    ),
+    Normalisation(
+        "a timestamp counts milliseconds since 1970", re.compile(r"(?<!\d)1[789]\d{11}(?!\d)"), "<time>"
+    ),
+    Normalisation(
+        "the metadata log also holds what time brings about (NoOp records), so its offsets are times too",
+        re.compile(r"(?<=\tEpoch: )\d+|(?<=HighWatermark: {10})\d+"),
+        "<metadata offset>",
+    ),
+    Normalisation(
+        "a client repeats a call in vain for as long as it may: how often, is a matter of time",
+        re.compile(r"(?<=tries=)\d+|(?<=after )\d+(?= attempt)"),
+        "<times>",
+    ),
+)
+
+OF_NO_ORDER: Final = re.compile(r"(?<=authorizedOperations=\[)[^]]+|(?<=topicPartitions=)[^)]+")
+"""Java prints a set in an order that is another one in each JVM (Set.of): its members are compared sorted."""
+
+
+def normalised(answer: str, places: Places, *, unordered: bool = False) -> str:
+    """The answer without what is random or a matter of place and time."""
+    text = answer.replace(str(places.data), "<data>").replace(str(places.files), "<files>")
+    for name, address in (("broker", places.broker), ("controller", places.controller)):
+        port = address.rpartition(":")[2]
+        text = text.replace(address, f"<{name}>")
+        text = re.sub(rf"(?<!\d){port}(?!\d)", f"<{name} port>", text)
+    for each in NORMALISATIONS:
+        text = each.pattern.sub(each.instead, text)
+    text = OF_NO_ORDER.sub(_in_order, text)
+    lines = [line.rstrip() for line in text.splitlines()]
+    return "\n".join(sorted(_json_in_order(line) for line in lines) if unordered else lines)
+
+
+def _in_order(found: re.Match[str]) -> str:
+    return ",".join(sorted(each.strip() for each in found[0].split(",")))
+
+
+def _json_in_order(line: str) -> str:
+    """A tool's line of JSON with its lists sorted; any other line as it is."""
+    if not line.startswith("{"):
+        return line
+
+    def ordered(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: ordered(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return sorted((ordered(each) for each in value), key=json.dumps)
+        return value
+
+    return json.dumps(ordered(json.loads(line)))

@@ -1,0 +1,18 @@
+"""What Barnabas does not serve yet: asked, so that the table of differences says what a user gets instead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.side_by_side.cases import Case, tool
+
+CASES: Final[tuple[Case, ...]] = (
+    tool("acls", "kafka-acls --list"),
+    tool("quotas", "kafka-configs --describe --entity-type clients --entity-name one"),
+    tool("users", "kafka-configs --describe --entity-type users --entity-name one"),
+    tool("a quota", "kafka-configs --alter --entity-type clients --entity-name one --add-config producer_byte_rate=1000"),
+    tool("delegation tokens", "kafka-delegation-tokens --describe --command-config {settings}", settings=""),
+    tool("transactions", "kafka-transactions --bootstrap-server {broker} list"),
+    tool("share groups", "kafka-share-groups --list"),
+    tool("streams groups", "kafka-streams-groups --list"),
+)

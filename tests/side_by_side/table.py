@@ -1,0 +1,34 @@
+"""All cases in the order in which they run: each finds what the ones before it left."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.side_by_side import (
+    of_configs,
+    of_groups,
+    of_later_parts,
+    of_placement,
+    of_records,
+    of_the_cluster,
+    of_topics,
+)
+from tests.side_by_side.cases import Case
+
+SUBJECTS: Final[dict[str, tuple[Case, ...]]] = {
+    "cluster": of_the_cluster.CASES,
+    "creating topics": of_topics.CREATING,
+    "looking at topics": of_topics.LOOKING,
+    "growing topics": of_topics.GROWING,
+    "records": of_records.CASES,
+    "topic configs": of_configs.OF_TOPICS,
+    "broker configs": of_configs.OF_BROKERS,
+    "other configs": of_configs.OF_OTHERS,
+    "groups at rest": of_groups.AT_REST,
+    "moving offsets": of_groups.MOVING,
+    "groups at work": of_groups.AT_WORK,
+    "groups going": of_groups.GOING,
+    "placement": of_placement.CASES,
+    "deleting topics": of_topics.DELETING,
+    "later parts": of_later_parts.CASES,
+}

@@ -1,0 +1,68 @@
+"""The same calls of tools and admin clients to Barnabas and to Apache Kafka 4.3.1: the same answers.
+
+What is called stands in the tables of `of_*.py`, what is taken away from the answers in `normalising.py`, and
+what remains different, with its reason, in `differences.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Final
+
+import pytest
+
+from tests.side_by_side.brokers import BARNABAS, KAFKA, new_broker
+from tests.side_by_side.differences import DIFFERENCES, beyond
+from tests.side_by_side.sides import Side, answer_side_by_side, slowest
+from tests.side_by_side.table import SUBJECTS
+from tests.support.tool_server import ToolServer
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+
+KEYS: Final = [f"{subject}: {case.name}" for subject, cases in SUBJECTS.items() for case in cases]
+STAYS: Final = {difference.case: difference for difference in DIFFERENCES}
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Side]]:
+    """Both brokers after all calls. Each has a JVM of its own for the tools, so that both are asked at once."""
+    with ExitStack() as stack:
+        made = {}
+        for which in (KAFKA, BARNABAS):
+            folder = tmp_path_factory.mktemp("side-by-side")
+            (folder / "files").mkdir()
+            broker = stack.enter_context(new_broker(which, folder / "data"))
+            tools = stack.enter_context(ToolServer(folder, "AdminCall"))
+            made[which] = Side(broker, tools, folder / "files")
+            stack.callback(made[which].close)
+        answer_side_by_side(list(made.values()), SUBJECTS)
+        print(f"{len(KEYS)} calls\n{slowest(made)}")
+        yield made
+
+
+def differing(sides: dict[str, Side], key: str) -> list[str]:
+    """What Apache Kafka said (-) and what Barnabas said (+), as a diff without its head; empty if it is the same."""
+    kafka, ours = (sides[which].answers[key].splitlines() for which in (KAFKA, BARNABAS))
+    lines = difflib.unified_diff(kafka, ours, lineterm="", n=1)
+    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_same_answer(sides: dict[str, Side], key: str) -> None:
+    lines = differing(sides, key)
+    changed = [line for line in lines if line[0] in "+-"]
+    if key not in STAYS:
+        assert not changed, f"{key}\n-: {KAFKA}\n+: {BARNABAS}\n" + "\n".join(lines)
+        return
+    unexplained = beyond(STAYS[key], changed)
+    assert changed, f"{key}: no longer different, so its entry in differences.py may go"
+    assert not unexplained, f"{key}: more differs than '{STAYS[key].reason}'\n" + "\n".join(unexplained)
+
+
+def test_the_tables() -> None:
+    """Names tell cases apart, there are many of them, and every difference has a case."""
+    assert len(set(KEYS)) == len(KEYS) >= 150
+    assert set(STAYS) <= set(KEYS)
+    assert len(STAYS) == len(DIFFERENCES)
