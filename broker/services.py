@@ -17,6 +17,7 @@ from broker.replication.fetching import FetchPurgatory
 from broker.replication.replica_manager import ReplicaManager
 from broker.topic_creation import TopicCreation
 from config.broker_config import BrokerConfig
+from config.log_levels import Loggers
 from config.ports import Clock, Timers
 from controller.image.brokers import VersionRange
 from protocol.serving import HandlerTable
@@ -44,5 +45,6 @@ class BrokerServices(msgspec.Struct):
     producer_ids: ProducerIds
     controller: ControllerChannel
     handlers: HandlerTable
+    loggers: Loggers
     features: Mapping[str, VersionRange]
     finalized_by_quorum: Mapping[str, int]

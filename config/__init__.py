@@ -16,7 +16,9 @@ In reading order:
 * `loading`        the layers put together, checked, warned about: the start of every node
 * `broker_config`, `listeners`, `topic_config`   typed access for the broker, the log, the coordinators
 * `checks`         relations between broker configs, as Kafka checks them at the start
-* `dynamic`        what may be changed while the cluster runs
+* `dynamic`, `dynamic_groups`, `dynamic_client_metrics`   what may be changed while the cluster runs
+* `list_changes`, `log_levels`   lists that grow and shrink, levels of loggers
+* `java_order`     the order in which Java's hash tables name things
 * `describe`       the same values as DescribeConfigs shows them
 
 `server.properties` and `server.yaml` beside them are the same commented example in both spellings.

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from config import listeners
-from config.catalogue import BROKER, broker_definition, broker_synonyms, is_listener_scoped
+from config.catalogue import BROKER, broker_definition, broker_synonyms
 from config.definition import PER_BROKER, READ_ONLY, Definition
 from config.errors import InvalidValue
 from config.listeners import Endpoint, QuorumVoter
@@ -109,6 +109,16 @@ class BrokerConfig:
         if isinstance(value, tuple):
             return value
         raise TypeError(f"{name} is not a list")
+
+    def for_listener(self, listener: str, name: str) -> Value:
+        """The value for one listener: that of `listener.name.<listener>.<name>` where it is set, else the
+        broker's. Raises `InvalidValue` for a static text that is not valid."""
+        scoped = f"listener.name.{listener.lower()}.{name}"
+        if scoped in self._values:
+            return self._values[scoped]
+        if scoped in self.static:
+            return BROKER[name].parse(self.static[scoped].text)
+        return self.value(name)
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
         """The unparsed static texts of all keys with this prefix, which is taken off (for plug-ins)."""
@@ -303,6 +313,6 @@ def _apply(values: dict[str, Value], layer: Mapping[str, str], *, for_one_broker
 def _not_dynamic(name: str, definition: Definition, for_one_broker: bool) -> str | None:
     if definition.update_mode is READ_ONLY:
         return f"{name} cannot be changed while the broker runs"
-    if not for_one_broker and (definition.update_mode is PER_BROKER or is_listener_scoped(name)):
+    if not for_one_broker and definition.update_mode is PER_BROKER:
         return f"{name} can be set for one broker only, not for all"
     return None

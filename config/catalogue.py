@@ -107,6 +107,11 @@ def broker_definition(name: str) -> Definition | None:
     return next((BROKER[known] for known in broker_synonyms(name) if known in BROKER), None)
 
 
+def unscoped_name(name: str) -> str:
+    """The key without its listener's (and mechanism's) name; a key without them is itself."""
+    return broker_synonyms(name)[-1] if is_listener_scoped(name) else name
+
+
 def is_listener_scoped(name: str) -> bool:
     """Whether the key carries a `listener.name.<listener>.` prefix."""
     return name.startswith(_LISTENER_PREFIX) and "." in name.removeprefix(_LISTENER_PREFIX)

@@ -10,15 +10,20 @@ from __future__ import annotations
 from typing import Final
 
 from config.broker_config import BrokerConfig
-from config.errors import ConfigError
+from config.errors import ConfigError, UnmetRequirement
 
 _MIB: Final = 1024 * 1024
 
 
 def check_relations(config: BrokerConfig) -> None:
     """Raises `ConfigError` for the first relation that does not hold."""
+    check_security_served(config)
+    check_kafkas_relations(config)
+
+
+def check_kafkas_relations(config: BrokerConfig) -> None:
+    """The relations that Kafka checks too, `UnmetRequirement` where it uses `require`."""
     _check_identity(config)
-    _check_security_served(config)
     _check_roles(config)
     _check_listeners(config)
     _check_log(config)
@@ -31,6 +36,11 @@ def check_relations(config: BrokerConfig) -> None:
 
 def _require(condition: bool, sentence: str) -> None:
     if not condition:
+        raise UnmetRequirement(sentence)
+
+
+def _expect(condition: bool, sentence: str) -> None:
+    if not condition:
         raise ConfigError(sentence)
 
 
@@ -39,14 +49,14 @@ def _check_identity(config: BrokerConfig) -> None:
     _require(broker_id in (-1, config.node_id), "You must set `node.id` to the same value as `broker.id`.")
 
 
-def _check_security_served(config: BrokerConfig) -> None:
+def check_security_served(config: BrokerConfig) -> None:
     for endpoint in config.listeners:
-        _require(
+        _expect(
             endpoint.security_protocol == "PLAINTEXT",
             f"listener {endpoint.listener} asks for {endpoint.security_protocol}, which is not served yet: "
             "PLAINTEXT is the one protocol of this release",
         )
-    _require(
+    _expect(
         not config.text("authorizer.class.name"),
         "authorizer.class.name is set, but authorization is not served yet: everything would be allowed",
     )
@@ -95,7 +105,7 @@ def _check_listeners(config: BrokerConfig) -> None:
             name in names,
             "advertised.listeners listener names must be equal to or a subset of the ones defined in "
             f"listeners. Found {','.join(options)}. The valid options based on the current configuration are "
-            f"{','.join(endpoint.listener for endpoint in config.broker_listeners)}",
+            f"{','.join(names)}",
         )
 
 
@@ -237,7 +247,7 @@ def _check_group_bounds(config: BrokerConfig, kind: str) -> None:
         _at_most(config, least, chosen, f"{chosen} must be greater than or equal to {least}")
         _at_most(config, chosen, most, f"{chosen} must be less than or equal to {most}")
     heartbeat, session = f"{group}.heartbeat.interval.ms", f"{group}.session.timeout.ms"
-    _require(config.integer(heartbeat) < config.integer(session), f"{heartbeat} must be less than {session}")
+    _expect(config.integer(heartbeat) < config.integer(session), f"{heartbeat} must be less than {session}")
 
 
 def _check_groups(config: BrokerConfig) -> None:
@@ -248,9 +258,9 @@ def _check_groups(config: BrokerConfig) -> None:
         _at_most(config, least, chosen, f"{chosen} must be greater than or equal to {least}")
     standby, most_standby = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
     _at_most(config, standby, most_standby, f"{standby} must be less than or equal to {most_standby}")
-    _require(
+    _expect(
         "classic" in config.items("group.coordinator.rebalance.protocols"),
         "Disabling the 'classic' protocol is not supported.",
     )
     codec = config.integer("offsets.topic.compression.codec")
-    _require(0 <= codec <= 4, f"Unknown compression type id: {codec}")
+    _expect(0 <= codec <= 4, f"Unknown compression type id: {codec}")

@@ -25,6 +25,7 @@ from config.catalogue import (
 )
 from config.definition import READ_ONLY, Definition
 from config.effects import documentation
+from config.log_levels import Loggers
 from config.topic_config import inherited_value
 from config.values import ConfigType, text_of
 
@@ -114,9 +115,10 @@ def describe_cluster_default(
 def describe_topic(
     config: BrokerConfig, overrides: Mapping[str, str], names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """Every public config of a topic with these settings of its own."""
+    """Every public config of a topic with these settings of its own, and the internal ones among them."""
     rows = []
-    for name in _chosen(_public(TOPIC), names):
+    hooks = [name for name in overrides if name in TOPIC and TOPIC[name].internal]
+    for name in _chosen(sorted([*_public(TOPIC), *hooks]), names):
         definition = TOPIC[name]
         chain = _broker_chain(config, definition.synonyms[0], False) if definition.synonyms else ()
         if name in overrides:
@@ -164,6 +166,24 @@ def describe_client_metrics(
     return rows
 
 
+def describe_loggers(loggers: Loggers, names: Sequence[str] | None = None) -> list[DescribedConfig]:
+    """The level of each logger of this process."""
+    levels = loggers.levels()
+    return [
+        DescribedConfig(
+            name=name,
+            value=levels[name],
+            source=ConfigSource.DYNAMIC_BROKER_LOGGER,
+            read_only=False,
+            sensitive=False,
+            type=ConfigType.UNKNOWN,
+            synonyms=(),
+            documentation="",
+        )
+        for name in _chosen(sorted(levels), names)
+    ]
+
+
 def _row(definition: Definition, value: str | None, chain: tuple[ConfigSynonym, ...]) -> DescribedConfig:
     return DescribedConfig(
         name=definition.name,
@@ -206,7 +226,7 @@ def _broker_chain(config: BrokerConfig, name: str, sensitive: bool) -> tuple[Con
         if synonym in config.static:
             add(synonym, config.static[synonym].text, ConfigSource.STATIC_BROKER)
     for synonym in names:
-        if synonym in BROKER:
+        if synonym in BROKER and not BROKER[synonym].dynamic_only:
             row = BROKER[synonym]
             add(synonym, text_of(row.default, row.type), ConfigSource.DEFAULT)
     while chain and chain[0].name != name:

@@ -1,158 +1,191 @@
-"""What may be changed while the cluster runs: the checks behind IncrementalAlterConfigs for brokers, groups
-and client metrics (those for topics stand in `topic_config`).
+"""What may be changed of a broker's configs while it runs: the checks behind IncrementalAlterConfigs and
+AlterConfigs of the resource BROKER. (Topics': `topic_config`; groups': `dynamic_groups`.)
 
-Every function takes all settings that the resource would have afterwards and raises `InvalidValue` in
-Kafka's words. Which error code it becomes is the handler's: INVALID_CONFIG for groups, INVALID_REQUEST for
-brokers and client metrics.
+As in Kafka they are made by the broker whom the request reaches, before the controller hears of it: it alone
+knows its file. In order: may the names be changed at all, at this level; are the values well-formed; would
+the broker start with all of it together; can it go there from where it is (a thread pool only to between half
+and double of its size).
+
+All faults are raised as `ConfigError` in Kafka's words, with its oddities: what the last step finds arrives
+as "Invalid value org.apache.kafka.common.config.ConfigException: … for configuration Invalid dynamic
+configuration", because that is how Kafka wraps it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from config.broker_config import BrokerConfig
-from config.catalogue import BROKER, CLIENT_METRICS, GROUP, broker_definition, is_listener_scoped
+from config.catalogue import BROKER, is_listener_scoped, unscoped_name
+from config.checks import check_kafkas_relations, check_security_served
 from config.definition import PER_BROKER, READ_ONLY
-from config.definitions import sasl, tls
-from config.errors import InvalidValue
-from config.values import Value, split_list
+from config.errors import ConfigError, InvalidValue, UnmetRequirement
+from config.java_order import hash_order
 
-_THREAD_POOLS: Final = frozenset(
-    {
-        "num.io.threads",
-        "num.network.threads",
-        "num.replica.fetchers",
-        "log.cleaner.threads",
-        "num.recovery.threads.per.data.dir",
-        "background.threads",
-        "remote.log.reader.threads",
-        "remote.log.manager.copier.thread.pool.size",
-        "remote.log.manager.expiration.thread.pool.size",
-        "remote.log.manager.follower.thread.pool.size",
-    }
+_POOLS: Final = (
+    "num.io.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+    "num.network.threads",
+    "remote.log.reader.threads",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
 )
+_CLEANERS: Final = "log.cleaner.threads"
 
-_MATCH_KEYS: Final = frozenset(
-    {
-        "client_instance_id",
-        "client_id",
-        "client_software_name",
-        "client_software_version",
-        "client_source_address",
-        "client_source_port",
-    }
+_STORES: Final = frozenset(
+    f"ssl.{name}"
+    for name in (
+        "key.password",
+        "keystore.certificate.chain",
+        "keystore.key",
+        "keystore.location",
+        "keystore.password",
+        "keystore.type",
+        "truststore.certificates",
+        "truststore.location",
+        "truststore.password",
+        "truststore.type",
+    )
 )
-_INTERVAL_MS: Final = (100, 3_600_000)
+"""Changed for a listener only, whose name stands before theirs."""
+
+_FOR_ALL_LISTENERS: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+"""May be set for a listener of all brokers at once."""
+
+_RETENTION: Final = (
+    ("log.local.retention.ms", "log.retention.ms"),
+    ("log.local.retention.bytes", "log.retention.bytes"),
+)
+_LOCAL_AS_THE_REST: Final = -2
+
+
+def validate_broker_change(settings: Mapping[str, str], current: BrokerConfig, *, per_broker: bool) -> None:
+    """Whether `settings`, all that would be set for this broker or else for all brokers, can be."""
+    validate_broker_config(settings, per_broker=per_broker)
+    if per_broker:
+        wanted = current.with_dynamic(settings, current.dynamic_default)
+    else:
+        wanted = current.with_dynamic(current.dynamic_broker, settings)
+    try:
+        check_kafkas_relations(wanted)
+    except UnmetRequirement as unmet:
+        raise ConfigError(unmet.in_kafkas_words) from unmet
+    try:
+        _check_way(current, wanted)
+    except ConfigError as fault:
+        raise InvalidValue(
+            f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} "
+            "for configuration Invalid dynamic configuration"
+        ) from fault
+    check_security_served(wanted)
 
 
 def validate_broker_config(settings: Mapping[str, str], *, per_broker: bool) -> None:
-    """Names and values of dynamic settings, for one broker or for all. Unknown names are let through."""
-    listener_only = _security_names()
+    """Names and values of dynamic settings, for one broker or for all. Unknown names are let through: a
+    plug-in may know them."""
     fixed = [name for name in settings if name in BROKER and BROKER[name].update_mode is READ_ONLY]
-    if fixed:
-        raise InvalidValue(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    bare = [name for name in settings if name in listener_only]
-    if bare:
-        raise InvalidValue(
-            "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            f"[{', '.join(bare)}]"
-        )
+    _refuse(fixed, "Cannot update these configs dynamically")
+    bare = [name for name in settings if name in _STORES]
+    _refuse(
+        bare, "These security configs can be dynamically updated only per-listener using the listener prefix"
+    )
+    texts = {unscoped_name(name): text for name, text in settings.items()}
+    for name, row in BROKER.items():
+        if name in texts and row.update_mode is not READ_ONLY:
+            row.parse(texts[name])
     if not per_broker:
-        single = [name for name in settings if _is_per_broker(name)]
-        if single:
-            raise InvalidValue(
-                "Cannot update these configs at default cluster level, broker id must be specified: "
-                f"[{', '.join(single)}]"
-            )
-    for name, text in settings.items():
-        definition = broker_definition(name)
-        if definition is not None:
-            definition.parse(text)
+        single = [name for name in settings if _is_for_one_broker(name)]
+        _refuse(single, "Cannot update these configs at default cluster level, broker id must be specified")
 
 
-def validate_thread_pools(settings: Mapping[str, str], current: BrokerConfig) -> None:
+def _refuse(names: Iterable[str], sentence: str) -> None:
+    ordered = hash_order(names)
+    if ordered:
+        raise InvalidValue(f"{sentence}: [{', '.join(ordered)}]")
+
+
+def _is_for_one_broker(name: str) -> bool:
+    if is_listener_scoped(name):
+        return unscoped_name(name) not in _FOR_ALL_LISTENERS
+    return name in BROKER and BROKER[name].update_mode is PER_BROKER
+
+
+def _check_way(current: BrokerConfig, wanted: BrokerConfig) -> None:
+    """From the configs in force to those that would be."""
+    for name in _POOLS:
+        check_thread_pool(name, current.integer(name), wanted.integer(name))
+    _check_cleaners(current.integer(_CLEANERS), wanted.integer(_CLEANERS))
+    _check_local_retention(current, wanted)
+    _check_listeners(current, wanted)
+    _check_connection_limits(current, wanted)
+
+
+def check_thread_pool(name: str, now: int, wanted: int) -> None:
     """A pool may change to between half and double of its size at once."""
-    for name, text in settings.items():
-        if name not in _THREAD_POOLS:
+    if wanted == now:
+        return
+    failed = f"Dynamic thread count update validation failed for {name}={wanted}"
+    if wanted < 1:
+        raise InvalidValue(f"{failed}, value should be at least 1")
+    if wanted < now // 2:
+        raise InvalidValue(f"{failed}, value should be at least half the current value {now}")
+    if wanted > now * 2:
+        raise InvalidValue(f"{failed}, value should not be greater than double the current value {now}")
+
+
+def _check_cleaners(now: int, wanted: int) -> None:
+    if wanted == now:
+        return
+    if wanted < 1:
+        raise InvalidValue("Log cleaner threads should be at least 1")
+    if wanted < now // 2:
+        raise InvalidValue(f"Log cleaner threads cannot be reduced to less than half the current value {now}")
+    if wanted > now * 2:
+        raise InvalidValue(
+            f"Log cleaner threads cannot be increased to more than double the current value {now}"
+        )
+
+
+def _check_local_retention(current: BrokerConfig, wanted: BrokerConfig) -> None:
+    """What stays on local disk is no more than what is kept at all."""
+    for local_name, name in _RETENTION:
+        local, kept = wanted.integer(local_name), _kept(wanted, name)
+        if (local, kept) == (current.integer(local_name), _kept(current, name)):
             continue
-        wanted, now = BROKER[name].parse(text), current.integer(name)
-        if not isinstance(wanted, int) or wanted == now:
+        if kept == -1 or local == _LOCAL_AS_THE_REST:
             continue
-        failed = f"Dynamic thread count update validation failed, configuration name {name}: "
-        if wanted < now // 2:
-            raise InvalidValue(f"{failed}value should be at least half the current value {now}")
-        if wanted > now * 2:
-            raise InvalidValue(f"{failed}value should not be greater than double the current value {now}")
-
-
-def validate_group_config(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:
-    """A group's settings lie within the broker's bounds for that kind of group."""
-    nulls = [name for name, text in overrides.items() if text is None]
-    if nulls:
-        raise InvalidValue(f"Null value not supported for group configs: {','.join(nulls)}")
-    for name in overrides:
-        if name not in GROUP:
-            raise InvalidValue(f"Unknown group config name: {name}")
-    values = {name: GROUP[name].parse(text) for name, text in overrides.items()}
-    for name, value in values.items():
-        if isinstance(value, int):
-            _check_bounds(name, value, broker)
-    for kind in ("consumer", "share", "streams"):
-        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if not _group_number(values, broker, heartbeat) < _group_number(values, broker, session):
-            raise InvalidValue(f"{session} must be greater than {heartbeat}")
-
-
-def validate_client_metrics(overrides: Mapping[str, str]) -> None:
-    """A subscription: known names, an interval that does not hurt, patterns that compile."""
-    for name in overrides:
-        if name not in CLIENT_METRICS:
-            raise InvalidValue(f"Unknown client metrics configuration: {name}")
-    if "interval.ms" in overrides:
-        value = CLIENT_METRICS["interval.ms"].parse(overrides["interval.ms"])
-        if not isinstance(value, int) or not _INTERVAL_MS[0] <= value <= _INTERVAL_MS[1]:
-            raise InvalidValue(
-                f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        if local == -1:
+            raise InvalidValue.of(
+                local_name, local, f"Value must not be -1 as {name} value is set as {kept}."
             )
-    for pattern in split_list(overrides.get("match", "")):
-        key, equals, expression = pattern.partition("=")
-        valid = bool(equals) and key in _MATCH_KEYS and bool(expression) and "=" not in expression
-        if not valid or not _compiles(expression):
-            raise InvalidValue(f"Illegal client matching pattern: {pattern}")
+        if local > kept:
+            raise InvalidValue.of(
+                local_name, local, f"Value must not be more than {name} property value: {kept}"
+            )
 
 
-def _security_names() -> frozenset[str]:
-    """Security configs that have no value of their own for the broker as a whole while it runs."""
-    rows = (*tls.DEFINITIONS, *sasl.DEFINITIONS)
-    names = frozenset(row.name for row in rows if row.update_mode is PER_BROKER)
-    return names | {"principal.builder.class"}
+def _kept(config: BrokerConfig, name: str) -> int:
+    return config.retention_ms if name == "log.retention.ms" else config.integer(name)
 
 
-def _is_per_broker(name: str) -> bool:
-    return is_listener_scoped(name) or (name in BROKER and BROKER[name].update_mode is PER_BROKER)
+def _check_listeners(current: BrokerConfig, wanted: BrokerConfig) -> None:
+    """A listener that stays keeps its protocol."""
+    before = {endpoint.listener: endpoint for endpoint in current.listeners}
+    for endpoint in wanted.listeners:
+        stays = before.get(endpoint.listener)
+        if stays is not None and stays.security_protocol != endpoint.security_protocol:
+            raise InvalidValue(
+                "Configs cannot be updated dynamically for existing listener "
+                f"ListenerName({endpoint.listener}), restart broker or create a new listener for update"
+            )
 
 
-def _check_bounds(name: str, value: int, broker: BrokerConfig) -> None:
-    kind, _, setting = name.partition(".")
-    least, most = f"group.{kind}.min.{setting}", f"group.{kind}.max.{setting}"
-    if setting == "num.standby.replicas":
-        most = "group.streams.max.standby.replicas"
-    if least in BROKER and value < broker.integer(least):
-        raise InvalidValue(f"{name} must be greater than or equal to {least}")
-    if most in BROKER and value > broker.integer(most):
-        raise InvalidValue(f"{name} must be less than or equal to {most}")
-
-
-def _group_number(values: Mapping[str, Value], broker: BrokerConfig, name: str) -> int:
-    value = values.get(name)
-    return value if isinstance(value, int) else broker.integer(GROUP[name].synonyms[0])
-
-
-def _compiles(expression: str) -> bool:
-    try:
-        re.compile(expression)
-    except re.error:
-        return False
-    return True
+def _check_connection_limits(current: BrokerConfig, wanted: BrokerConfig) -> None:
+    for name in ("max.connections", "max.connection.creation.rate"):
+        limit = wanted.integer(name)
+        if limit <= 0 and limit != current.integer(name):
+            raise InvalidValue(f"Invalid {name} {limit}")

@@ -1,6 +1,6 @@
 """What can be wrong with a setting.
 
-Both errors carry one line that a person can act upon: it names the key, the value and what is allowed. The
+All errors carry one line that a person can act upon: it names the key, the value and what is allowed. The
 wording of `InvalidValue` is Kafka's, because it travels to admin clients inside INVALID_CONFIG answers, and
 people search for it.
 """
@@ -19,6 +19,20 @@ class InvalidValue(ConfigError):
     def of(cls, name: str, value: object, reason: str) -> InvalidValue:
         """Kafka's usual sentence; `value` is shown as Java would show it."""
         return cls(f"Invalid value {java_text(value)} for configuration {name}: {reason}")
+
+
+class RefusedChange(InvalidValue):
+    """A change of configs that is answered INVALID_REQUEST where other faults of that resource are
+    INVALID_CONFIG: Kafka is not of one mind about which is which, and clients see it."""
+
+
+class UnmetRequirement(ConfigError):
+    """A relation between configs that does not hold, and that Kafka checks with Scala's `require`; where the
+    sentence travels to a client it begins with the words of that function."""
+
+    @property
+    def in_kafkas_words(self) -> str:
+        return f"requirement failed: {self}"
 
 
 def java_text(value: object) -> str:

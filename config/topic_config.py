@@ -15,6 +15,7 @@ from msgspec import Struct
 from config.broker_config import BrokerConfig
 from config.catalogue import TOPIC
 from config.errors import InvalidValue
+from config.java_order import hash_order
 from config.values import Value
 
 
@@ -113,10 +114,10 @@ def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerCon
     nulls = [name for name, text in overrides.items() if text is None]
     if nulls:
         raise InvalidValue(f"Null value not supported for topic configs: {','.join(nulls)}")
-    for name in overrides:
+    for name in hash_order(overrides):
         if name not in TOPIC:
             raise InvalidValue(f"Unknown topic config name: {name}")
-    values = {name: TOPIC[name].parse(text) for name, text in overrides.items()}
+    values = {name: row.parse(overrides[name]) for name, row in TOPIC.items() if name in overrides}
 
     def in_force(name: str) -> Value:
         return values[name] if name in values else inherited_value(broker, name)

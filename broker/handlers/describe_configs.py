@@ -8,8 +8,8 @@ Resources: topics (2), brokers (4), brokers' loggers (8), client metrics subscri
 broker answers for itself and, under the empty name, for the dynamic defaults of all brokers; asked for
 another broker it refuses, since it does not know that one's file. Values of secrets are null.
 
-Needs DESCRIBE_CONFIGS on the topic or group, on the cluster for all else. There are no loggers whose level
-could be told in Kafka's names; the list is empty.
+Needs DESCRIBE_CONFIGS on the topic or group, on the cluster for all else. The loggers are this process's own,
+by the names in its log, with the level in force; `root` stands above all.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from config.describe import (
     describe_client_metrics,
     describe_cluster_default,
     describe_group,
+    describe_loggers,
     describe_topic,
 )
 from config.errors import InvalidValue
@@ -118,7 +119,7 @@ def _describe(
         raise Refused(ErrorCode.INVALID_CONFIG, str(invalid)) from invalid
     _require_name(name, "Broker id must not be empty")
     _require_own_id(services, name, "")
-    return []
+    return describe_loggers(services.loggers, keys)
 
 
 def _describe_broker(
@@ -126,7 +127,7 @@ def _describe_broker(
 ) -> list[DescribedConfig]:
     if name == "":
         return describe_cluster_default(services.config, keys)
-    _require_own_id(services, name, " or empty string")
+    _require_own_id(services, name, " or empty string,")
     return describe_broker(services.config, keys)
 
 
@@ -144,7 +145,7 @@ def _require_own_id(services: BrokerServices, name: str, alternative: str) -> No
     if broker_id != services.node_id:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {services.node_id}{alternative}, but received {name}",
+            f"Unexpected broker id, expected {services.node_id}{alternative} but received {name}",
         )
 
 

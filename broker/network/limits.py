@@ -17,7 +17,10 @@ UNLIMITED: Final = 2**31 - 1
 
 
 class ConnectionLimits:
-    """The limits may be changed at any time; what is open already stays open."""
+    """The limits may be changed at any time; what is open already stays open.
+
+    Addresses are written as `broker.network.acceptor.plain_host` writes them.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,23 @@ class ConnectionLimits:
         self._by_listener: dict[str, int] = {}
         self._by_host: dict[str, int] = {}
         self._waiting: dict[Callable[[], None], None] = {}
+
+    def change(
+        self,
+        *,
+        maximum: int,
+        maximum_per_ip: int,
+        per_ip_overrides: Mapping[str, int],
+        per_listener: Mapping[str, int],
+        exempt_listener: str | None,
+    ) -> None:
+        """New limits; who waits for room looks again at once."""
+        self.maximum = maximum
+        self.maximum_per_ip = maximum_per_ip
+        self.per_ip_overrides = dict(per_ip_overrides)
+        self.per_listener = dict(per_listener)
+        self.exempt_listener = exempt_listener
+        self._wake()
 
     def has_room(self, listener: str) -> bool:
         """Whether the listener may accept one more."""
@@ -64,6 +84,9 @@ class ConnectionLimits:
             self._by_host[host] = left
         else:
             del self._by_host[host]
+        self._wake()
+
+    def _wake(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
             for callback in waiting:

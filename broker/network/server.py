@@ -145,9 +145,19 @@ class Server:
 
     def _closed(self, channel: SocketChannel) -> None:
         listener = self._channels.pop(channel).session.listener
-        self.acceptors[listener].traffic.closed += 1
+        acceptor = self.acceptors.get(listener)
+        if acceptor is not None:  # a listener that was taken away goes before its connections
+            acceptor.traffic.closed += 1
         self._idle.removed()
         self.limits.closed(listener, channel.host)
+
+    def close_listener(self, name: str, reason: str) -> None:
+        """The listener and all its connections."""
+        self.acceptors[name].close()
+        for channel, connection in list(self._channels.items()):
+            if connection.session.listener == name:
+                channel.abort(reason)
+        del self.acceptors[name]
 
     # The end
 

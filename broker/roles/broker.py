@@ -7,7 +7,7 @@ registration, makes its partitions, and asks to be unfenced; then its listeners 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
 from broker.dispatch.dispatcher import Dispatcher
@@ -23,6 +23,7 @@ from broker.publishers.metadata import MetadataCachePublisher
 from broker.publishers.replicas import ReplicasPublisher
 from broker.replication.fetching import FetchPurgatory
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.roles.config_followers import ConfigFollowers
 from broker.roles.ground import Ground, advertised
 from broker.roles.group_settings import group_settings
 from broker.roles.handler_table import broker_handlers
@@ -55,7 +56,7 @@ class BrokerRole:
         self._on_ready = on_ready
         self._knows_its_logs = False
         config = ground.config
-        self.acceptors: Mapping[str, Acceptor] = ground.listen(config.broker_listeners)
+        self.acceptors: dict[str, Acceptor] = ground.listen(config.broker_listeners)
         self.endpoints = advertised(config.advertised_listeners, self.acceptors)
         self.metadata = MetadataCache(chance=ground.chance)
         self.replicas = ReplicaManager(
@@ -77,6 +78,8 @@ class BrokerRole:
         )
         for listener in self.acceptors:
             ground.server.serve(listener, self.dispatcher)
+        self.followers = ConfigFollowers(ground, self.services, self.acceptors, self.dispatcher)
+        self.followers.limit_connections(config)
         self.loader = self._make_loader(channel(f"broker-{ground.node_id}-metadata"))
         self.lifecycle = self._make_lifecycle(channel(f"broker-{ground.node_id}-lifecycle"), on_failure)
 
@@ -116,6 +119,7 @@ class BrokerRole:
             ),
             controller=controller,
             handlers=broker_handlers(),
+            loggers=ground.loggers,
             features=SUPPORTED_FEATURES,
             finalized_by_quorum={KRAFT_VERSION: kraft_version},
         )
@@ -124,6 +128,7 @@ class BrokerRole:
         ground = self._ground
         configs = BrokerConfigPublisher(ground.config, ground.node_id)
         configs.on_config(self.replicas.configure)
+        configs.on_config(self.followers.follow)
         replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
         replicas.on_leader_change(self._leader_changed)
         return MetadataLoader(

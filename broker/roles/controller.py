@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.dispatch.dispatcher import Dispatcher
 from broker.peer.in_process import InProcessPeer
+from broker.policies.process import configured_policies
 from broker.roles.ground import Ground, advertised
 from controller.handler_table import controller_handlers
 from controller.opening import open_metadata_log, read_bootstrap_records
@@ -18,6 +19,7 @@ class ControllerRole:
         config = ground.config
         self._ground = ground
         self.handlers = controller_handlers()
+        self.policies = configured_policies(ground.loop, config)
         self.acceptors = ground.listen(config.controller_listeners)
         endpoints = advertised(config.advertised_controller_listeners, self.acceptors)
         self.log = open_metadata_log(
@@ -48,6 +50,8 @@ class ControllerRole:
             controller=self.controller,
             log=self.log,
             handlers=self.handlers,
+            loggers=ground.loggers,
+            policies=self.policies,
         )
         self.dispatcher = Dispatcher(
             self.handlers, services, clock=ground.clock, authorizer=ground.authorizer
@@ -80,4 +84,6 @@ class ControllerRole:
 
     def close(self) -> None:
         """After the loop has ended."""
+        if self.policies is not None:
+            self.policies.close()
         self.log.shut_down()

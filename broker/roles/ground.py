@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.admin.health import Health
 from broker.authorizer import AllowAll
+from broker.log_levels import ProcessLoggers
 from broker.metrics.families import Collectors
 from broker.network.acceptor import Acceptor, ListenerSettings
 from broker.network.cold_reads import ColdReads
@@ -23,9 +24,9 @@ from broker.ports.offload import ThreadOffload
 from broker.ports.timers import LoopTimers
 from broker.workers.pool import WorkerPool
 from config.broker_config import BrokerConfig
-from config.checks import max_connections_per_ip
 from config.limits import COLD_READ_THREADS
 from config.listeners import Endpoint as ListenerEndpoint
+from config.log_levels import Loggers
 from config.ports import Chance, Clock, Files, Timers
 from controller.image.brokers import Endpoint
 from protocol.serving import Authorizer
@@ -54,8 +55,9 @@ class Ground:
         self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
         self.workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")))
         self.authorizer: Authorizer = AllowAll()
+        self.loggers: Loggers = ProcessLoggers()
         self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
-        self.limits = connection_limits(config)
+        self.limits = ConnectionLimits()
         self.server = Server(
             loop,
             clock=self.clock,
@@ -130,19 +132,6 @@ def advertised(listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Accep
             each.host or socket.getfqdn(), port, SECURITY_PROTOCOLS[each.security_protocol]
         )
     return endpoints
-
-
-def connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    """`max.connections` and its relatives. The listener between brokers is exempt, if it is not the only
-    one."""
-    names = [endpoint.listener for endpoint in config.broker_listeners]
-    inter_broker = config.inter_broker_listener_name
-    return ConnectionLimits(
-        maximum=config.integer("max.connections"),
-        maximum_per_ip=config.integer("max.connections.per.ip"),
-        per_ip_overrides=max_connections_per_ip(config),
-        exempt_listener=inter_broker if len(names) > 1 else None,
-    )
 
 
 def log_manager_settings(config: BrokerConfig) -> LogManagerSettings:

@@ -1,11 +1,11 @@
 """DescribeConfigs (32) at a controller: its own configs, the cluster's defaults, and those of topics and
-groups.
+groups, and the levels of its loggers.
 
 Versions 1-4. 3 brings type and documentation. A broker resource must name this node or nobody (""); the
 answers come from the committed image and this node's own file. KIP-133, KIP-226, KIP-569.
 
-Authorization: DESCRIBE_CONFIGS on the cluster for brokers and client metrics, on the topic or group for
-these. Left out: BROKER_LOGGER.
+Authorization: DESCRIBE_CONFIGS on the cluster for nodes, loggers and client metrics, on the topic or group
+for these.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from config.describe import (
     describe_client_metrics,
     describe_cluster_default,
     describe_group,
+    describe_loggers,
     describe_topic,
 )
 from controller.image.cluster_image import ClusterImage
@@ -77,6 +78,10 @@ def _describe(
     if kind == ConfigResourceType.CLIENT_METRICS:
         _require(bool(name), ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
         return describe_client_metrics(own, resource.configuration_keys)
+    if kind == ConfigResourceType.BROKER_LOGGER:
+        _require(bool(name), ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_node(config, name, "")
+        return describe_loggers(services.loggers, resource.configuration_keys)
     raise ControllerError(ErrorCode.INVALID_REQUEST)
 
 
@@ -99,14 +104,18 @@ Describe = Callable[[BrokerConfig, Sequence[str] | None], list[DescribedConfig]]
 def _broker(config: BrokerConfig, name: str) -> Describe:
     if not name:
         return describe_cluster_default
+    _check_node(config, name, " or empty string,")
+    return describe_broker
+
+
+def _check_node(config: BrokerConfig, name: str, alternative: str) -> None:
     if not name.removeprefix("-").isdecimal():
         raise ControllerError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != config.node_id:
         raise ControllerError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {config.node_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {config.node_id}{alternative} but received {name}",
         )
-    return describe_broker
 
 
 def _row(row: DescribedConfig, request: DescribeConfigsRequest) -> Row:

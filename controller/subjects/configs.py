@@ -1,4 +1,4 @@
-"""What may be set for a topic, and what holds when nothing is set.
+"""What may be set for a resource, and what holds when nothing is set.
 
 The controller knows its own static configs; what was set at run time for all brokers comes from the image.
 So a new topic is shown with the values that it will have on the brokers, as long as their files agree with
@@ -8,16 +8,23 @@ this one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from config.broker_config import BrokerConfig
 from config.describe import DescribedConfig, describe_topic
-from config.errors import InvalidValue
+from config.dynamic_client_metrics import validate_client_metrics
+from config.dynamic_groups import validate_group_config
+from config.errors import InvalidValue, RefusedChange
 from config.topic_config import validate_topic_config
 from controller.image.cluster_image import ClusterImage
 from controller.image.configs import ConfigResourceType, ConfigsImage
+from controller.subjects.result import ControllerError
+from controller.subjects.topic_names import name_fault
+from protocol.errors import ErrorCode
 
 __all__ = ["ConfigEntry", "ConfigRules"]
+
+OVERRIDES_REMEMBERED: Final = 100
 
 CLUSTER_DEFAULT = ""
 """The name of the broker resource that stands for all brokers."""
@@ -38,6 +45,8 @@ class ConfigRules:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
+        self._shown: dict[tuple[tuple[str, str], ...], list[ConfigEntry]] = {}
+        self._shown_for: ConfigsImage | None = None
 
     def in_force(self, configs: ConfigsImage) -> BrokerConfig:
         """This node's configs with what the image sets for it and for all brokers."""
@@ -47,6 +56,30 @@ class ConfigRules:
         if not own and not shared:
             return self._config
         return self._config.with_dynamic(own, shared)
+
+    def validate(self, image: ClusterImage, kind: int, name: str, settings: Mapping[str, str]) -> None:
+        """Whether a resource may have these settings. Raises `ConfigError` (`RefusedChange` where Kafka
+        answers INVALID_REQUEST) and ControllerError.
+
+        A broker's settings were looked at by the broker whom the request reached, who knows its file.
+        """
+        if kind == ConfigResourceType.TOPIC:
+            if not name:
+                raise RefusedChange("Default topic resources are not allowed.")
+            fault = name_fault(name)
+            if fault is not None:
+                raise ControllerError(ErrorCode.INVALID_TOPIC_EXCEPTION, fault)
+            validate_topic_config(settings, self.in_force(image.configs))
+        elif kind == ConfigResourceType.BROKER:
+            _check_broker_name(name)
+        elif kind == ConfigResourceType.CLIENT_METRICS:
+            if not name:
+                raise RefusedChange("Subscription name can't be empty")
+            validate_client_metrics(settings)
+        elif kind == ConfigResourceType.GROUP:
+            if not name:
+                raise RefusedChange("Default group resources are not allowed.")
+            validate_group_config(settings, self.in_force(image.configs))
 
     def topic_config_fault(self, configs: Mapping[str, str]) -> str | None:
         """Kafka's sentence on the first thing that is wrong; None when all may be set."""
@@ -59,8 +92,16 @@ class ConfigRules:
     def effective_topic_configs(
         self, configs: ConfigsImage, overrides: Mapping[str, str]
     ) -> list[ConfigEntry]:
-        """All configs of a topic with these overrides, by name."""
-        return [_entry(row) for row in describe_topic(self.in_force(configs), overrides)]
+        """All configs of a topic with these overrides, by name. The topics of a request mostly say the same, so
+        answers are kept while the image's configs do not change."""
+        if self._shown_for is not configs or len(self._shown) > OVERRIDES_REMEMBERED:
+            self._shown_for, self._shown = configs, {}
+        key = tuple(sorted(overrides.items()))
+        entries = self._shown.get(key)
+        if entries is None:
+            entries = [_entry(row) for row in describe_topic(self.in_force(configs), overrides)]
+            self._shown[key] = entries
+        return entries
 
     def unclean_elections(self, image: ClusterImage) -> Callable[[str], bool]:
         """Whether a topic's partitions may be led by a replica outside of the ISR."""
@@ -72,6 +113,17 @@ class ConfigRules:
             return otherwise if own is None else own.strip().lower() == "true"
 
         return allows
+
+
+def _check_broker_name(name: str) -> None:
+    if not name:
+        return
+    try:
+        broker_id = int(name)
+    except ValueError:
+        raise RefusedChange("Unable to parse broker name as a base 10 number.") from None
+    if broker_id < 0:
+        raise RefusedChange("Invalid negative broker ID.")
 
 
 def _entry(row: DescribedConfig) -> ConfigEntry:

@@ -80,6 +80,23 @@ class HandOffload:
         done(error)
 
 
+class HandLoggers:
+    """`config.log_levels.Loggers`: two loggers below root, whose levels nobody feels."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, str | None] = {"root": "INFO", "barnabas": None, "barnabas.storage": None}
+
+    def levels(self) -> dict[str, str]:
+        above = self.own["root"] or "INFO"
+        return {name: level or above for name, level in self.own.items()}
+
+    def set_level(self, name: str, level: str) -> None:
+        self.own[name] = level
+
+    def inherit_level(self, name: str) -> None:
+        self.own[name] = None
+
+
 class Permissive:
     """Allows everything but what a test forbids."""
 
@@ -142,6 +159,7 @@ class ControllerFixture:
             controller=self.controller,
             log=self.log,
             handlers=controller_handlers(),
+            loggers=HandLoggers(),
         )
 
     @property

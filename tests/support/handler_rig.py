@@ -42,6 +42,7 @@ from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
+from tests.support.controllers import HandLoggers
 from tests.support.hand_clock import HandClock, HandTimers
 
 CLUSTER_ID = "kVGcPLkCRUWqKbbcbOLT3g"
@@ -187,6 +188,7 @@ class HandlerRig:
             features={"metadata.version": (7, 30), "kraft.version": (0, 1)},
             finalized_by_quorum={"kraft.version": 1},
             handlers=HandlerTable([], "broker"),
+            loggers=HandLoggers(),
         )
         self.apply(FeatureLevelRecord("metadata.version", 30), self.broker_record(1))
 

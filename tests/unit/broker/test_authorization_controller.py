@@ -10,6 +10,7 @@ from controller.handler_table import controller_handlers
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -24,6 +25,7 @@ from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, ResourceType, Session
@@ -61,6 +63,26 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
             [
                 DescribeConfigsRequest.DescribeConfigsResource(kind, name, None)
                 for kind, name in ((2, "t"), (4, "1"), (16, "m"), (32, "g"))
+            ]
+        ),
+        [TOPIC, CLUSTER, CLUSTER, GROUP],
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        IncrementalAlterConfigsRequest(
+            [
+                IncrementalAlterConfigsRequest.AlterConfigsResource(
+                    kind, name, [IncrementalAlterConfigsRequest.AlterableConfig("root", 0, "DEBUG")]
+                )
+                for kind, name in ((2, "t"), (4, "1"), (16, "m"), (32, "g"), (8, "1"))
+            ]
+        ),
+        [TOPIC, CLUSTER, CLUSTER, GROUP, CLUSTER],
+    ),
+    ApiKey.ALTER_CONFIGS: (
+        AlterConfigsRequest(
+            [
+                AlterConfigsRequest.AlterConfigsResource(kind, name, [])
+                for kind, name in ((2, "t"), (4, ""), (16, "m"), (32, "g"))
             ]
         ),
         [TOPIC, CLUSTER, CLUSTER, GROUP],

@@ -30,7 +30,9 @@ from config.describe import (
     describe_group,
     describe_topic,
 )
-from config.dynamic import validate_broker_config, validate_client_metrics, validate_group_config
+from config.dynamic import validate_broker_config
+from config.dynamic_client_metrics import validate_client_metrics
+from config.dynamic_groups import validate_group_config
 from config.environment import read_environment
 from config.errors import ConfigError
 from config.loading import layered, load

@@ -7,7 +7,7 @@ import pytest
 
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
-from config.dynamic import validate_thread_pools
+from config.dynamic import validate_broker_change
 from config.errors import ConfigError, InvalidValue
 from config.loading import default_settings, layered, load, one_node_defaults
 from config.setting import Setting, Source
@@ -181,8 +181,10 @@ def test_a_topic_config_without_value_is_refused() -> None:
 
 def test_thread_pools_change_by_half_or_double() -> None:
     config = broker()
-    validate_thread_pools({"num.io.threads": "16", "num.network.threads": "2"}, config)
+    validate_broker_change({"num.io.threads": "16", "num.network.threads": "2"}, config, per_broker=True)
     with pytest.raises(InvalidValue, match="not be greater than double the current value 8"):
-        validate_thread_pools({"num.io.threads": "17"}, config)
+        validate_broker_change({"num.io.threads": "17"}, config, per_broker=True)
     with pytest.raises(InvalidValue, match="at least half the current value 8"):
-        validate_thread_pools({"num.io.threads": "3"}, config)
+        validate_broker_change({"num.io.threads": "3"}, config, per_broker=True)
+    doubled = config.with_dynamic({"num.io.threads": "16"}, {})
+    validate_broker_change({"num.io.threads": "32"}, doubled, per_broker=True)

@@ -47,7 +47,7 @@ def test_api_versions_lists_what_is_served_and_what_is_finalized(fixture: Contro
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     response = fixture.call(ApiKey.API_VERSIONS, request)
     assert [entry.api_key for entry in response.api_keys] == [
-        1, 18, 19, 20, 32, 37, 43, 45, 46, 55, 57, 58, 59, 60, 62, 63, 64, 67, 70,
+        1, 18, 19, 20, 32, 33, 37, 43, 44, 45, 46, 55, 57, 58, 59, 60, 62, 63, 64, 67, 70,
     ]  # fmt: skip
     assert [(f.name, f.max_version_level) for f in response.finalized_features] == [
         ("kraft.version", 1),

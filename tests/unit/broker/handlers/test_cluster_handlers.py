@@ -195,7 +195,7 @@ def test_a_brokers_configs_and_the_clusters_defaults(rig: HandlerRig) -> None:
         ),
         (4, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
         (8, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
-        (8, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1, but received 2"),
+        (8, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 2"),
         (16, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
         (32, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
         (3, "x", ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message),

@@ -1,0 +1,149 @@
+"""What a broker does with a request that changes configs before the controller hears of it.
+
+Contradictions are refused (a resource or a config twice, a null), levels of this broker's loggers are changed
+on the spot, and a broker's own settings are checked against its file, which the controller does not know.
+What is left goes to the controller; the client gets both answers as one, in the order of its request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from config.catalogue import BROKER
+from config.definition import LIST
+from config.dynamic import validate_broker_change
+from config.errors import ConfigError
+from config.list_changes import changed_list
+from controller.config_requests import LoggerRequest, alter_loggers, node_fault
+from controller.image.configs import ConfigResourceType
+from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange
+from protocol.errors import ErrorCode
+from protocol.serving import Operation, RequestContext
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+_WORDS: Final = MappingProxyType({ConfigOperation.APPEND: "append", ConfigOperation.SUBTRACT: "subtract"})
+_FORWARDED: Final = (ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS, ConfigResourceType.GROUP)
+
+
+class _Refused(Exception):
+    """A resource that the controller need not see."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def preprocess(
+    services: BrokerServices,
+    context: RequestContext,
+    resources: Sequence[ResourceChange],
+    *,
+    validate_only: bool,
+) -> list[Outcome | None]:
+    """For each resource what this broker answers, or None if it is for the controller."""
+    counts = Counter((each.kind, each.name) for each in resources)
+    outcomes: list[Outcome | None] = []
+    for resource in resources:
+        kind, name = resource.kind, resource.name
+        if counts[kind, name] > 1:
+            sentence = "Each resource must appear at most once."
+            outcomes.append(Outcome(kind, name, ErrorCode.INVALID_REQUEST, sentence))
+            continue
+        try:
+            outcomes.append(_preprocess(services, context, resource, validate_only=validate_only))
+        except _Refused as refused:
+            outcomes.append(Outcome(kind, name, refused.code, refused.message))
+    return outcomes
+
+
+def _preprocess(
+    services: BrokerServices, context: RequestContext, resource: ResourceChange, *, validate_only: bool
+) -> Outcome | None:
+    _check_form(resource.changes)
+    kind, name = resource.kind, resource.name
+    if kind == ConfigResourceType.BROKER:
+        if name:
+            fault = node_fault(name, services.node_id, "Unexpected broker id, expected {}, but received {}")
+            if fault is not None:
+                raise _Refused(ErrorCode.INVALID_REQUEST, fault)
+        _check_broker(services, resource)
+        return None
+    if kind == ConfigResourceType.BROKER_LOGGER and not resource.replaces:
+        asked = LoggerRequest(name, resource.changes, validate_only)
+        allowed = context.allows_cluster(Operation.ALTER_CONFIGS)
+        return alter_loggers(services.loggers, services.node_id, asked, allowed=allowed)
+    if kind not in _FORWARDED:
+        raise _Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+    return None
+
+
+def _check_form(changes: Sequence[Change]) -> None:
+    if len({change.name for change in changes}) < len(changes):
+        raise _Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        name for name, operation, value in changes if value is None and operation != ConfigOperation.DELETE
+    ]
+    if nulls:
+        raise _Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _check_broker(services: BrokerServices, resource: ResourceChange) -> None:
+    """Raises _Refused if this broker could not go over to the settings that are asked for."""
+    per_broker = bool(resource.name)
+    current = services.config
+    settings: dict[str, str] = {}
+    if not resource.replaces:
+        settings |= services.metadata.image.configs.of(ConfigResourceType.BROKER, resource.name)
+    for name, operation, value in resource.changes:
+        if operation == ConfigOperation.SET:
+            settings[name] = value or ""
+        elif operation == ConfigOperation.DELETE:
+            settings.pop(name, None)
+        elif operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            settings[name] = _changed_list(name, settings.get(name), value or "", ConfigOperation(operation))
+        else:
+            raise _Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+    try:
+        validate_broker_change(settings, current, per_broker=per_broker)
+    except ConfigError as fault:
+        raise _Refused(ErrorCode.INVALID_REQUEST, str(fault)) from fault
+
+
+def _changed_list(name: str, stored: str | None, given: str, operation: ConfigOperation) -> str:
+    definition = BROKER.get(name)
+    if definition is None:
+        raise _Refused(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if definition.type is not LIST:
+        raise _Refused(
+            ErrorCode.INVALID_CONFIG,
+            f"Config value {_WORDS[operation]} is not allowed for config key: {name}",
+        )
+    return changed_list(definition, name, stored, given, operation.name)
+
+
+def in_one_answer(
+    resources: Sequence[ResourceChange],
+    here: Sequence[Outcome | None],
+    there: Sequence[tuple[int, str | None, int, str]],
+) -> list[Outcome]:
+    """What was decided here and what the controller said, in the order of the request.
+
+    there: the controller's answers as (error, message, kind, name). One that is missing is our bug or the
+    controller's, and the client is told that the outcome is not known.
+    """
+    known = {(kind, name): (error, message) for error, message, kind, name in there}
+    outcomes = []
+    for resource, outcome in zip(resources, here, strict=True):
+        kind, name = resource.kind, resource.name
+        if outcome is None:
+            unheard = (ErrorCode.UNKNOWN_SERVER_ERROR, f"The controller said nothing of {name}.")
+            error, message = known.get((kind, name), unheard)
+            outcome = Outcome(kind, name, ErrorCode(error), message)
+        outcomes.append(outcome)
+    return outcomes

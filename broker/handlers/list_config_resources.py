@@ -1,0 +1,61 @@
+"""ListConfigResources (74): what there is that has, or could have, dynamic configs. KIP-1142; version 0 was
+ListClientMetricsResources (KIP-1000).
+
+Versions 0-1. 0 knows client metrics subscriptions only. 1 names the types that are asked for, or none for
+all; topics and brokers are listed whether anything is set for them or not, groups and subscriptions where
+something is. A type that cannot be listed refuses the request with UNSUPPORTED_VERSION.
+
+Authorization: DESCRIBE_CONFIGS on the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from controller.image.configs import ConfigResourceType
+from protocol.errors import ErrorCode
+from protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from protocol.registry import ApiKey
+from protocol.serving import Operation, RequestContext, serves
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+TYPES_SINCE: Final = 1
+
+_IN_ORDER: Final = (
+    ConfigResourceType.GROUP,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.TOPIC,
+)
+
+
+@serves(ApiKey.LIST_CONFIG_RESOURCES)
+def handle(
+    services: BrokerServices, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    if not context.allows_cluster(Operation.DESCRIBE_CONFIGS):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    wanted: Iterable[int] = request.resource_types or _IN_ORDER
+    if context.version < TYPES_SINCE:
+        wanted = (ConfigResourceType.CLIENT_METRICS,)
+    if any(kind not in _IN_ORDER for kind in wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    resource = ListConfigResourcesResponse.ConfigResource
+    return ListConfigResourcesResponse(
+        config_resources=[
+            resource(name, kind) for kind in _IN_ORDER if kind in wanted for name in _names(services, kind)
+        ]
+    )
+
+
+def _names(services: BrokerServices, kind: ConfigResourceType) -> list[str]:
+    image = services.metadata.image
+    if kind == ConfigResourceType.TOPIC:
+        return sorted(image.topics.by_name)
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
+        return [str(broker.id) for broker in image.brokers.unfenced()]
+    return sorted(name for resource_type, name in image.configs.by_resource if resource_type == kind)

@@ -1,0 +1,40 @@
+"""AlterConfigs (33): the whole configuration of resources is replaced; IncrementalAlterConfigs came after it.
+KIP-133.
+
+Versions 0-2. 2 is flexible. What a resource does not name goes back to its default, a null likewise. Loggers
+cannot be asked for here.
+
+Authorization: ALTER_CONFIGS on the topic or group, on the cluster for brokers and client metrics.
+"""
+
+from __future__ import annotations
+
+from controller.config_requests import alter
+from controller.services import ControllerServices
+from controller.subjects.config_changes import Outcome, replaced_by
+from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from protocol.registry import ApiKey
+from protocol.serving import LISTENER_CONTROLLER, Pending, RequestContext, serves
+
+
+@serves(ApiKey.ALTER_CONFIGS, listener=LISTENER_CONTROLLER)
+def handle(
+    services: ControllerServices, context: RequestContext, request: AlterConfigsRequest
+) -> Pending[AlterConfigsResponse]:
+    pending: Pending[AlterConfigsResponse] = Pending()
+    wanted = [
+        replaced_by(
+            resource.resource_type,
+            resource.resource_name,
+            {config.name: config.value for config in resource.configs},
+        )
+        for resource in request.resources
+    ]
+
+    def answer(outcomes: list[Outcome]) -> None:
+        each = AlterConfigsResponse.AlterConfigsResourceResponse
+        responses = [each(error, message, kind, name) for kind, name, error, message in outcomes]
+        pending.complete(AlterConfigsResponse(0, responses))
+
+    alter(services, context, wanted, validate_only=request.validate_only).on_complete(answer)
+    return pending

@@ -1,0 +1,229 @@
+"""Changes to the dynamic configs of topics, brokers, groups and client metrics. KIP-133, KIP-339.
+
+Each resource of a request is decided on its own: it is changed as asked, or it is refused with a code and a
+sentence and nothing of it changes. What is left of all resources goes into one batch of records, one for each
+config that gets another value; null takes a config away::
+
+    IncrementalAlterConfigs   SET, DELETE, APPEND, SUBTRACT on what is there
+    AlterConfigs              what is named is set, what is not named goes
+
+A config of a broker is written even if its value stays: brokers then look again at what it names (a key
+store that was renewed under the same path).
+
+With eligible leader replicas (KIP-966) `min.insync.replicas` is the cluster's: that of one broker cannot be
+set, that of the cluster cannot be taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
+
+from config.catalogue import BROKER, TOPIC
+from config.definition import Definition
+from config.errors import ConfigError, RefusedChange
+from config.limits import CONFIG_VALUE_LENGTH, METADATA_RECORDS_PER_REQUEST
+from config.list_changes import changed_list
+from controller.image.cluster_image import ClusterImage
+from controller.image.configs import ConfigResourceType
+from controller.subjects.configs import CLUSTER_DEFAULT, ConfigRules
+from controller.subjects.result import ControllerError, Decision
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.metadata_log.configs import ConfigRecord
+
+__all__ = [
+    "AlterConfigPolicy",
+    "ConfigOperation",
+    "Outcome",
+    "ResourceChange",
+    "alter_configs",
+    "replaced_by",
+]
+
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs does to a config."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    """One config of a resource. `operation` is as it came: a code that nobody has is refused."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class ResourceChange(NamedTuple):
+    """What is asked for one resource. `replaces`: what is not named goes."""
+
+    kind: int
+    name: str
+    changes: Sequence[Change]
+    replaces: bool = False
+
+
+class Outcome(NamedTuple):
+    """The answer for one resource."""
+
+    kind: int
+    name: str
+    error: ErrorCode
+    message: str | None
+
+
+class AlterConfigPolicy(Protocol):
+    """`alter.config.policy.class.name`: may refuse a change that Kafka would allow."""
+
+    def validate(self, kind: int, name: str, configs: Mapping[str, str | None]) -> None:
+        """The configs that are changed by name, None for one that is taken away. Raises ControllerError."""
+        ...
+
+
+def replaced_by(kind: int, name: str, configs: Mapping[str, str | None]) -> ResourceChange:
+    """The whole configuration of a resource; a null is as good as a config that is not named."""
+    changes = [Change(key, ConfigOperation.SET, value) for key, value in configs.items()]
+    return ResourceChange(kind, name, changes, replaces=True)
+
+
+def alter_configs(
+    image: ClusterImage,
+    resources: Sequence[ResourceChange],
+    rules: ConfigRules,
+    policy: AlterConfigPolicy | None = None,
+    *,
+    validate_only: bool = False,
+    new_resources: bool = False,
+) -> Decision[list[Outcome]]:
+    """Outcomes in the order of `resources`, each of which is there once.
+
+    new_resources: they come into being with this decision, so they need not exist yet.
+    """
+    records: list[Message] = []
+    outcomes: list[Outcome] = []
+    for resource in resources:
+        try:
+            records += _alter(image, resource, rules, policy, new_resource=new_resources)
+        except ControllerError as fault:
+            outcomes.append(Outcome(resource.kind, resource.name, fault.code, fault.message))
+        else:
+            outcomes.append(Outcome(resource.kind, resource.name, ErrorCode.NONE, None))
+    if len(records) > METADATA_RECORDS_PER_REQUEST:
+        sentence = "Unable to perform excessively large batch operation."
+        return Decision(
+            (), [Outcome(each.kind, each.name, ErrorCode.POLICY_VIOLATION, sentence) for each in resources]
+        )
+    return Decision([] if validate_only else records, outcomes)
+
+
+def _alter(
+    image: ClusterImage,
+    resource: ResourceChange,
+    rules: ConfigRules,
+    policy: AlterConfigPolicy | None,
+    *,
+    new_resource: bool,
+) -> list[Message]:
+    kind, name = resource.kind, resource.name
+    before = image.configs.of(kind, name)
+    altered = _altered(resource, before)
+    gone = [key for key in before if key not in altered] if resource.replaces else []
+    _check_min_insync_replicas(image, kind, name, altered, gone)
+    after = dict(before)
+    for key in gone:
+        del after[key]
+    for key, value in altered.items():
+        if value is None:
+            after.pop(key, None)
+        elif len(value) > CONFIG_VALUE_LENGTH:
+            raise ControllerError(
+                ErrorCode.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{CONFIG_VALUE_LENGTH} bytes.",
+            )
+        else:
+            after[key] = value
+    try:
+        rules.validate(image, kind, name, after)
+    except RefusedChange as refused:
+        raise ControllerError(ErrorCode.INVALID_REQUEST, str(refused)) from refused
+    except ConfigError as fault:
+        raise ControllerError(ErrorCode.INVALID_CONFIG, str(fault)) from fault
+    if not new_resource:
+        _check_existence(image, kind, name)
+    written = altered if kind == ConfigResourceType.BROKER else _differing(altered, before)
+    if policy is not None:
+        policy.validate(kind, name, written)
+    return [
+        ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        for key, value in [*written.items(), *((key, None) for key in gone)]
+    ]
+
+
+def _differing(altered: Mapping[str, str | None], before: Mapping[str, str]) -> dict[str, str | None]:
+    return {key: value for key, value in altered.items() if value != before.get(key)}
+
+
+def _altered(resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str | None]:
+    """The new value of each config that is named, None for one that goes."""
+    altered: dict[str, str | None] = {}
+    for key, operation, value in resource.changes:
+        if operation == ConfigOperation.SET:
+            altered[key] = value
+        elif operation == ConfigOperation.DELETE:
+            altered[key] = None
+        elif operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            word = ConfigOperation(operation).name
+            try:
+                altered[key] = changed_list(
+                    _definition(resource.kind, key), key, before.get(key), value or "", word
+                )
+            except ConfigError as fault:
+                raise ControllerError(ErrorCode.INVALID_CONFIG, str(fault)) from fault
+        else:
+            raise ControllerError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return altered
+
+
+def _definition(kind: int, name: str) -> Definition | None:
+    """Of the resources whose lists may grow and shrink."""
+    if kind == ConfigResourceType.TOPIC:
+        return TOPIC.get(name)
+    return BROKER.get(name) if kind == ConfigResourceType.BROKER else None
+
+
+def _check_min_insync_replicas(
+    image: ClusterImage, kind: int, name: str, altered: Mapping[str, str | None], gone: Sequence[str]
+) -> None:
+    if kind != ConfigResourceType.BROKER or not image.features.level(ELIGIBLE_LEADER_REPLICAS):
+        return
+    if name != CLUSTER_DEFAULT and MIN_INSYNC_REPLICAS in altered:
+        raise ControllerError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.",
+        )
+    removed = altered.get(MIN_INSYNC_REPLICAS, "") is None or MIN_INSYNC_REPLICAS in gone
+    if name == CLUSTER_DEFAULT and removed:
+        raise ControllerError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled.",
+        )
+
+
+def _check_existence(image: ClusterImage, kind: int, name: str) -> None:
+    """Topics and single nodes must be there; groups and subscriptions may come later."""
+    if kind == ConfigResourceType.TOPIC and name not in image.topics.by_name:
+        raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if kind == ConfigResourceType.BROKER and name != CLUSTER_DEFAULT:
+        node_id = int(name)
+        if node_id not in image.brokers.by_id and node_id not in image.controllers.by_id:
+            raise ControllerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
