@@ -1,8 +1,8 @@
 """One raft node with its log in memory, driven by hand: every Ready is executed at once.
 
-`RaftRig` is for the rules of one node: it is given messages and says what it wants sent. `RaftQuorum` joins several
-by wires without delay, for what only a whole quorum shows. Neither loses or reorders anything: that is the
-simulator's work.
+`RaftRig` is for the rules of one node: it is given messages and says what it wants sent. `RaftQuorum` joins
+several by wires without delay, for what only a whole quorum shows. Neither loses or reorders anything: that
+is the simulator's work.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from controller.raft.effects import (
 from controller.raft.identity import Address, LeaderAndEpoch, ReplicaKey, SnapshotId
 from controller.raft.log_port import SnapshotControl
 from controller.raft.node import RaftNode
+from controller.raft.transitions import Role
 from controller.raft.voters import Voter, VoterSet
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.quorum.control_records import VotersRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import headers
@@ -43,7 +46,7 @@ M = TypeVar("M", bound=Message)
 
 
 def directory(node_id: int, life: int = 0) -> bytes:
-    return bytes([node_id, life]) + bytes(14)
+    return bytes([max(node_id, 0), life]) + bytes(14)
 
 
 def key(node_id: int) -> ReplicaKey:
@@ -234,7 +237,8 @@ class RaftRig:
         self.execute(self.node.tick(self.now_ms))
 
     def ask(self, message: Message, **how: Any) -> Message | None:
-        """A request comes in; its answer, or None while it waits (then `answers` has it later, by 0, 1, …)."""
+        """A request comes in; its answer, or None while it waits (then `answers` has it later, by 0, 1,
+        …)."""
         token = object()
         self.execute(self.node.receive_request(token, message, self.now_ms, **how))
         self.last_token = token
@@ -247,9 +251,10 @@ class RaftRig:
         return taken
 
     def take_one(self, kind: type[M]) -> tuple[Request, M]:
+        """The newest of this kind; older ones were for an earlier role."""
         taken = self.take(kind)
-        assert len(taken) == 1, taken
-        return taken[0]
+        assert taken, f"no {kind.__name__} was sent"
+        return taken[-1]
 
     def respond(self, request: Request, message: Message) -> None:
         self.execute(self.node.receive_response(request.request_id, message, self.now_ms))
@@ -336,3 +341,28 @@ class RaftQuorum:
         leaders = [rig for rig in leaders if rig.node.role.name == "LEADER"]
         assert leaders, {node_id: rig.node.role for node_id, rig in self.rigs.items()}
         return max(leaders, key=lambda rig: rig.node.epoch)
+
+
+def elected(node_id: int = 1, voters: Sequence[int] = (1, 2, 3), **settings: Any) -> RaftRig:
+    """A node that has won its first election by all votes; its LeaderChange is not committed."""
+    rig = RaftRig(node_id, voters, **settings)
+    win_election(rig)
+    return rig
+
+
+def win_election(rig: RaftRig) -> None:
+    """Lets time pass until it stands, and gives it all votes; it leads then."""
+    for _ in range(20):
+        rig.take(FetchRequest)
+        votes = rig.take(VoteRequest)
+        if not votes:
+            rig.wake()
+        for request, _ in votes:
+            partition = VoteResponse.PartitionData(
+                leader_id=-1, leader_epoch=rig.node.epoch, vote_granted=True
+            )
+            topic = VoteResponse.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+            rig.respond(request, VoteResponse(topics=[topic]))
+        if rig.node.role is Role.LEADER:
+            return
+    raise AssertionError(f"it does not become the leader: {rig.node.role}")
