@@ -23,6 +23,8 @@ from broker.metrics.network_families import network_collector
 from broker.metrics.replica_families import replica_collector
 from broker.metrics.request_families import request_collector
 from broker.metrics.watchdog import Watchdog
+from broker.policies.process import PolicyNotLoaded
+from broker.ports.offload import run_side_by_side
 from broker.roles.broker import BrokerRole
 from broker.roles.controller import ControllerRole
 from broker.roles.ground import Ground
@@ -96,7 +98,13 @@ class Node:
                 on_failure=self._failed,
             )
             self._controller.start()
-        except (DirectoryRefused, LogStorageError, UnsupportedCluster, OtherVoters) as failure:
+        except (
+            DirectoryRefused,
+            LogStorageError,
+            UnsupportedCluster,
+            OtherVoters,
+            PolicyNotLoaded,
+        ) as failure:
             raise StartFailed(str(failure)) from failure
         self._observe(self._controller, self._broker)
         self._broker.start()
@@ -204,7 +212,7 @@ class Node:
         if self._controller is not None:
             self._controller.close()
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
-        self._ground.logs.shut_down(epoch)
+        self._ground.logs.shut_down(epoch, side_by_side=run_side_by_side)
         _log.info("Stopped")
 
 

@@ -54,7 +54,7 @@ HONOURED: Final = _names(
 
     auto.create.topics.enable num.partitions default.replication.factor min.insync.replicas
     message.max.bytes compression.type compression.gzip.level compression.lz4.level compression.zstd.level
-    delete.topic.enable
+    delete.topic.enable create.topic.policy.class.name alter.config.policy.class.name
 
     group.min.session.timeout.ms group.max.session.timeout.ms group.initial.rebalance.delay.ms
     group.max.size offsets.topic.num.partitions offsets.topic.replication.factor
@@ -89,7 +89,7 @@ _REASONS: Final = (
     ),
     (
         "it names a Java class, and there is no JVM to load it",
-        """create.topic.policy.class.name alter.config.policy.class.name client.quota.callback.class
+        """client.quota.callback.class
         principal.builder.class replica.selector.class group.share.persister.class.name
         sasl.server.callback.handler.class sasl.client.callback.handler.class
         sasl.login.callback.handler.class sasl.login.class

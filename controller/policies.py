@@ -15,7 +15,7 @@ before it left nothing behind; what changed in the cluster meanwhile is seen by 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from controller.image.cluster_image import ClusterImage
 from controller.quorum_controller import QuorumController
@@ -27,6 +27,9 @@ from protocol.serving import Pending
 __all__ = ["Policies", "decide_by_policies"]
 
 R = TypeVar("R")
+
+_NOT_YET: Final = ControllerError(ErrorCode.UNKNOWN_SERVER_ERROR)
+"""In an attempt that nobody will see: what depends on this verdict is not asked before it is there."""
 
 
 class Policies(Protocol):
@@ -98,7 +101,7 @@ class _Attempts(Generic[R]):
     def _judge(self, question: PolicyQuestion) -> Verdict:
         if question not in self._verdicts:
             self._open.append(question)
-            return None
+            return _NOT_YET
         return self._verdicts[question]
 
     def _judged(self, verdicts: Sequence[Verdict]) -> None:

@@ -43,9 +43,11 @@ DEFINITIONS: Final = (
     Definition("delete.topic.enable", BOOLEAN, True, None, HIGH, READ_ONLY,
         "Whether topics may be deleted; without it DeleteTopics answers TOPIC_DELETION_DISABLED."),
     Definition("create.topic.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
-        "In Kafka a Java class that may refuse the creation of a topic."),
+        "A class that may refuse new topics: package.module:Class, or an entry point of "
+        "barnabas.policies."),
     Definition("alter.config.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
-        "In Kafka a Java class that may refuse the change of a config."),
+        "A class that may refuse changed configs: package.module:Class, or an entry point of "
+        "barnabas.policies."),
     Definition("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, CLUSTER_WIDE,
         "Whether a replica that is not in sync may become leader when no other lives, at "
         "the price of lost records."),

@@ -118,7 +118,7 @@ def _refuse_all(topics: Sequence[CreateTopicsRequest.CreatableTopic], sentence: 
 
 
 def _refusal(name: str, fault: ControllerError) -> Result:
-    return Result(name=name, error_code=fault.code, error_message=fault.message)
+    return Result(name=name, error_code=fault.code, error_message=fault.message or None)
 
 
 def _create(
