@@ -1,5 +1,6 @@
 """What both requests that change configs do before a resource is decided: strangers, repetitions and those
-who may not are sorted out; and levels of loggers, which brokers change in the same way.
+who may not are sorted out, and the operator's policy is asked; and levels of loggers, which brokers change in
+the same way.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from typing import Final, NamedTuple
 from config.errors import InvalidValue, RefusedChange
 from config.log_levels import LevelChange, Loggers, apply_levels, validate_levels
 from controller.image.configs import ConfigResourceType
+from controller.policies import decide_by_policies
 from controller.services import ControllerServices
-from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange
+from controller.subjects.config_changes import (
+    Change,
+    ConfigOperation,
+    Outcome,
+    ResourceChange,
+    alter_configs,
+)
 from protocol.errors import ErrorCode
 from protocol.serving import Operation, Pending, RequestContext, ResourceType
 
@@ -53,9 +61,13 @@ def alter(
         else:
             refused[key] = refusal
     pending: Pending[list[Outcome]] = Pending()
-    services.controller.alter_configs(wanted, validate_only=validate_only).on_complete(
-        lambda outcomes: pending.complete([*refused.values(), *outcomes])
-    )
+    rules = services.controller.rules
+    decide_by_policies(
+        services.controller,
+        services.policies,
+        lambda image, judge: alter_configs(image, wanted, rules, judge, validate_only=validate_only),
+        lambda error: [Outcome(each.kind, each.name, error, error.message) for each in wanted],
+    ).on_complete(lambda outcomes: pending.complete([*refused.values(), *outcomes]))
     return pending
 
 

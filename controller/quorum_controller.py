@@ -41,12 +41,6 @@ from controller.random_ids import random_uuid
 from controller.snapshotting import SnapshotSchedule
 from controller.state_machine import ImageTimeline
 from controller.subjects import brokers as broker_subject
-from controller.subjects.config_changes import (
-    AlterConfigPolicy,
-    Outcome,
-    ResourceChange,
-    alter_configs,
-)
 from controller.subjects.configs import ConfigRules
 from controller.subjects.controllers import register_controller, registration_request
 from controller.subjects.feature_updates import requested_updates, update_features
@@ -107,7 +101,6 @@ class QuorumController:
         self.cluster_id = cluster_id
         self.log = log
         self.rules = ConfigRules(config)
-        self.alter_config_policy: AlterConfigPolicy | None = None
         self._config = config
         self._clock = clock
         self._timers = timers
@@ -329,19 +322,6 @@ class QuorumController:
     @property
     def deletes_topics(self) -> bool:
         return self._config.flag("delete.topic.enable")
-
-    # Configs
-
-    def alter_configs(
-        self, resources: Sequence[ResourceChange], *, validate_only: bool
-    ) -> Pending[list[Outcome]]:
-        """Each resource has its own outcome, in the order asked."""
-        return self.decide(
-            lambda image: alter_configs(
-                image, resources, self.rules, self.alter_config_policy, validate_only=validate_only
-            ),
-            lambda code: [Outcome(each.kind, each.name, code, code.message) for each in resources],
-        )
 
     # Producer ids and controllers
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from config.catalogue import BROKER, TOPIC
 from config.definition import Definition
@@ -28,13 +28,13 @@ from config.list_changes import changed_list
 from controller.image.cluster_image import ClusterImage
 from controller.image.configs import ConfigResourceType
 from controller.subjects.configs import CLUSTER_DEFAULT, ConfigRules
+from controller.subjects.policy_questions import ConfigQuestion, Judge
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.configs import ConfigRecord
 
 __all__ = [
-    "AlterConfigPolicy",
     "ConfigOperation",
     "Outcome",
     "ResourceChange",
@@ -81,14 +81,6 @@ class Outcome(NamedTuple):
     message: str | None
 
 
-class AlterConfigPolicy(Protocol):
-    """`alter.config.policy.class.name`: may refuse a change that Kafka would allow."""
-
-    def validate(self, kind: int, name: str, configs: Mapping[str, str | None]) -> None:
-        """The configs that are changed by name, None for one that is taken away. Raises ControllerError."""
-        ...
-
-
 def replaced_by(kind: int, name: str, configs: Mapping[str, str | None]) -> ResourceChange:
     """The whole configuration of a resource; a null is as good as a config that is not named."""
     changes = [Change(key, ConfigOperation.SET, value) for key, value in configs.items()]
@@ -99,22 +91,22 @@ def alter_configs(
     image: ClusterImage,
     resources: Sequence[ResourceChange],
     rules: ConfigRules,
-    policy: AlterConfigPolicy | None = None,
+    judge: Judge,
     *,
     validate_only: bool = False,
-    new_resources: bool = False,
 ) -> Decision[list[Outcome]]:
     """Outcomes in the order of `resources`, each of which is there once.
 
-    new_resources: they come into being with this decision, so they need not exist yet.
+    judge: the operator's policy, asked last and about what is changed by name, not about what goes because a
+    replacement does not name it.
     """
     records: list[Message] = []
     outcomes: list[Outcome] = []
     for resource in resources:
         try:
-            records += _alter(image, resource, rules, policy, new_resource=new_resources)
+            records += _alter(image, resource, rules, judge)
         except ControllerError as fault:
-            outcomes.append(Outcome(resource.kind, resource.name, fault.code, fault.message))
+            outcomes.append(Outcome(resource.kind, resource.name, fault.code, fault.message or None))
         else:
             outcomes.append(Outcome(resource.kind, resource.name, ErrorCode.NONE, None))
     if len(records) > METADATA_RECORDS_PER_REQUEST:
@@ -129,9 +121,7 @@ def _alter(
     image: ClusterImage,
     resource: ResourceChange,
     rules: ConfigRules,
-    policy: AlterConfigPolicy | None,
-    *,
-    new_resource: bool,
+    judge: Judge,
 ) -> list[Message]:
     kind, name = resource.kind, resource.name
     before = image.configs.of(kind, name)
@@ -158,11 +148,11 @@ def _alter(
         raise ControllerError(ErrorCode.INVALID_REQUEST, str(refused)) from refused
     except ConfigError as fault:
         raise ControllerError(ErrorCode.INVALID_CONFIG, str(fault)) from fault
-    if not new_resource:
-        _check_existence(image, kind, name)
+    _check_existence(image, kind, name)
     written = altered if kind == ConfigResourceType.BROKER else _differing(altered, before)
-    if policy is not None:
-        policy.validate(kind, name, written)
+    verdict = judge(ConfigQuestion(ConfigResourceType(kind).name, name, tuple(written.items())))
+    if verdict is not None:
+        raise verdict
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in [*written.items(), *((key, None) for key in gone)]
