@@ -18,8 +18,8 @@ from tests.support.librdkafka import create_topic, fill, settings, take, texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-FOREIGN: Final = ["config==0.5.1"]
-"""What PyPI has under the names of our packages."""
+FOREIGN: Final = ["config==0.5.1", "pytest"]
+"""What PyPI has under the names of our packages, and what the stranger tests with."""
 
 
 def stranger_s_environment() -> dict[str, str]:
@@ -119,3 +119,33 @@ def test_it_serves_and_stops(installed: Path, elsewhere: Path) -> None:
         reader.close()
         assert broker.stop() == 0
     assert (elsewhere / "data" / "first-0" / f"{0:020}.log").stat().st_size > 0
+
+
+EMBEDDED: Final = """
+import sys
+from barnabas import Broker, TopicRefused
+with Broker({"num.partitions": 2}) as kafka:
+    made = kafka.create_topic("flights", -1)
+    print(made, sorted(path.name for path in kafka.data_directory.glob("flights-*")))
+    ours = ("broker", "config", "protocol", "uvloop")
+    print(sorted(name for name in sys.modules if name.split(".")[0] in ours))
+"""
+
+
+def test_a_broker_in_the_stranger_s_program(installed: Path, elsewhere: Path) -> None:
+    (elsewhere / "program.py").write_text(EMBEDDED)
+    first, second = run(installed / "python", "program.py", cwd=elsewhere).splitlines()
+    assert first == "flights ['flights-0', 'flights-1']"
+    assert second == "[]", "nothing of ours is imported into his process"
+
+
+def test_fixtures_in_the_stranger_s_tests(installed: Path, elsewhere: Path) -> None:
+    """The plug-in is found by its entry point, and its options are in pytest's help."""
+    (elsewhere / "test_his.py").write_text(
+        "def test_his(barnabas_broker, barnabas_topic):\n"
+        "    assert (barnabas_broker.data_directory / f'{barnabas_topic}-0').is_dir()\n"
+    )
+    assert "1 passed" in run(installed / "python", "-m", "pytest", "-q", "test_his.py", cwd=elsewhere)
+    told = run(installed / "python", "-m", "pytest", "--help", cwd=elsewhere)
+    assert "--barnabas-log={failed,always,never}" in told
+    assert "barnabas_topic_partitions (string):" in told

@@ -1,0 +1,64 @@
+"""What systemd hears of a broker: ready, alive, stopping."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.service_manager import watchdog_timeout_seconds
+from tests.support.against import barnabas_only
+from tests.support.broker_process import BarnabasProcess
+
+pytestmark = barnabas_only
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.settimeout(20)
+        yield listening
+
+
+class WatchedBroker(BarnabasProcess):
+    """As systemd starts it, with a watchdog of 0.2 s."""
+
+    def _environment(self) -> dict[str, str]:
+        socket_path = str(self.data.with_name("notify"))
+        return super()._environment() | {"NOTIFY_SOCKET": socket_path, "WATCHDOG_USEC": "200000"}
+
+
+def test_a_life_as_systemd_hears_it(manager: socket.socket, tmp_path: Path) -> None:
+    with WatchedBroker(tmp_path / "data") as broker:
+        first = manager.recv(4096).decode().splitlines()
+        assert first == ["READY=1", f"STATUS={broker.ready_line}"]
+        assert [manager.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        broker.stop()
+    manager.settimeout(0)
+    rest = []
+    while True:
+        try:
+            rest.append(manager.recv(4096))
+        except BlockingIOError:
+            break
+    assert b"STOPPING=1" in rest
+    assert set(rest) <= {b"STOPPING=1", b"WATCHDOG=1"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 30.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}, 30.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+    ],
+)
+def test_who_is_watched(environment: dict[str, str], seconds: float | None) -> None:
+    assert watchdog_timeout_seconds(environment, os.getpid()) == seconds
