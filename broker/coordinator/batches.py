@@ -116,34 +116,33 @@ def key_values(section: bytes, count: int) -> KeyValues:
     position, size = 0, len(section)
     try:
         for _ in range(count):
-            first = section[position]
-            if first < 0x80:
-                length, start = (first >> 1) ^ -(first & 1), position + 1
+            begun, length = position, section[position]
+            if length < 0x80:
+                length, position = (length >> 1) ^ -(length & 1), position + 1
             else:
-                length, start = read_int(section, position)
-            end = start + length
+                length, position = read_int(section, position)
+            end = position + length
             if length < 1 or end > size:
-                raise InvalidRecord(f"a record of {length} bytes at byte {position} of {size}")
+                raise InvalidRecord(f"a record of {length} bytes at byte {begun} of {size}")
             # attributes, then the deltas, of which all but the first offset deltas are small
-            position = start + 2 if section[start + 1] < 0x80 else read_long(section, start + 1)[1]
+            position = position + 2 if section[position + 1] < 0x80 else read_long(section, position + 1)[1]
             position = position + 1 if section[position] < 0x80 else read_int(section, position)[1]
-            first = section[position]
-            if first < 0x80:
-                key_length, start = (first >> 1) ^ -(first & 1), position + 1
+            key_length = section[position]
+            if key_length < 0x80:
+                key_length, position = (key_length >> 1) ^ -(key_length & 1), position + 1
             else:
-                key_length, start = read_int(section, position)
-            position = start + key_length if key_length > 0 else start
-            key = section[start:position]
-            first = section[position]
-            if first < 0x80:
-                value_length, value_start = (first >> 1) ^ -(first & 1), position + 1
+                key_length, position = read_int(section, position)
+            key = section[position : position + key_length] if key_length > 0 else b""
+            position += len(key)
+            value_length = section[position]
+            if value_length < 0x80:
+                value_length, position = (value_length >> 1) ^ -(value_length & 1), position + 1
             else:
-                value_length, value_start = read_int(section, position)
-            if value_start + value_length > end:
+                value_length, position = read_int(section, position)
+            if position + value_length > end:
                 raise InvalidRecord(f"a value of {value_length} bytes goes beyond its record")
             if key_length >= 0:
-                value = None if value_length < 0 else section[value_start : value_start + value_length]
-                add((key, value))
+                add((key, None if value_length < 0 else section[position : position + value_length]))
             position = end
     except (IndexError, MalformedVarint) as error:
         raise InvalidRecord(f"the records end too early: {error}") from None

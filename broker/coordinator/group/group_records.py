@@ -36,7 +36,9 @@ from protocol.values import ZERO_UUID
 LEGACY_OFFSET: Final = 0
 OFFSET: Final = 1
 GROUP: Final = 2
-OFFSET_KEY_PREFIXES: Final = (b"\x00\x00", b"\x00\x01")
+OFFSET_KEY_PREFIX: Final = b"\x00\x01"
+PARTITION_BYTES: Final = 4
+"""The partition ends an offset's key."""
 NEWEST_KNOWN_KIND: Final = 23
 """Kinds 3 to 23 belong to consumer, share and streams groups; their keys begin with the group's id."""
 

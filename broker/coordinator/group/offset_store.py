@@ -63,9 +63,20 @@ class OffsetStore:
                     readable[partition] = offset
         return found
 
-    def load(self, group: str, topic: str, partition: int, value: bytes) -> None:
-        """Keep the value of an offset's record, unread."""
-        self._groups.setdefault(group, {}).setdefault(topic, {})[partition] = value
+    def slot(self, group: str, topic: str) -> dict[int, CommittedOffset | bytes]:
+        """Where loading puts the values of offsets' records, unread, by partition. May stay empty until
+        `tidy`."""
+        return self._groups.setdefault(group, {}).setdefault(topic, {})
+
+    def tidy(self, group: str) -> bool:
+        """Loading is over: drop the group's topics without offsets, and the group if none is left. Whether it
+        is there."""
+        topics = self._groups[group]
+        for topic in [topic for topic, partitions in topics.items() if not partitions]:
+            del topics[topic]
+        if not topics:
+            del self._groups[group]
+        return bool(topics)
 
     def _read(self, group: str, topic: str, partition: int, value: bytes) -> CommittedOffset | None:
         """Read a kept value; one that cannot be read counts as never committed."""

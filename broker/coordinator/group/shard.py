@@ -5,8 +5,8 @@ turn, and hands back its outcome. Offsets, and which groups are gone, change in 
 different: a live group is ahead of its record, which is a memory for the next coordinator, so replaying the
 own record of a group that is in memory changes nothing; loading builds groups from it.
 
-Loading gathers the last value of each key first and builds the state from what is left: a partition of a
-million records often holds a few thousand keys.
+Loading puts offsets where they belong at once, unread; of all other keys it gathers the last value and builds
+the groups from what is left. A partition of a million records often holds a few thousand keys.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from broker.coordinator.group.classic_group import ClassicGroup
 from broker.coordinator.group.expiry import expired_offsets
 from broker.coordinator.group.group_records import (
     GROUP,
-    OFFSET,
-    OFFSET_KEY_PREFIXES,
+    LEGACY_OFFSET,
+    OFFSET_KEY_PREFIX,
+    PARTITION_BYTES,
+    CommittedOffset,
     group_tombstone,
     new_group_record,
     newer_group,
@@ -52,6 +54,8 @@ from protocol.primitives import Uuid
 from protocol.serving import Pending
 
 LOG: Final = logging.getLogger("barnabas.groups")
+EXPIRY_SLICE_OFFSETS: Final = 2_000
+"""Offsets looked at in one turn of the loop: a few milliseconds."""
 
 
 class GroupShard:
@@ -70,8 +74,12 @@ class GroupShard:
         can be read, and nobody joins them, deletes them or lets them expire."""
         self._unknown_kinds: dict[int, int] = {}
         self._gathered: dict[bytes, bytes] = {}
-        """While loading: the last value of each key."""
-        self._left_to_build: Iterator[tuple[bytes, bytes]] | None = None
+        """While loading: the last value of each key that is not an offset's."""
+        self._slots: dict[bytes, dict[int, CommittedOffset | bytes]] = {}
+        """While loading: by the bytes of a key without the partition, where its offsets go."""
+        self._left_to_build: Iterator[tuple[bytes | None, Any]] | None = None
+        self._left_to_look_at: list[str] = []
+        """Groups whose offsets this round of expiry has not seen."""
 
     # Members
 
@@ -178,32 +186,43 @@ class GroupShard:
         return turn.outcome
 
     def _expire_offsets(self, turn: Turn) -> None:
+        """Look at the next groups for offsets that nobody needs; the rest follows after the loop's other
+        work."""
         turn.outcome.atomic = False
         records = turn.outcome.records
         unstable = {key.group for key in map(read_key, self.transactions.open_keys()) if key is not None}
-        for group_id, group in list(self.groups.items()):
-
-            def is_pending(topic: str, partition: int, group_id: str = group_id) -> bool:
-                return self.has_pending_offset(group_id, topic, partition)
-
-            topics = self.offsets.topics(group_id)
-            all_gone = not topics
-            if topics:
-                gone, all_gone = expired_offsets(
-                    group, topics, is_pending, turn.now.wall_ms, self._settings.offsets_retention_ms
-                )
-                records.extend(gone)
-            if all_gone and group.state is GroupState.EMPTY and group_id not in unstable:
-                records.append(group_tombstone(group_id))
+        left = self._left_to_look_at = self._left_to_look_at or list(self.groups)
+        budget = EXPIRY_SLICE_OFFSETS
+        while left and budget > 0:
+            group_id = left.pop()
+            group = self.groups.get(group_id)
+            if group is not None:
+                budget -= 1 + self._expire_group(group, group_id in unstable, turn)
         if records:
             LOG.info(
                 "partition %d: %d tombstones for expired offsets and groups", self.partition, len(records)
             )
-        self._schedule_expiry(turn.now)
+        self._schedule_expiry(turn.now, 1 if left else self._settings.offsets_retention_check_interval_ms)
 
-    def _schedule_expiry(self, now: Moment) -> None:
-        due_ms = now.monotonic_ms + self._settings.offsets_retention_check_interval_ms
-        self.deadlines.set((DeadlineKind.EXPIRE_OFFSETS, "", ""), due_ms)
+    def _expire_group(self, group: ClassicGroup, is_unstable: bool, turn: Turn) -> int:
+        """How many offsets were looked at."""
+
+        def is_pending(topic: str, partition: int) -> bool:
+            return self.has_pending_offset(group.group_id, topic, partition)
+
+        topics = self.offsets.topics(group.group_id)
+        all_gone = not topics
+        if topics:
+            gone, all_gone = expired_offsets(
+                group, topics, is_pending, turn.now.wall_ms, self._settings.offsets_retention_ms
+            )
+            turn.outcome.records.extend(gone)
+        if all_gone and group.state is GroupState.EMPTY and not is_unstable:
+            turn.outcome.records.append(group_tombstone(group.group_id))
+        return sum(map(len, topics.values()))
+
+    def _schedule_expiry(self, now: Moment, delay_ms: int) -> None:
+        self.deadlines.set((DeadlineKind.EXPIRE_OFFSETS, "", ""), now.monotonic_ms + delay_ms)
 
     # Deadlines
 
@@ -247,9 +266,8 @@ class GroupShard:
             self.groups[read.group] = ClassicGroup(read.group)
             if undo is not None:
                 undo.add(lambda: self._forget_simple(read.group))
-        if value is not None and undo is None and read.kind == OFFSET:
-            self.offsets.load(read.group, read.topic, read.partition, value)
-            return
+        if read.kind == LEGACY_OFFSET and self.offsets.has(read.group, read.topic, read.partition):
+            return  # the newer form of the same offset came later
         offset = None if value is None else read_offset(read.kind, value)
         self.offsets.set(read.group, read.topic, read.partition, offset, undo)
 
@@ -283,10 +301,35 @@ class GroupShard:
     def load(self, key: bytes, value: bytes | None) -> None:
         if self.transactions:
             self.transactions.supersede(key, is_gone=value is None, undo=None)
+        if not key.startswith(OFFSET_KEY_PREFIX):
+            if value is None:
+                self._gathered.pop(key, None)
+            else:
+                self._gathered[key] = value
+            return
+        slot = self._slots.get(key[:-PARTITION_BYTES])
+        if slot is None:
+            slot = self._slot(key)
+            if slot is None:
+                return
+        partition = int.from_bytes(key[-PARTITION_BYTES:], "big", signed=True)
         if value is None:
-            self._gathered.pop(key, None)
+            slot.pop(partition, None)
         else:
-            self._gathered[key] = value
+            slot[partition] = value
+
+    def _slot(self, key: bytes) -> dict[int, CommittedOffset | bytes] | None:
+        """Where the offsets of the key's group and topic go; None for bytes that are no key."""
+        try:
+            read = read_key(key)
+        except ProtocolError as problem:
+            LOG.error("partition %d: a record is left out: %s", self.partition, problem)
+            return None
+        if read is None or offset_key(read.group, read.topic, read.partition) != key:
+            LOG.error("partition %d: a record is left out: %d bytes are no key", self.partition, len(key))
+            return None
+        slot = self._slots[key[:-PARTITION_BYTES]] = self.offsets.slot(read.group, read.topic)
+        return slot
 
     def load_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
         self.transactions.hold(producer_id, key, value)
@@ -297,23 +340,29 @@ class GroupShard:
                 self.load(key, value)
 
     def build(self, max_records: int) -> bool:
-        """After the log's end: make groups and offsets of what was gathered. True when all is made."""
+        """After the log's end: make groups of what was gathered. True when all is made."""
         if self._left_to_build is None:
-            # Groups first, of whatever kind, so that an offset finds its group and makes none.
-            items = self._gathered.items()
-            first = [item for item in items if not item[0].startswith(OFFSET_KEY_PREFIXES)]
-            rest = [item for item in items if item[0].startswith(OFFSET_KEY_PREFIXES)]
-            self._gathered = {}
-            self._left_to_build = chain(first, rest)
+            gathered, self._gathered, self._slots = self._gathered, {}, {}
+            self._left_to_build = chain(gathered.items(), ((None, name) for name in self.offsets.groups()))
         for _ in range(max_records):
             item = next(self._left_to_build, None)
             if item is None:
                 return True
-            try:
-                self.replay(item[0], item[1], None)
-            except ProtocolError as problem:
-                LOG.error("partition %d: a record is left out: %s", self.partition, problem)
+            self._build_one(*item)
         return False
+
+    def _build_one(self, key: bytes | None, value: Any) -> None:
+        """A record that was gathered, or (None) the id of a group that has offsets. If no record tells of
+        that group, it is of consumers that need no coordinator."""
+        if key is None:
+            known = value in self.groups or value in self.newer_groups
+            if self.offsets.tidy(value) and not known:
+                self.groups[value] = ClassicGroup(value)
+            return
+        try:
+            self.replay(key, value, None)
+        except ProtocolError as problem:
+            LOG.error("partition %d: a record is left out: %s", self.partition, problem)
 
     def loaded(self, now: Moment) -> Outcome[None]:
         """Sessions begin with the new coordinator; a group beyond a lowered limit rebalances."""
@@ -330,7 +379,7 @@ class GroupShard:
                 turn.refresh_session(group, member)
             if len(group.members) > self._settings.group_max_size:
                 rebalance.prepare(group, turn, f"{len(group.members)} members are more than group.max.size")
-        self._schedule_expiry(now)
+        self._schedule_expiry(now, self._settings.offsets_retention_check_interval_ms)
         return turn.outcome
 
     def unloaded(self, now: Moment) -> Outcome[None]:

@@ -6,12 +6,9 @@ ports, throttle times, and the order of groups and of members.
 
 from __future__ import annotations
 
-import re
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import msgspec
@@ -20,28 +17,23 @@ import pytest
 from broker.coordinator.group.coordinator import GROUP_TOPIC
 from broker.coordinator.group.group_records import GROUP, read_key
 from protocol.codec.compiler import decode
-from protocol.codec.message import Message
 from protocol.errors import ErrorCode
-from protocol.framing import decode_response, encode_request_frame
 from protocol.group_log.classic_groups import GroupMetadataValue
 from protocol.group_log.offsets import OffsetCommitValue
-from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListGroupsRequest
-from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records.reader import batch_records
-from protocol.registry import ApiKey, api
 from tests.support.broker_process import BarnabasProcess
 from tests.support.genuine_kafka import GenuineKafka
+from tests.support.group_stage import Connection, Stage
 from tests.support.kafka_jars import kafka_jars
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -54,111 +46,8 @@ CONFIG: Mapping[str, str] = {
     "group.min.session.timeout.ms": "500",
     "offset.metadata.max.bytes": "10",
 }
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PROTOCOLS = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"\0\0\0\0\0\1\0\1t\0\0\0\0")]
 RANGE = "range"
-MADE_UP = ("topic_id", "host", "port", "throttle_time_ms")
-NO_ID = "AAAAAAAAAAAAAAAAAAAAAA=="
-"""How a topic id of zeros comes out of msgspec."""
-UNORDERED = ("group_id", "member_id")
-"""What names the entries of lists that Kafka gives in the order of a hash table."""
-
-
-class Connection:
-    """One connection of a raw client that notes what it was answered."""
-
-    def __init__(self, bootstrap: str, seen: dict[str, str], story: list[Any]) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
-        self._seen = seen
-        self._story = story
-        self._asked: list[tuple[Message, int]] = []
-
-    def send(self, request: Message, version: int) -> None:
-        self._socket.sendall(encode_request_frame(request, version, len(self._asked), "raw"))
-        self._asked.append((request, version))
-
-    def receive(self) -> Any:
-        request, version = self._asked.pop(0)
-        size = int.from_bytes(self._read(4), "big")
-        response_class = api(ApiKey(request.declaration.key or 0)).response
-        _, response = decode_response(response_class, version, self._read(size))
-        self._story.append((type(request).__name__, version, self.alike(msgspec.to_builtins(response))))
-        return response
-
-    def ask(self, request: Message, version: int) -> Any:
-        self.send(request, version)
-        return self.receive()
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def _read(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            assert more, "the broker closed the connection"
-            data += more
-        return data
-
-    def alike(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                name: "made up" if name in MADE_UP and each != NO_ID else self.alike(each)
-                for name, each in value.items()
-            }
-        if isinstance(value, list):
-            alike = [self.alike(each) for each in value]
-            if alike and isinstance(alike[0], dict) and not alike[0].keys().isdisjoint(UNORDERED):
-                alike.sort(key=lambda each: str([each.get(name) for name in UNORDERED]))
-            return alike
-        if isinstance(value, str):
-            return UUID.sub(lambda match: self._seen.setdefault(match[0], f"uuid-{len(self._seen)}"), value)
-        return value
-
-
-class Stage:
-    """A broker and the connections to it."""
-
-    def __init__(self, bootstrap: str, data: Path) -> None:
-        self._bootstrap = bootstrap
-        self.data = data
-        self._seen: dict[str, str] = {}
-        self.story: list[Any] = []
-        self.a, self.b = self.connect(), self.connect()
-        self.topic_id = bytes(16)
-
-    def connect(self) -> Connection:
-        return Connection(self._bootstrap, self._seen, self.story)
-
-    def prepare(self) -> None:
-        """Two topics, and a coordinator that is there."""
-        topics = [CreateTopicsRequest.CreatableTopic(name, 2, 1) for name in ("t", "u")]
-        self.a.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
-        for _ in range(200):
-            if not self.a.ask(FindCoordinatorRequest(key="g"), 2).error_code:
-                heartbeat = self.a.ask(HeartbeatRequest(group_id="nobody", member_id="x"), 4)
-                metadata = self.a.ask(MetadataRequest(topics=None), 12)
-                ids = {each.name: each.topic_id for each in metadata.topics}
-                if heartbeat.error_code == 25 and {"t", "u"} <= ids.keys():
-                    self.topic_id = ids["t"]
-                    break
-            self.wait(0.1)
-        else:
-            pytest.fail("no coordinator")
-        self.begin()
-
-    def begin(self) -> None:
-        """A new scene: what the one before made up is forgotten, and nobody waits for its answers."""
-        self.story.clear()
-        self._seen.clear()
-        self.a.close()
-        self.b.close()
-        self.a, self.b = self.connect(), self.connect()
-
-    @staticmethod
-    def wait(seconds: float) -> None:
-        Event().wait(seconds)
 
 
 def join(member_id: str = "", **options: Any) -> JoinGroupRequest:
@@ -468,7 +357,7 @@ def kinds(stage: Stage) -> None:
 def votes(stage: Stage) -> None:
     """Members prefer different protocols, and move from an eager to a cooperative one."""
     connections = [stage.connect() for _ in range(3)]
-    liked = (("range", "robin"), ("robin", "sticky", "range"), ("robin", "range"))
+    liked: Any = (("range", "robin"), ("robin", "sticky", "range"), ("robin", "range"))
     ids = [stage.a.ask(join(group_id="v", protocols=offered(*names)), 9).member_id for names in liked]
     first = together("v", *_joins(connections, ids, liked))
     synced(connections[0], "v", first[0], dict.fromkeys(ids, b"1"))
@@ -508,16 +397,16 @@ def silence(stage: Stage) -> None:
         stage.story.pop()  # how many beats it takes is the clock's affair
         stage.wait(0.2)
     b.ask(HeartbeatRequest(group_id="q", member_id=ids[1], generation_id=stay.generation_id), 4)
-    never = b.ask(join(group_id="q", **short), 9).member_id
-    (alone,) = together("q", (a, join(ids[0], **short)))  # until the one who has only an id is forgotten
+    (alone,) = together("q", (a, join(ids[0], **short)))
     synced(a, "q", alone, {ids[0]: b"all"})
-    b.ask(join(never, group_id="q", **short), 9)
+    never = b.ask(join(group_id="q3", **short), 9).member_id
     c.send(join(group_id="q2", group_instance_id="i", **short), 9)
     fixed = c.receive()
     synced(c, "q2", fixed, {fixed.member_id: b"all"})
-    stage.wait(1.5)
-    for group in ("q", "q2"):
+    stage.wait(2)
+    for group in ("q", "q2", "q3"):
         b.ask(DescribeGroupsRequest(groups=[group]), 6)
+    b.ask(join(never, group_id="q3", **short), 9)
     c.ask(join(fixed.member_id, group_id="q2", group_instance_id="i", **short), 9)
 
 
