@@ -12,7 +12,7 @@ publishers.
 Only committed records come, so what was replayed never has to be taken back. The image is this broker's
 own, in one process with the controller too: they exchange frames. Until the high watermark of the first
 answers is reached nothing is published; then everything at once, so a start costs one publication and not
-one per batch.
+one per batch. A publication of much work takes several turns of the loop; the next fetch waits for its end.
 
 Nothing is kept on disk: a restart reads the log again, from the newest snapshot on if there is one.
 """
@@ -20,10 +20,10 @@ Nothing is kept on disk: a restart reads the log again, from the newest snapshot
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from broker.publishers.publisher import MetadataPublisher
+from broker.publishers.publisher import MetadataPublisher, SteppedPublisher
 from config.ports import Clock, Timer, Timers
 from controller.image.cluster_image import ClusterImage
 from controller.image.reload import reload
@@ -46,6 +46,7 @@ MAX_WAIT_MS: Final = 500
 MAX_BYTES: Final = 8 << 20
 REQUEST_TIMEOUT_MS: Final = 30_000
 RETRY_MS: Final = 100
+PUBLISHING_TURN_NS: Final = 10_000_000
 SNAPSHOT_PIECE_BYTES: Final = 1 << 20
 LARGEST_SNAPSHOT_BYTES: Final = 1 << 30
 
@@ -84,6 +85,7 @@ class MetadataLoader:
         self.caught_up = False
         self._reported_offset = -1
         self._snapshot: _SnapshotDownload | None = None
+        self._work: Iterator[None] | None = None
         self._running = False
         self._retry_timer: Timer | None = None
         self._failing = False
@@ -162,7 +164,19 @@ class MetadataLoader:
             self._fetch_snapshot(self._snapshot)
             return
         self._replay(_content(partition.records))
-        self._publish(partition.high_watermark)
+        self._work = self._publication(partition.high_watermark)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Publishes for a moment; the rest follows in the next turns of the loop, and then the next fetch."""
+        if not self._running or self._work is None:
+            return
+        deadline_ns = self._clock.monotonic_ns() + PUBLISHING_TURN_NS
+        for _ in self._work:
+            if self._clock.monotonic_ns() > deadline_ns:
+                self._timers.call_soon(self._go_on)
+                return
+        self._work = None
         if self._running:
             self._fetch()
 
@@ -185,15 +199,20 @@ class MetadataLoader:
         self._next_offset = last.last_offset + 1
         self._last_epoch = last.epoch
 
-    def _publish(self, high_watermark: int) -> None:
+    def _publication(self, high_watermark: int) -> Iterator[None]:
+        """What is new, to each publisher, in steps."""
         if not self.caught_up:
             if self._next_offset < high_watermark or self._replayer.in_transaction or not self._next_offset:
                 return
             self._unpublished += self._replayer.release()
         steps, self._unpublished = self._unpublished, []
         for step in steps:
-            if step.delta.records_replayed:
-                for publisher in self._publishers:
+            if not step.delta.records_replayed:
+                continue
+            for publisher in self._publishers:
+                if isinstance(publisher, SteppedPublisher):
+                    yield from publisher.publish_in_steps(step.delta, step.image)
+                else:
                     publisher.publish(step.delta, step.image)
         self.caught_up = True
         if self._reported_offset != self._next_offset:

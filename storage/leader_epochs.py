@@ -41,6 +41,11 @@ class LeaderEpochs:
         """The first offset whose epoch is known; beyond every offset if none is."""
         return self._start_offsets[0] if self._start_offsets else _NOWHERE
 
+    @property
+    def latest_start_offset(self) -> int:
+        """Where the newest entry begins; -1 without any."""
+        return self._start_offsets[-1] if self._start_offsets else -1
+
     def assign(self, epoch: int, start_offset: int) -> None:
         """From `start_offset` on the log is of `epoch`. Entries that contradict the new one go."""
         if epoch < 0 or epoch == self.latest_epoch:

@@ -13,9 +13,9 @@ file, and each says "at least up to here".
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -30,6 +30,7 @@ from storage.checkpoints import (
     PartitionOffsets,
     encode_offsets,
 )
+from storage.chore_lanes import ChoreLanes, SideBySide, finish, one_after_the_other
 from storage.chores import Chore, Chores
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
 from storage.directories import LogDirectory, open_directories
@@ -49,6 +50,9 @@ from storage.partition_metadata import MalformedPartitionMetadata, read_partitio
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The quorum opens its log itself."""
+
+LOGS_PER_LOOK: Final = 1000
+"""Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -93,7 +97,6 @@ class LogManager:
         self._paths = list(directory_paths)
         self._clock = clock
         self._chance = chance
-        self._offload = offload
         self._default_config = default_config or LogConfig()
         self._settings = settings or LogManagerSettings()
         self._cluster_id = cluster_id
@@ -108,8 +111,13 @@ class LogManager:
         self._claimed: dict[tuple[str, int], None] = {}
         """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
         self._chores = Chores()
-        self._under_way: dict[str, deque[Chore]] = {}
-        """Lanes in which a helper thread is at work, with what waits behind it."""
+        self._lanes = ChoreLanes(offload)
+        self._hosted: dict[str, int] = {}
+        """How many logs lie in each directory, by path."""
+        self._to_look_at: Iterator[tuple[str, int]] = iter(())
+        """The logs that this round of retention has not come to."""
+        self._to_write: Iterator[PartitionLog] = iter(())
+        """The logs whose epochs and unsynced records this round has not looked at."""
         self._written: dict[str, bytes] = {}
         """Content of the checkpoints as last written."""
         self._next_ms: dict[str, int] = {}
@@ -144,33 +152,39 @@ class LogManager:
         }
         return report
 
-    def shut_down(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+    def shut_down(
+        self, broker_epoch: int = UNKNOWN_BROKER_EPOCH, *, side_by_side: SideBySide = one_after_the_other
+    ) -> None:
         """Everything to the disk, then the mark that it is. Blocks; nothing is served any more.
 
-        The helper threads must have ended. What waits for its removal is removed by the next start. A
-        directory in which something failed gets no mark: the next start will look closely.
+        side_by_side: runs what must be synced, several logs at once if it has the threads. The helper
+        threads must have ended. What waits for its removal is removed by the next start. A directory in
+        which something failed gets no mark: the next start will look closely.
         """
         failed: dict[str, None] = {}
-        for key, log in self.logs.items():
-            home = self._homes[key]
-            try:
-                log.close()
-                if log.recovery_point < log.log_end_offset:
-                    log.flush()
-                if log.log_end_offset and log.log_end_offset not in log.snapshot_offsets:
-                    log.write_snapshot()
-                log.write_leader_epochs()
-            except LogStorageError as error:
-                _logger.error("%s", error)
-                failed[home.path] = None
-        for chore in self._chores.take_due(self._clock.wall_ms()):
-            if not self._run_now(chore):
-                failed.update((home.path, None) for home in self.directories if home.path in chore.what)
+        side_by_side([partial(self._close, key, log, failed) for key, log in self.logs.items()])
+        left = [*self._lanes.take_unfinished(), *self._chores.take_due(self._clock.wall_ms())]
+        for chore in finish(left, side_by_side):
+            failed.update((home.path, None) for home in self.directories if home.path in chore.what)
         for directory in self.directories:
             if directory.path not in failed:
                 self._end_in_order(directory, broker_epoch)
             directory.release()
         self.logs.clear()
+
+    def _close(self, key: tuple[str, int], log: PartitionLog, failed: dict[str, None]) -> None:
+        """Seals one log and notes what of it must reach the disk. Logs know nothing of each other, so several
+        threads may do this at once."""
+        try:
+            log.close()
+            if log.recovery_point < log.log_end_offset:
+                log.flush()
+            if log.log_end_offset and log.log_end_offset not in log.snapshot_offsets:
+                log.write_snapshot()
+            log.write_leader_epochs()
+        except LogStorageError as error:
+            _logger.error("%s", error)
+            failed[self._homes[key].path] = None
 
     def _end_in_order(self, directory: LogDirectory, broker_epoch: int) -> None:
         try:
@@ -208,7 +222,7 @@ class LogManager:
             now_ms=self._clock.wall_ms(),
         )  # fmt: skip
         self.logs[key] = log
-        self._homes[key] = home
+        self._settle(key, home)
         self._claimed[key] = None
         return log
 
@@ -248,26 +262,33 @@ class LogManager:
         now_ms = self._clock.wall_ms()
         settings = self._settings
         if self._is_due("retention", settings.retention_check_interval_ms):
-            self.apply_retention()
+            self._to_look_at = iter(list(self.logs))
+        self._apply_retention(islice(self._to_look_at, LOGS_PER_LOOK))
         if self._is_due("producers", settings.producer_expiration_check_interval_ms):
             for log in self.logs.values():
                 log.producer_state.remove_expired(now_ms, log.config.producer_id_expiration_ms)
         if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
-            for log in self.logs.values():
+            self._to_write = iter(list(self.logs.values()))
+            self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
+        for log in islice(self._to_write, LOGS_PER_LOOK):
+            if self.logs.get((log.topic, log.partition)) is log:
                 log.write_leader_epochs()
                 log.flush_if_due(now_ms)
-            self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
         if self._is_due("flush checkpoints", settings.flush_checkpoint_interval_ms):
             self._write_checkpoints(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
         for chore in self._chores.take_due(now_ms):
-            self._submit(chore)
+            self._lanes.submit(chore)
 
     def apply_retention(self) -> int:
-        """Lets expired segments go; how many did."""
+        """Lets expired segments of all logs go; how many did."""
+        return self._apply_retention(iter(list(self.logs)))
+
+    def _apply_retention(self, keys: Iterator[tuple[str, int]]) -> int:
         now_ms = self._clock.wall_ms()
         count = 0
-        for key, log in list(self.logs.items()):
-            if key not in self._claimed or log.queue.prepared:
+        for key in keys:
+            log = self.logs.get(key)
+            if log is None or key not in self._claimed or log.queue.prepared:
                 continue
             try:
                 count += log.delete_old_segments(now_ms)
@@ -300,7 +321,7 @@ class LogManager:
             report.problems.append(f"{path} cannot be opened, {name} is offline: {error}")
             return
         self.logs[key] = log
-        self._homes[key] = directory
+        self._settle(key, directory)
         report.logs += 1
         report.scanned_segments += found.scanned_segments
         report.cut_bytes += found.cut_bytes
@@ -323,10 +344,11 @@ class LogManager:
     # How logs come and go
 
     def _directory_for_new_log(self) -> LogDirectory:
-        counts = dict.fromkeys((directory.path for directory in self.directories), 0)
-        for home in self._homes.values():
-            counts[home.path] += 1
-        return min(self.directories, key=lambda directory: counts[directory.path])
+        return min(self.directories, key=lambda directory: self._hosted.get(directory.path, 0))
+
+    def _settle(self, key: tuple[str, int], home: LogDirectory) -> None:
+        self._homes[key] = home
+        self._hosted[home.path] = self._hosted.get(home.path, 0) + 1
 
     def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
         key = (topic, partition)
@@ -334,9 +356,10 @@ class LogManager:
         if log is None:
             return
         home = self._homes.pop(key)
+        self._hosted[home.path] -= 1
         self._claimed.pop(key, None)
-        self._chores.drop(f"write {log.directory}/")
-        self._chores.drop(f"sync {log.directory}/")
+        self._chores.drop(f"write {log.directory}/", log.directory)
+        self._chores.drop(f"sync {log.directory}/", log.directory)
         log.abandon()
         leaving = home.file(leaving_directory(topic, partition, self._chance.random_bytes(16), kind))
         self._files.rename(log.directory, leaving)
@@ -378,11 +401,11 @@ class LogManager:
         for directory in self.directories:
             for name, offsets in self._all_checkpoints(directory):
                 path = directory.file(name)
-                if name not in wanted or path in self._under_way:
+                if name not in wanted or self._lanes.is_busy(path):
                     continue
                 data = encode_offsets(offsets)
                 if self._written.get(path) != data:
-                    self._submit(
+                    self._lanes.submit(
                         Chore(
                             f"write {path}",
                             path,
@@ -390,39 +413,3 @@ class LogManager:
                             partial(self._written.__setitem__, path, data),
                         )
                     )
-
-    def _submit(self, chore: Chore) -> None:
-        """Hands one call to a helper thread, or queues it behind the one that is under way in its lane."""
-        queue = self._under_way.get(chore.lane)
-        if queue is not None:
-            queue.append(chore)
-            return
-        self._under_way[chore.lane] = deque()
-        self._offload.submit(chore.call, partial(self._ended, chore))
-
-    def _ended(self, chore: Chore, result: object) -> None:
-        """A failure is logged; the next round tries again what it can."""
-        if isinstance(result, FileNotFoundError):
-            _logger.info("No need to %s: %s", chore.what, result)
-        elif isinstance(result, BaseException):
-            _logger.error("Cannot %s: %s", chore.what, result)
-            if chore.failed is not None:
-                chore.failed()
-        elif chore.done is not None:
-            chore.done()
-        queue = self._under_way[chore.lane]
-        if queue:
-            following = queue.popleft()
-            self._offload.submit(following.call, partial(self._ended, following))
-        else:
-            del self._under_way[chore.lane]
-
-    def _run_now(self, chore: Chore) -> bool:
-        try:
-            chore.call()
-        except OSError as error:
-            _logger.error("Cannot %s: %s", chore.what, error)
-            return False
-        if chore.done is not None:
-            chore.done()
-        return True

@@ -11,7 +11,7 @@ from storage.found_log import FoundLog
 from storage.log_config import LogConfig
 from storage.partition_log import PartitionLog
 from storage.partition_metadata import encode_partition_metadata
-from storage.recovery import find_log
+from storage.recovery import begin_log, find_log
 
 
 def create_log(
@@ -26,6 +26,7 @@ def create_log(
     now_ms: int,
 ) -> PartitionLog:
     """A new log in a new directory. Its files reach the disk with the first sync. Raises OSError."""
+    is_new = not files.exists(directory)
     files.makedirs(directory)
     path = f"{directory}/{PARTITION_METADATA}"
     metadata = files.open(path, create=True)
@@ -35,6 +36,9 @@ def create_log(
         metadata.close()
     call = partial(files.write_atomically, path, encode_partition_metadata(topic_id))
     chores.add(f"sync {path}", directory, call)
+    if is_new:
+        found = begin_log(files, directory, now_ms)
+        return PartitionLog(files, directory, topic, partition, topic_id, config, chores, found)
     return open_log(
         files, directory, topic, partition, topic_id, config, chores, is_clean=True, now_ms=now_ms
     )[0]

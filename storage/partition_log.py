@@ -430,8 +430,8 @@ class PartitionLog(SegmentRow):
 
     def write_leader_epochs(self) -> None:
         """Notes the chore of writing `leader-epoch-checkpoint`, if there is anything new to say."""
-        if not self.leader_epochs.changed:
-            return
+        if not self.leader_epochs.changed or self.leader_epochs.latest_start_offset >= self.log_end_offset:
+            return  # an epoch without records is forgotten by a restart, which begins another
         self.leader_epochs.changed = False
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
         data = encode_leader_epochs(self.leader_epochs.entries())

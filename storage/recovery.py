@@ -44,6 +44,7 @@ from storage.segment import Segment
 from storage.transaction_index import AbortedTransaction
 
 _SCAN_BYTES: Final = 1 << 20
+_LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, SWAP_SUFFIX)
 
 
 def find_log(
@@ -94,6 +95,13 @@ def find_log(
         scan.cut_bytes,
         tuple(problems),
     )
+
+
+def begin_log(files: Files, directory: str, now_ms: int) -> FoundLog:
+    """An empty log in a directory that was just made: there is nothing to find. Raises OSError."""
+    first = Segment(files, directory, 0, fresh=True, created_ms=now_ms)
+    first.create()
+    return FoundLog([first], 0, 0, 0, ProducerState(), LeaderEpochs(), [])
 
 
 def find_producers(
@@ -274,13 +282,47 @@ def _batches(segment: Segment, file_bytes: int) -> Iterator[tuple[int, BatchHead
 
 def _tidy(files: Files, directory: str) -> list[str]:
     """Removes left-overs, completes swaps; the names that then are there."""
-    for name in files.listdir(directory):
-        path = f"{directory}/{name}"
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
-            files.unlink(path)
-        elif name.endswith(SWAP_SUFFIX):
-            files.rename(path, path[: -len(SWAP_SUFFIX)])
-    return files.listdir(directory)
+    names = files.listdir(directory)
+    leftovers = [name for name in names if name.endswith(_LEFTOVERS)]
+    for name in leftovers:
+        if not name.endswith(SWAP_SUFFIX):
+            files.unlink(f"{directory}/{name}")
+    if any(name.endswith(SWAP_SUFFIX) for name in leftovers):
+        _complete_swap(files, directory)
+    return files.listdir(directory) if leftovers else names
+
+
+def _complete_swap(files: Files, directory: str) -> None:
+    """A compaction had decided: its segment replaces all that begin in its range, log first.
+
+    Where only an index still has the ending, the log has its place already.
+    """
+    names = files.listdir(directory)
+    for name in names:
+        base_offset = offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)
+        if base_offset is None:
+            continue
+        swap = Segment(files, directory, base_offset, fresh=False, created_ms=0, ending=SWAP_SUFFIX)
+        swap.size_bytes = files.status(f"{directory}/{name}").size_bytes
+        end_offset = max(swap.load_tail() if swap.has_sane_indexes() else _end_of(swap), base_offset + 1)
+        swap.close()
+        for other in names:
+            for suffix in SEGMENT_SUFFIXES:
+                offset = offset_of(other, suffix)
+                if offset is not None and base_offset <= offset < end_offset:
+                    files.unlink(f"{directory}/{other}")
+        files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+    for name in names:
+        if name.endswith(SWAP_SUFFIX) and offset_of(name, LOG_SUFFIX + SWAP_SUFFIX) is None:
+            files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+
+
+def _end_of(segment: Segment) -> int:
+    """The offset behind the last batch, by reading all headers."""
+    end_offset = segment.base_offset
+    for _, header in segment.headers():
+        end_offset = header.next_offset
+    return end_offset
 
 
 def _segments(files: Files, directory: str, names: list[str], now_ms: int) -> list[Segment]:

@@ -80,7 +80,7 @@ def _set_end(log: PartitionLog, end_offset: int) -> None:
 
 def _remove_snapshots_above(log: PartitionLog, offset: int) -> None:
     """At once, and with them the writing of newer ones: a snapshot of what never was would be believed."""
-    log.chores.drop(f"write {log.directory}/")
+    log.chores.drop(f"write {log.directory}/", log.directory)
     log.leader_epochs.note_change()
     while log.snapshot_offsets and log.snapshot_offsets[-1] > offset:
         remove_file(log.files, f"{log.directory}/{segment_file(log.snapshot_offsets.pop(), SNAPSHOT_SUFFIX)}")

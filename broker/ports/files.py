@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from typing import Final
 
@@ -109,7 +110,7 @@ class RealFiles:
 
     def status(self, path: str) -> FileStatus:
         found = os.stat(path)
-        return FileStatus(found.st_size, found.st_mtime_ns // _NS_PER_MS, os.path.isdir(path))
+        return FileStatus(found.st_size, found.st_mtime_ns // _NS_PER_MS, stat.S_ISDIR(found.st_mode))
 
     def space(self, path: str) -> Space:
         found = os.statvfs(path)
@@ -154,12 +155,11 @@ class RealFiles:
             os.close(descriptor)
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
 
     def read_text(self, path: str) -> str:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
+        return self.read_bytes(path).decode()
 
     def write_atomically(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import logging
 from asyncio import AbstractEventLoop
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from config.limits import HELPER_THREADS
+from config.limits import ENDING_THREADS, HELPER_THREADS
 
 T = TypeVar("T")
 
 _log = logging.getLogger("barnabas.offload")
+
+
+def run_side_by_side(calls: Sequence[Callable[[], None]], threads: int = ENDING_THREADS) -> None:
+    """Runs all calls in threads of their own and waits for the last: for the end of a node, without a loop."""
+    if not calls:
+        return
+    with ThreadPoolExecutor(min(threads, len(calls)), thread_name_prefix="ending") as pool:
+        for outcome in pool.map(_called, calls):
+            if outcome is not None:
+                raise outcome
+
+
+def _called(call: Callable[[], None]) -> BaseException | None:
+    try:
+        call()
+    except BaseException as error:
+        return error
+    return None
 
 
 class ThreadOffload:

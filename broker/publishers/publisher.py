@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
 
 from controller.image.cluster_image import ClusterImage, ImageDelta
 
-__all__ = ["MetadataPublisher"]
+__all__ = ["MetadataPublisher", "SteppedPublisher"]
 
 
 class MetadataPublisher(Protocol):
@@ -18,3 +19,11 @@ class MetadataPublisher(Protocol):
     """
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None: ...
+
+
+@runtime_checkable
+class SteppedPublisher(Protocol):
+    """One whose work may be long: between its steps the loop serves others. The next publisher, and the next
+    image, come after the last step."""
+
+    def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]: ...

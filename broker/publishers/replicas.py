@@ -6,7 +6,7 @@ partition itself knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from controller.image.cluster_image import ClusterImage, ImageDelta
@@ -14,13 +14,14 @@ from controller.image.cluster_image import ClusterImage, ImageDelta
 __all__ = ["ReplicasPublisher"]
 
 Change = TypeVar("Change")
-Changes = TypeVar("Changes", covariant=True)
 
 
-class Replicas(Protocol[Changes]):
+class Replicas(Protocol[Change]):
     """`broker.replication.replica_manager.ReplicaManager`, as far as it matters here."""
 
-    def apply(self, image: ClusterImage, delta: ImageDelta | None) -> Sequence[Changes]: ...
+    def apply_in_steps(
+        self, image: ClusterImage, delta: ImageDelta | None, changes: list[Change], /
+    ) -> Iterator[None]: ...
 
 
 class ReplicasPublisher(Generic[Change]):
@@ -35,6 +36,15 @@ class ReplicasPublisher(Generic[Change]):
         self._followers.append(follower)
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        for change in self._replicas.apply(image, delta):
-            for follower in self._followers:
-                follower(change)
+        for _ in self.publish_in_steps(delta, image):
+            pass
+
+    def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]:
+        """A topic a step: a directory is made for each partition, and a request may create thousands."""
+        changes: list[Change] = []
+        for _ in self._replicas.apply_in_steps(image, delta, changes):
+            for change in changes:
+                for follower in self._followers:
+                    follower(change)
+            changes.clear()
+            yield

@@ -14,7 +14,7 @@ and has room again needs no restart.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from broker.metadata_cache import MetadataCache
@@ -69,6 +69,8 @@ class ReplicaManager:
         self._node_id = node_id
         self._logs = logs
         self._config = config
+        self._inherited: TopicSettings | None = None
+        """Of topics that set nothing themselves."""
         self._metadata = metadata
         self._clock = clock
         self.by_name: dict[tuple[str, int], Partition] = {}
@@ -213,33 +215,49 @@ class ReplicaManager:
         Call it after the metadata cache shows the image. Returns where leadership changed here.
         """
         changes: list[LeaderChange] = []
+        for _ in self.apply_in_steps(image, delta, changes):
+            pass
+        return changes
+
+    def apply_in_steps(
+        self, image: ClusterImage, delta: ImageDelta | None, changes: list[LeaderChange]
+    ) -> Iterator[None]:
+        """The same, a topic a step; what changed is added to `changes` on the way."""
         if delta is None:
             for topic in image.topics.by_name.values():
                 self._follow_topic(image, topic.name, topic.id, topic.partitions.items(), changes)
-            return changes
+                yield
+            return
         if delta.topics is not None:
             for gone in delta.topics.deleted.values():
                 for index in gone.partitions:
                     self._drop(gone.name, index, gone.id, changes)
                 if gone.name not in image.topics.by_name:
                     self.counters.pop(gone.name, None)
+                yield
             for topic_id, changed in delta.topics.changed.items():
                 self._follow_topic(image, changed.name, topic_id, changed.partitions.items(), changes)
+                yield
         if delta.configs is not None:
             for resource_type, name in delta.configs.changed:
                 if resource_type == ConfigResourceType.TOPIC:
                     self._configure_topic(image, name)
-        return changes
+                    yield
 
     def configure(self, image: ClusterImage, config: BrokerConfig) -> None:
         """The broker's own configuration changed: topics that inherit from it change too."""
         self._config = config
+        self._inherited = None
         for name in self.counters:
             self._configure_topic(image, name)
 
     def _settings(self, image: ClusterImage, topic: str) -> TopicSettings:
         """In force for a topic; an invalid stored setting is as good as none, and said aloud."""
         overrides = image.configs.of(ConfigResourceType.TOPIC, topic)
+        if not overrides:
+            if self._inherited is None:
+                self._inherited = topic_settings(self._config, {})
+            return self._inherited
         try:
             return topic_settings(self._config, overrides)
         except InvalidValue as problem:

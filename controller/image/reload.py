@@ -25,6 +25,8 @@ def reload(
 ) -> tuple[ClusterImage, ImageDelta]:
     """The snapshot's image, and the delta that leads there from `image`."""
     place = {"offset": offset, "epoch": epoch, "timestamp_ms": timestamp_ms}
+    if image is EMPTY_IMAGE:
+        return replay(EMPTY_IMAGE, records, **place)
     target, _ = replay(EMPTY_IMAGE, records, **place)
     delta = ImageDelta(image)
     for record in (*_removals(image, target), *records):

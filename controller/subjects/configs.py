@@ -92,8 +92,11 @@ class ConfigRules:
     def effective_topic_configs(
         self, configs: ConfigsImage, overrides: Mapping[str, str]
     ) -> list[ConfigEntry]:
-        """All configs of a topic with these overrides, by name. The topics of a request mostly say the same, so
-        answers are kept while the image's configs do not change."""
+        """All configs of a topic with these overrides, by name.
+
+        The topics of a request mostly say the same, so answers are kept while the image's configs do not
+        change.
+        """
         if self._shown_for is not configs or len(self._shown) > OVERRIDES_REMEMBERED:
             self._shown_for, self._shown = configs, {}
         key = tuple(sorted(overrides.items()))

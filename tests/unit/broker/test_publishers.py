@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker.publishers.configs import BrokerConfigPublisher
 from broker.publishers.metadata import MetadataCachePublisher
 from broker.publishers.replicas import ReplicasPublisher
@@ -50,16 +52,20 @@ def test_the_cache_is_shown_each_image_and_replicas_tell_their_changes() -> None
             heard.append(f"cache {image.offset}")
 
     class Replicas:
-        def apply(self, image: ClusterImage, delta: ImageDelta | None) -> list[str]:
-            heard.append(f"replicas {image.offset}")
-            return ["orders-0", "orders-1"]
+        def apply_in_steps(
+            self, image: ClusterImage, delta: ImageDelta | None, changes: list[str]
+        ) -> Iterator[None]:
+            for partition in ("orders-0", "orders-1"):
+                heard.append(f"replicas {image.offset}")
+                changes.append(partition)
+                yield
 
     replicas = ReplicasPublisher(Replicas())
     replicas.on_leader_change(heard.append)
     image, delta = step(EMPTY_IMAGE, TopicRecord(name="orders", topic_id=b"t" * 16))
     for publisher in (MetadataCachePublisher(Cache()), replicas):
         publisher.publish(delta, image)
-    assert heard == ["cache 0", "replicas 0", "orders-0", "orders-1"]
+    assert heard == ["cache 0", "replicas 0", "orders-0", "replicas 0", "orders-1"]
 
 
 def test_a_reload_says_what_came_and_what_went() -> None:

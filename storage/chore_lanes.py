@@ -1,0 +1,115 @@
+"""Chores on their way: of one lane one at a time, those of different lanes side by side.
+
+While the node serves, helper threads do them and the loop hears of their end. At the end of the node there is
+no loop any more: `finish` does what is left, as many lanes at once as its caller has threads. A sync costs a
+disk little more when others wait for it at the same time, so a thousand logs are closed about as fast as
+their directories can be walked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from config.limits import HELPER_THREADS
+from config.ports import Offload
+from storage.chores import Chore
+
+SideBySide = Callable[[Sequence[Callable[[], None]]], None]
+"""Runs all calls and returns when the last has ended. They raise nothing."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+LANES_AT_ONCE: Final = HELPER_THREADS // 2
+"""The other helper threads are for those whom clients wait for, the metadata log's commits among them."""
+
+
+class ChoreLanes:
+    """All calls come from the loop."""
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+        self._running: dict[str, Chore] = {}
+        """By lane."""
+        self._queued: dict[str, deque[Chore]] = {}
+        """What has not begun, by lane; the lanes in the order in which it is their turn."""
+
+    def is_busy(self, lane: str) -> bool:
+        return lane in self._running or lane in self._queued
+
+    def submit(self, chore: Chore) -> None:
+        """A helper thread does it when its lane's turn comes."""
+        self._queued.setdefault(chore.lane, deque()).append(chore)
+        self._fill()
+
+    def _fill(self) -> None:
+        while len(self._running) < LANES_AT_ONCE:
+            lane = next((each for each in self._queued if each not in self._running), None)
+            if lane is None:
+                return
+            queue = self._queued.pop(lane)
+            chore = queue.popleft()
+            if queue:
+                self._queued[lane] = queue
+            self._running[lane] = chore
+            self._offload.submit(chore.call, partial(self._ended, chore))
+
+    def _ended(self, chore: Chore, result: object) -> None:
+        """A failure is logged; the next round tries again what it can."""
+        if isinstance(result, FileNotFoundError):
+            _logger.info("No need to %s: %s", chore.what, result)
+        elif isinstance(result, BaseException):
+            _logger.error("Cannot %s: %s", chore.what, result)
+            if chore.failed is not None:
+                chore.failed()
+        elif chore.done is not None:
+            chore.done()
+        del self._running[chore.lane]
+        self._fill()
+
+    def take_unfinished(self) -> list[Chore]:
+        """What was handed over and is not known to have ended, in order: the helper threads are gone, and
+        nobody heard whether they got to it. Doing it again does no harm."""
+        unfinished = list(self._running.values())
+        for queue in self._queued.values():
+            unfinished += queue
+        self._running.clear()
+        self._queued.clear()
+        return unfinished
+
+
+def one_after_the_other(calls: Sequence[Callable[[], None]]) -> None:
+    """The plainest `SideBySide`, for tools and tests."""
+    for call in calls:
+        call()
+
+
+def finish(chores: Iterable[Chore], side_by_side: SideBySide) -> list[Chore]:
+    """Does all of them, each lane in its order; returns those that failed. Their ends are told afterwards,
+    one after the other."""
+    lanes: dict[str, list[Chore]] = {}
+    for chore in chores:
+        lanes.setdefault(chore.lane, []).append(chore)
+    failures: list[Chore] = []
+    side_by_side([partial(_run_lane, lane, failures) for lane in lanes.values()])
+    for lane in lanes.values():
+        for chore in lane:
+            if chore.done is not None and not any(chore is failure for failure in failures):
+                chore.done()
+    return failures
+
+
+def _run_lane(lane: Sequence[Chore], failures: list[Chore]) -> None:
+    """In a thread of its own."""
+    for chore in lane:
+        try:
+            chore.call()
+        except FileNotFoundError as error:
+            _logger.info("No need to %s: %s", chore.what, error)
+        except OSError as error:
+            _logger.error("Cannot %s: %s", chore.what, error)
+            failures.append(chore)
