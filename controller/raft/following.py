@@ -23,7 +23,7 @@ from controller.raft.joining import poll_membership
 from controller.raft.log_port import SnapshotControl
 from controller.raft.replica import Replica
 from controller.raft.roles import NEVER, Download, Follower, Unattached
-from controller.raft.transitions import Cause, Role
+from controller.raft.transitions import Cause
 from controller.raft.wire import METADATA_TOPIC, fetch_request, fetch_snapshot_request, told_endpoints
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -129,10 +129,11 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     if told is None:
         return False
     leader = told.current_leader or FetchResponse.LeaderIdAndEpoch()
+    turns = replica.turns
     endpoints = told_endpoints(replica, leader.leader_id, answer.node_endpoints)
     handled = learn_from_answer(replica, told.error_code, leader.leader_id, leader.leader_epoch, endpoints)
     if handled is not None:
-        return handled and not (told.error_code and replica.role is Role.UNATTACHED)
+        return handled and not (told.error_code and replica.turns == turns)  # it knew nothing new
     state = replica.state
     if told.error_code or not isinstance(state, Follower) or offset != replica.log.end_offset:
         return False

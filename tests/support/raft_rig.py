@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from config.ports import Chance
 from controller.raft.config import RaftConfig
 from controller.raft.effects import (
     AdvanceLogStart,
@@ -151,6 +152,7 @@ class RaftRig:
         now_ms: int = 1_000,
         auto_sync: bool = True,
         install: Callable[[bytes], SnapshotControl | None] | None = None,
+        chance: Chance | None = None,
         **settings: Any,
     ) -> None:
         if log is None:
@@ -176,7 +178,7 @@ class RaftRig:
         )
         if settings:
             self.config = msgspec.structs.replace(self.config, **settings)
-        self.node = RaftNode(self.config, log, hard_state, NoChance())
+        self.node = RaftNode(self.config, log, hard_state, chance or NoChance())
         self.execute(self.node.start(now_ms))
 
     def execute(self, ready: Ready) -> None:
@@ -265,6 +267,27 @@ class RaftRig:
     def append(self, *values: bytes) -> None:
         batch = data_batch(*values)
         self.execute(self.node.append(self.node.epoch, batch, self.now_ms))
+
+
+class Stubborn:
+    """Chance that says the same again and again, and something else to each node."""
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+
+    def random_bytes(self, count: int) -> bytes:
+        return bytes([self._node_id]) * count
+
+    def below(self, bound: int) -> int:
+        return self._node_id * bound // 10
+
+    def fraction(self) -> float:
+        return self._node_id / 10
+
+
+def quorum_of(*node_ids: int, **settings: Any) -> RaftQuorum:
+    """The voters of a new quorum, none of them elected yet."""
+    return RaftQuorum([RaftRig(each, node_ids, chance=Stubborn(each), **settings) for each in node_ids])
 
 
 class RaftQuorum:

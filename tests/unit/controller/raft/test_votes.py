@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from controller.raft.effects import HardState
-from controller.raft.identity import LeaderAndEpoch, ReplicaKey
+from controller.raft.identity import LeaderAndEpoch, ReplicaKey, SnapshotId
+from controller.raft.log_port import SnapshotControl
 from controller.raft.transitions import Role
 from protocol.errors import ErrorCode
-from protocol.messages.vote import VoteResponse
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.vote import VoteRequest, VoteResponse
 from tests.support.raft_messages import begin, fetch_answer, vote, vote_answer
 from tests.support.raft_rig import (
     MemoryLog,
@@ -17,12 +19,8 @@ from tests.support.raft_rig import (
     directory,
     elected,
     key,
+    voters_record,
 )
-from controller.raft.identity import SnapshotId
-from controller.raft.log_port import SnapshotControl
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.vote import VoteRequest
-from tests.support.raft_rig import voters_record
 
 
 def partition(answer: object) -> VoteResponse.PartitionData:
