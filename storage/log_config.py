@@ -31,6 +31,11 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int = _MIB + 12
     compact: bool = False
     """`cleanup.policy` contains compact: every record needs a key."""
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NO_BOUND_MS
+    delete_retention_ms: int = 24 * _HOUR_MS
+    """How long tombstones and markers stay after the first pass that met them."""
     delete: bool = True
     """`cleanup.policy` contains delete: time and size retention apply."""
     retention_ms: int = _WEEK_MS

@@ -63,6 +63,7 @@ class Segment:
 
     __slots__ = (
         "_directory",
+        "_ending",
         "_files",
         "base_offset",
         "bytes_since_index_entry",
@@ -80,9 +81,18 @@ class Segment:
     )
 
     def __init__(
-        self, files: Files, directory: str, base_offset: int, *, fresh: bool, created_ms: int
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        *,
+        fresh: bool,
+        created_ms: int,
+        ending: str = "",
     ) -> None:
+        """`ending` stands behind the names of all its files, as long as the segment is not in its log."""
         self._files = files
+        self._ending = ending
         self._directory = directory
         self.base_offset = base_offset
         self.log = SharedFile(files, self.path(LOG_SUFFIX), write=True)
@@ -104,7 +114,7 @@ class Segment:
         """Its indexes are in their files as they will stay."""
 
     def path(self, suffix: str) -> str:
-        return f"{self._directory}/{segment_file(self.base_offset, suffix)}"
+        return f"{self._directory}/{segment_file(self.base_offset, suffix)}{self._ending}"
 
     # Writing
 
@@ -149,6 +159,17 @@ class Segment:
         self.time_index.file.seal()
         self.transaction_index.write()
         self.is_sealed = True
+
+    def sync(self) -> None:
+        """Returns when the log and its sealed indexes are on the disk: for who is not the loop."""
+        self.log.file().fdatasync()
+        for suffix in SEGMENT_SUFFIXES[1:]:
+            if self._files.exists(self.path(suffix)):
+                index = self._files.open(self.path(suffix), write=True)
+                try:
+                    index.fdatasync()
+                finally:
+                    index.close()
 
     def truncate_to(self, offset: int) -> int:
         """Cuts at the first batch that contains `offset` or lies above; the end offset that this leaves.
@@ -280,6 +301,12 @@ class Segment:
             since_entry += header.size_bytes
             newest = max(newest, header.max_timestamp)
         return newest <= self.time_index.last()[0]
+
+    def adopt(self, size_bytes: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """Takes over what another process has written and sealed."""
+        self.size_bytes = size_bytes
+        self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
+        self.is_sealed = True
 
     def begin_rebuild(self) -> None:
         """Forgets indexes and sizes; `appended` is then called for each batch that proves valid."""

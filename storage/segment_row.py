@@ -115,10 +115,14 @@ class SegmentRow:
         """Up to which timestamp batches may follow one with `first_timestamp` in the same segment."""
         if first_timestamp < 0:
             return NO_BOUND_MS
-        jitter_ms = self.config.segment_jitter_ms
+        config = self.config
+        longest_ms = config.segment_ms
+        if config.compact:
+            longest_ms = min(longest_ms, config.max_compaction_lag_ms)
+        jitter_ms = config.segment_jitter_ms
         if jitter_ms:
             jitter_ms = (self.active.base_offset * 2654435761 + self.partition * 40503) % jitter_ms
-        return first_timestamp + self.config.segment_ms - jitter_ms
+        return first_timestamp + longest_ms - min(jitter_ms, longest_ms)
 
     # Writing
 
@@ -226,6 +230,15 @@ class SegmentRow:
         """Something is cut off: syncs under way prove nothing any more, and there are new files."""
         self._truncations += 1
         self._has_new_names = True
+
+    def note_new_names(self) -> None:
+        """Files were made or renamed: the next sync is one of the directory too."""
+        self._has_new_names = True
+
+    @property
+    def truncations(self) -> int:
+        """How often something was cut off the log."""
+        return self._truncations
 
     def note_sync(self, up_to_offset: int) -> None:
         """Notes the chore after which everything below `up_to_offset` is on the disk.

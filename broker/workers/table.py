@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from storage.cleaner.job import CLEAN
 from storage.jobs import Job
 
-_ALL: Final[tuple[Job[Any, Any], ...]] = ()
+_ALL: Final[tuple[Job[Any, Any], ...]] = (CLEAN,)
 
 JOBS: Final[Mapping[str, Job[Any, Any]]] = MappingProxyType({job.name: job for job in _ALL})

@@ -15,13 +15,21 @@ class TransactionWriter:
         self.log = log
         self._sequences: dict[tuple[int, int], int] = {}
 
-    def write(self, producer_id: int, *, epoch: int = 0, size_bytes: int = 10, is_open: bool = True) -> int:
+    def write(
+        self,
+        producer_id: int,
+        *,
+        epoch: int = 0,
+        size_bytes: int = 10,
+        is_open: bool = True,
+        key: bytes | None = None,
+    ) -> int:
         sequence = self._sequences.get((producer_id, epoch), 0)
         self._sequences[producer_id, epoch] = sequence + 1
         builder = BatchBuilder(
             producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=is_open
         )
-        builder.append(None, bytes(size_bytes), NOW_MS)
+        builder.append(key, bytes(size_bytes), NOW_MS)
         result = self.log.append(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
         return result.base_offset
 

@@ -1,0 +1,283 @@
+"""One pass over one partition, as a worker process does it.
+
+The broker names the sealed segments and what only it knows (aborted transactions, producers, limits). The
+pass reads them twice: the dirty ones to note each key's last offset, then all up to there to write what
+remains into `.cleaned` files, synced. It changes nothing else: whether the new segments take the place of the
+old ones is for the broker to decide, which may have deleted or cut the log meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from config.limits import DECOMPRESSED_BATCH_BYTES
+from config.ports import File, Files
+from protocol.records.errors import CorruptRecord, RecordsError
+from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
+from protocol.records.reader import plain_records
+from storage.append import stored_marker_of
+from storage.cleaner.aborted import CleanedTransactions
+from storage.cleaner.filtering import BatchFilter, FilterCounts, LastBatch
+from storage.cleaner.keyed import keyed_records
+from storage.cleaner.offset_map import OffsetMap
+from storage.errors import CorruptSegment
+from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
+from storage.jobs import Job, Pace
+from storage.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.transaction_index import AbortedTransaction
+
+_IO_BYTES: Final = 1 << 20
+
+
+class SourceSegment(msgspec.Struct, frozen=True):
+    """A sealed segment. end_offset: the next one's base offset."""
+
+    base_offset: int
+    size_bytes: int
+    end_offset: int
+
+
+class CleanPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """segments: in a row, from the first on that may be cleaned up to the first that may not."""
+
+    directory: str
+    name: str
+    segments: list[SourceSegment]
+    first_dirty_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    index_interval_bytes: int
+    map_bytes: int
+    load_factor: float
+    aborted: list[AbortedTransaction]
+    last_batches: dict[int, LastBatch]
+
+
+class CleanedGroup(msgspec.Struct, frozen=True):
+    """One new segment. sources: base offsets of those that it replaces; it has the first one's."""
+
+    sources: list[int]
+    size_bytes: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+
+class CleanResult(msgspec.Struct, frozen=True):
+    """end_offset: the log is clean up to there."""
+
+    groups: list[CleanedGroup]
+    end_offset: int
+    counts: FilterCounts
+    map_entries: int
+    """Distinct keys of the dirty part."""
+    is_map_full: bool
+
+
+def clean(files: Files, pace: Pace, plan: CleanPlan) -> CleanResult:
+    """Raises OSError, LogStorageError; `.cleaned` files that are left then are nobody's."""
+    run = _Pass(files, pace, plan)
+    last_offsets = run.read_keys()
+    end_offset = max(last_offsets.latest_offset + 1, plan.first_dirty_offset)
+    groups = [run.write_group(sources) for sources in group_by_size(plan, end_offset)]
+    return CleanResult(groups, end_offset, run.filter.counts, len(last_offsets), run.is_map_full)
+
+
+CLEAN = Job("clean", clean, plan=CleanPlan, result=CleanResult)
+
+
+def group_by_size(plan: CleanPlan, end_offset: int) -> list[list[SourceSegment]]:
+    """Neighbours that together fit into one segment, of those that begin below `end_offset`."""
+    groups: list[list[SourceSegment]] = []
+    size_bytes = 0
+    for segment in plan.segments:
+        if segment.base_offset >= end_offset:
+            break
+        group = groups[-1] if groups else None
+        if (
+            group is not None
+            and size_bytes + segment.size_bytes <= plan.segment_bytes
+            and segment.end_offset - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET
+        ):
+            group.append(segment)
+            size_bytes += segment.size_bytes
+        else:
+            groups.append([segment])
+            size_bytes = segment.size_bytes
+    return groups
+
+
+class _Pass:
+    """Both readings of one partition, and the writing."""
+
+    def __init__(self, files: Files, pace: Pace, plan: CleanPlan) -> None:
+        self._files = files
+        self._pace = pace
+        self._plan = plan
+        self._last_offsets = OffsetMap(plan.map_bytes, plan.load_factor)
+        self._read_transactions = CleanedTransactions(plan.aborted)
+        self._transactions = CleanedTransactions(plan.aborted)
+        self.filter = BatchFilter(
+            self._last_offsets,
+            self._transactions,
+            plan.last_batches,
+            now_ms=plan.now_ms,
+            delete_retention_ms=plan.delete_retention_ms,
+        )
+        self.is_map_full = False
+
+    # The first reading
+
+    def read_keys(self) -> OffsetMap:
+        """The last offset of each key in the dirty part, or in as much of it as fits."""
+        for source in self._plan.segments:
+            if source.end_offset > self._plan.first_dirty_offset and not self.is_map_full:
+                self._read(source, self._note_batch)
+        return self._last_offsets
+
+    def _note_batch(self, header: BatchHeader, batch: memoryview) -> bool:
+        transactions = self._read_transactions
+        if header.is_control:
+            transactions.marker(header, stored_marker_of(batch, header))
+        elif not transactions.data(header) and not self._note_keys(header, batch):
+            self.is_map_full = True
+            return False
+        if header.last_offset > self._last_offsets.latest_offset:
+            self._last_offsets.latest_offset = header.last_offset
+        return True
+
+    def _note_keys(self, header: BatchHeader, batch: memoryview) -> bool:
+        """False if the map cannot take all of the batch's keys."""
+        data = bytes(plain_records(batch, 0, header, DECOMPRESSED_BATCH_BYTES))
+        first_dirty, last_offsets = self._plan.first_dirty_offset, self._last_offsets
+        for record in keyed_records(data, header.record_count):
+            offset = header.base_offset + record.offset_delta
+            if record.key is None or offset < first_dirty:
+                continue
+            if last_offsets.is_full and last_offsets.get(record.key) < 0:
+                return False
+            last_offsets.put(record.key, offset)
+        return True
+
+    # The second reading
+
+    def write_group(self, sources: list[SourceSegment]) -> CleanedGroup:
+        """One new segment out of some."""
+        plan = self._plan
+        base_offset = sources[0].base_offset
+        for suffix in SEGMENT_SUFFIXES:
+            self._remove(f"{plan.directory}/{segment_file(base_offset, suffix)}{CLEANED_SUFFIX}")
+        segment = Segment(
+            self._files, plan.directory, base_offset,
+            fresh=True, created_ms=plan.now_ms, ending=CLEANED_SUFFIX,
+        )  # fmt: skip
+        segment.create()
+        writer = _Writer(segment, plan.index_interval_bytes)
+
+        def filter_batch(header: BatchHeader, batch: memoryview) -> bool:
+            remains = self.filter.remains(header, batch)
+            if remains is not None:
+                writer.add(remains)
+            return True
+
+        try:
+            for source in sources:
+                self._read(source, filter_batch)
+            writer.flush()
+            for aborted in self._transactions.kept:
+                segment.transaction_index.append(aborted)
+            self._transactions.kept.clear()
+            segment.seal()
+            segment.sync()
+        finally:
+            segment.close()
+        bases = [source.base_offset for source in sources]
+        return CleanedGroup(bases, segment.size_bytes, segment.max_timestamp, segment.max_timestamp_offset)
+
+    # Reading
+
+    def _read(self, source: SourceSegment, handle: Callable[[BatchHeader, memoryview], bool]) -> None:
+        """Shows the batches of a segment until `handle` has had enough. Raises CorruptSegment for one whose
+        bytes are not what was written, or whose records cannot be read."""
+        path = f"{self._plan.directory}/{segment_file(source.base_offset, LOG_SUFFIX)}"
+        file = self._files.open(path)
+        try:
+            position = 0
+            for header, batch in stored_batches(file, source.size_bytes):
+                if not is_intact(batch, 0, header):
+                    raise CorruptSegment(path, position, "the checksum is wrong")
+                self._pace.worked(len(batch))
+                try:
+                    if not handle(header, batch):
+                        return
+                except RecordsError as error:
+                    raise CorruptSegment(path, position, error.message) from error
+                position += len(batch)
+            if position != source.size_bytes:
+                raise CorruptSegment(path, position, "no batch begins here")
+        finally:
+            file.close()
+
+    def _remove(self, path: str) -> None:
+        if self._files.exists(path):
+            self._files.unlink(path)
+
+
+class _Writer:
+    """Batches behind each other into a segment, a mebibyte at a time."""
+
+    def __init__(self, segment: Segment, interval_bytes: int) -> None:
+        self._segment = segment
+        self._interval_bytes = interval_bytes
+        self._waiting: list[memoryview | bytearray] = []
+        self._waiting_bytes = 0
+        self._position = 0
+
+    def add(self, batch: memoryview | bytearray) -> None:
+        header = read_header(batch)
+        self._segment.appended(
+            self._position + self._waiting_bytes, header.last_offset, header.max_timestamp, len(batch),
+            self._interval_bytes,
+        )  # fmt: skip
+        self._waiting.append(batch)
+        self._waiting_bytes += len(batch)
+        if self._waiting_bytes >= _IO_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        file = self._segment.log.file()
+        data = memoryview(b"".join(self._waiting))
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        while data:
+            count = file.write([data], self._position)
+            if count <= 0:
+                raise OSError(errno.EIO, "The disk takes no more", self._segment.log.path)
+            data = data[count:]
+            self._position += count
+
+
+def stored_batches(file: File, size_bytes: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Header and bytes of each batch, up to the first place that holds none; a mebibyte at a time."""
+    start = position = 0
+    data = memoryview(b"")
+    while position + HEADER_BYTES <= size_bytes:
+        if position + HEADER_BYTES > start + len(data):
+            data, start = memoryview(file.pread(_IO_BYTES, position)), position
+        try:
+            header = read_header(data, position - start)
+        except CorruptRecord:
+            return
+        end = position + header.size_bytes
+        if end > size_bytes:
+            return
+        if end > start + len(data):
+            data, start = memoryview(file.pread(max(_IO_BYTES, header.size_bytes), position)), position
+            if len(data) < header.size_bytes:
+                return
+        yield header, data[position - start : end - start]
+        position = end

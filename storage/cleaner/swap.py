@@ -1,0 +1,80 @@
+"""The new segments take the place of the old ones, so that a crash leaves the old row or the new one.
+
+    1. `.cleaned` becomes `.swap`      .log first: from here on the decision stands
+    2. the old files become `.deleted`
+    3. `.swap` becomes the real name   .log first
+
+A start that finds `.log.swap` files removes the segments that lie in their range, and goes on with 3; one
+that finds `.cleaned` files only removes them (`recovery`). Readers that hold a slice read on from the old
+file.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from config.ports import Files
+from storage.cleaner.job import CleanedGroup
+from storage.errors import LogStorageError
+from storage.file_names import CLEANED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, SWAP_SUFFIX, segment_file
+from storage.retention import remove_file, remove_files
+from storage.segment import Segment
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+
+def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
+    """Puts a cleaned segment into the row; False if what it was made from is not there any more.
+
+    Raises LogStorageError: names and row may then differ, the log must not be used on.
+    """
+    first = log.segment_index_of(group.sources[0])
+    old = log.segments[first : first + len(group.sources)]
+    if [segment.base_offset for segment in old] != group.sources or old[-1] is log.active:
+        return False
+    base_offset = group.sources[0]
+    try:
+        _rename(log, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
+        remove_files(log, old, now_ms + log.config.file_delete_delay_ms)
+        _rename(log, base_offset, SWAP_SUFFIX, "")
+        segment = Segment(log.files, log.directory, base_offset, fresh=False, created_ms=now_ms)
+        segment.adopt(group.size_bytes, group.max_timestamp, group.max_timestamp_offset)
+    except OSError as error:
+        raise LogStorageError(f"{log.directory} cannot take its compacted segments: {error}") from error
+    log.segments[first : first + len(group.sources)] = [segment]
+    log.note_new_names()
+    log.chores.add(f"sync {log.directory}/", log.directory, partial(_sync_names, log.files, log.directory))
+    _remove_snapshots(log, group.sources[1:])
+    return True
+
+
+def discard(log: PartitionLog, groups: list[CleanedGroup]) -> None:
+    """Removes the files of a pass that came to nothing, beside the loop."""
+    for group in groups:
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{log.directory}/{segment_file(group.sources[0], suffix)}{CLEANED_SUFFIX}"
+            log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+
+
+def _rename(log: PartitionLog, base_offset: int, old_ending: str, new_ending: str) -> None:
+    for suffix in SEGMENT_SUFFIXES:
+        path = f"{log.directory}/{segment_file(base_offset, suffix)}"
+        if log.files.exists(path + old_ending):
+            log.files.rename(path + old_ending, path + new_ending)
+
+
+def _sync_names(files: Files, directory: str) -> None:
+    """For a helper thread: long before the old files go the new names are on the disk."""
+    if files.exists(directory):
+        files.fsync_directory(directory)
+
+
+def _remove_snapshots(log: PartitionLog, base_offsets: list[int]) -> None:
+    """Those of segments that are none any more; the newest stays."""
+    for offset in base_offsets:
+        if offset in log.snapshot_offsets[:-1]:
+            log.snapshot_offsets.remove(offset)
+            path = f"{log.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
+            log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
