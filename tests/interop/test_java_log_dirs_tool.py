@@ -1,15 +1,20 @@
-"""kafka-log-dirs and kafka-transactions on a broker with two log directories, and the moves between them."""
+"""Two log directories and the producers of a partition: kafka-log-dirs, kafka-transactions,
+kafka-replica-verification, kafka-python's admin client, and what the tools do not show."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import KafkaError
 
 from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import (
@@ -23,6 +28,7 @@ from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker, _new_broker
 from tests.support.against import AGAINST_KAFKA
 from tests.support.answers import until
+from tests.support.kafka_jars import java_command
 from tests.support.tool_server import Tool, ToolServer
 from tests.support.wire_client import WireClient
 
@@ -238,3 +244,61 @@ def test_a_move_is_refused_and_nothing_moves(broker: AnyBroker, client: WireClie
     assert alter(client, (other, "flights", 0)) == {("flights", 0): ErrorCode.UNSUPPORTED_VERSION}
     assert directories(client) == before
     assert not list(Path(other).glob("flights*"))
+
+
+@pytest.fixture
+def kafka_python(broker: AnyBroker) -> Iterator[Any]:
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    yield admin
+    admin.close()
+
+
+def test_kafka_python_describes(broker: AnyBroker, kafka_python: Any) -> None:
+    (told,) = kafka_python.describe_log_dirs({"flights": [0]})
+    assert told["broker"] == 1
+    assert {each["log_dir"]: each["error_code"] for each in told["log_dirs"]} == {
+        str(broker.data): 0,
+        str(broker.data.parent / "second"): 0,
+    }
+    (topic,) = [topic for each in told["log_dirs"] for topic in each["topics"]]
+    assert topic["name"] == "flights"
+    assert topic["partitions"][0]["partition_size"] == 280
+
+
+def test_kafka_python_moves(broker: AnyBroker, kafka_python: Any) -> None:
+    told = kafka_python.alter_replica_log_dirs({("flights", 0, 1): "/nowhere", ("nowhere", 0, 1): "/nowhere"})
+    assert {error.errno for error in told.values()} == {ErrorCode.LOG_DIR_NOT_FOUND}
+
+
+def test_kafka_python_sees_producers(kafka_python: Any) -> None:
+    place = TopicPartition("flights", 0)
+    found = kafka_python.describe_producers([place])[place]
+    assert sorted((each.producer_id, each.last_sequence) for each in found.active_producers) == [
+        (7, 1),
+        (9, 4),
+    ]
+    with pytest.raises(KafkaError) as refused:
+        kafka_python.describe_producers([TopicPartition("flights", 9)], broker_id=1)
+    assert refused.value.errno == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_replicas_are_verified(broker: AnyBroker) -> None:
+    """Deprecated, and still in 4.3: it reads as a replica that is no replica."""
+    command = java_command(
+        "org.apache.kafka.tools.ReplicaVerificationTool",
+        "--broker-list", broker.bootstrap_servers,
+        "--topics-include", "flights",
+        "--report-interval-ms", "200",
+    )  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tool:
+        watchdog = threading.Timer(60, tool.kill)
+        watchdog.start()
+        try:
+            assert tool.stdout is not None
+            for line in tool.stdout:
+                if "max lag is 0 for partition flights-0" in line and "offset 4 among 1 partitions" in line:
+                    return
+            pytest.fail("the tool never reached the end of the partition")
+        finally:
+            watchdog.cancel()
+            tool.kill()

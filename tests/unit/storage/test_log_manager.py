@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from config.limits import PREFERRED_DIRECTORIES
 from config.ports import Files
 from storage.checkpoints import encode_offsets, read_offsets
 from storage.directories import DirectoryRefused
@@ -123,6 +124,36 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     assert home.path == "/b"
     with pytest.raises(LogStorageError, match="there already"):
         manager.create("t", 3, TOPIC_ID, LogConfig())
+
+
+def test_a_log_goes_where_somebody_wished_it_if_it_was_not_there_yet() -> None:
+    world = World("/a", "/b")
+    manager = world.started()
+    first, second = manager.directories
+    manager.create("t", 0, TOPIC_ID, LogConfig())
+    for partition in (0, 1, 2):
+        manager.prefer("t", partition, second)
+    manager.prefer("t", 2, first)
+    manager.create("t", 1, TOPIC_ID, LogConfig())
+    manager.create("t", 2, TOPIC_ID, LogConfig())
+    assert world.memory.listdir("/a") == [".lock", "t-0", "t-2"]
+    assert world.memory.listdir("/b") == [".lock", "t-1"]
+
+
+def test_wishes_are_bounded() -> None:
+    world = World("/a", "/b")
+    manager = world.started()
+    _, second = manager.directories
+    manager.prefer("forgotten", 0, second)
+    for partition in range(PREFERRED_DIRECTORIES - 1):
+        manager.prefer("remembered", partition, second)
+    manager.prefer("forgotten", 0, second)  # the newest now
+    manager.prefer("one-more", 0, second)
+    manager.create("remembered", 0, TOPIC_ID, LogConfig())
+    manager.create("remembered", 1, TOPIC_ID, LogConfig())
+    manager.create("forgotten", 0, TOPIC_ID, LogConfig())
+    assert world.memory.listdir("/a") == [".lock", "remembered-0"]
+    assert world.memory.listdir("/b") == [".lock", "forgotten-0", "remembered-1"]
 
 
 def test_what_else_lies_in_a_directory() -> None:

@@ -1,0 +1,110 @@
+"""DescribeLogDirs, AlterReplicaLogDirs and DescribeProducers where one healthy broker cannot show them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from broker.handlers import alter_replica_log_dirs, describe_log_dirs, describe_producers
+from broker.replication.replica_manager import ReplicaManager
+from protocol.errors import ErrorCode
+from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.messages.describe_producers import DescribeProducersRequest
+from storage.faulty_files import Fault, FaultyFiles
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_files import VOLUME_BYTES, MemoryFiles
+from tests.support.handler_rig import HandlerRig, topic_id
+from tests.support.storage_world import NoChance, RunsAtOnce
+
+
+class Directories(HandlerRig):
+    """The rig with a log manager on /a and /b, and a disk that may fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = FaultyFiles(MemoryFiles())
+        self.manager = LogManager(
+            self.disk, ["/a", "/b"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce()
+        )
+        self.manager.start()
+        self.replicas = ReplicaManager(
+            node_id=1, logs=self.manager, config=self.config, metadata=self.metadata, clock=self.clock
+        )
+        self.services.replicas = self.replicas
+        self.services.logs = self.manager
+
+    def described(self) -> DescribeLogDirsResponse:
+        return describe_log_dirs.handle(self.services, self.context(35, 5), DescribeLogDirsRequest(None))
+
+    def moved(self, path: str, topic: str, index: int = 0) -> int:
+        cls = AlterReplicaLogDirsRequest
+        request = cls([cls.AlterReplicaLogDir(path, [cls.AlterReplicaLogDirTopic(topic, [index])])])
+        (result,) = alter_replica_log_dirs.handle(self.services, self.context(34, 2), request).results
+        assert (result.topic_name, result.partitions[0].partition_index) == (topic, index)
+        return result.partitions[0].error_code
+
+
+@pytest.fixture
+def rig() -> Directories:
+    return Directories()
+
+
+def test_sizes_room_and_lag(rig: Directories) -> None:
+    rig.topic("t", 2)
+    rig.write("t", 1, size_bytes=100)
+    rig.manager.create("stray", 0, topic_id(9), LogConfig())
+    first, second = rig.described().results
+    lying = {
+        (result.log_dir, topic.name, each.partition_index): (each.partition_size, each.offset_lag)
+        for result in (first, second)
+        for topic in result.topics
+        for each in topic.partitions
+    }
+    size = rig.manager.logs["t", 1].size_bytes
+    assert size > 100
+    assert lying == {("/a", "t", 0): (0, 0), ("/b", "t", 1): (size, 0), ("/a", "stray", 0): (0, -1)}
+    assert first.total_bytes == VOLUME_BYTES
+    assert 0 < first.usable_bytes <= VOLUME_BYTES - size
+
+
+def test_a_disk_that_cannot_be_asked(rig: Directories) -> None:
+    rig.topic("t", 2)
+    rig.disk.faults.append(Fault("space", path_part="/a", error=errno.EIO))
+    first, second = rig.described().results
+    assert (first.error_code, first.log_dir, first.topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, "/a", [])
+    assert (first.total_bytes, first.usable_bytes) == (-1, -1)
+    assert [topic.name for topic in second.topics] == ["t"]
+
+
+def test_a_replica_of_another_broker_is_wished_here(rig: Directories) -> None:
+    rig.topic("t", replicas=(2,), leader=2)
+    assert rig.moved("/b", "t") == ErrorCode.REPLICA_NOT_AVAILABLE
+    assert rig.moved("/b", "none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    rig.topic("none", number=3)
+    home = rig.manager.directory_of("none", 0)
+    assert home is not None
+    assert home.path == "/b"
+
+
+def test_a_replica_whose_log_could_not_be_made(rig: Directories) -> None:
+    rig.disk.faults.append(Fault("makedirs", path_part="/a/t-0", error=errno.EIO))
+    rig.topic("t")
+    assert rig.moved("/a", "t") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert rig.moved("/c", "t") == ErrorCode.LOG_DIR_NOT_FOUND
+
+
+def test_any_replica_tells_of_its_producers(rig: Directories) -> None:
+    rig.topic("t", replicas=(1, 2), leader=2, leader_epoch=4)
+    batch = rig.batch(3, producer_id=8, producer_epoch=2, base_sequence=5, base_offset=0)
+    rig.manager.logs["t", 0].append_as_follower(batch, rig.clock.wall_ms())
+    request = DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", [0])])
+    (topic,) = describe_producers.handle(rig.services, rig.context(61, 0), request).topics
+    (told,) = topic.partitions
+    assert (told.error_code, told.error_message) == (0, None)
+    (producer,) = told.active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (8, 2, 7)
+    assert (producer.last_timestamp, producer.coordinator_epoch) == (rig.clock.wall_ms(), -1)
+    assert producer.current_txn_start_offset == -1
