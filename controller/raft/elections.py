@@ -135,9 +135,10 @@ def poll_candidate(replica: Replica) -> int:
         if replica.now_ms >= state.backoff_deadline_ms:
             stand(replica, Cause.VOTES_REFUSED)
             return replica.now_ms
-    if state.backoff_deadline_ms == NEVER:
-        _ask_voters(replica, state, pre_vote=False)
-    return _wake_ms(replica, state, min(state.election_deadline_ms, state.backoff_deadline_ms))
+    if state.backoff_deadline_ms != NEVER:
+        return _wake_ms(replica, state, state.backoff_deadline_ms)
+    _ask_voters(replica, state, pre_vote=False)
+    return _wake_ms(replica, state, state.election_deadline_ms)
 
 
 def _wake_ms(replica: Replica, state: Prospective | Candidate, deadline_ms: int) -> int:

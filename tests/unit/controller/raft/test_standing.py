@@ -10,7 +10,7 @@ from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
 from tests.support.raft_messages import begin, fetch_answer, vote, vote_answer
-from tests.support.raft_rig import RaftQuorum, RaftRig, elected, key
+from tests.support.raft_rig import RaftQuorum, RaftRig, Stubborn, elected, key
 
 
 def standing(**settings: object) -> RaftRig:
@@ -93,7 +93,8 @@ def test_pre_votes_that_do_not_come_in_time_are_refused() -> None:
     rig.tick(2_000)
     assert (rig.node.role, rig.node.epoch) == (Role.PROSPECTIVE, 0)  # its election timeout is over: again
     rounds = [message.topics[0].partitions[0].pre_vote for _, message in rig.take(VoteRequest)]
-    assert rounds and all(rounds)
+    assert rounds
+    assert all(rounds)
 
 
 def test_a_peer_that_knows_no_pre_vote_is_asked_in_earnest_at_once() -> None:
@@ -184,3 +185,14 @@ def test_an_only_voter_leads_at_once_in_the_next_epoch() -> None:
     assert (rig.node.role, rig.node.epoch) == (Role.LEADER, 5)
     assert rig.announced[-1] == LeaderAndEpoch(1, 5)
     assert rig.sent == []
+
+
+def test_who_backs_off_sleeps_until_the_pause_is_over() -> None:
+    rig = RaftRig(chance=Stubborn(9))
+    rig.take(FetchRequest)
+    rig.wake()
+    rig.respond(rig.take(VoteRequest)[0][0], vote_answer(0, True))
+    rig.take(VoteRequest)
+    rig.wake()  # nobody has answered in the time of an election
+    assert rig.node.role is Role.CANDIDATE
+    assert rig.wake_at_ms == rig.now_ms + 100
