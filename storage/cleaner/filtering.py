@@ -98,11 +98,11 @@ class BatchFilter:
             return batch
         data = bytes(plain_records(batch, 0, header, DECOMPRESSED_BATCH_BYTES))
         records = keyed_records(data, header.record_count)
-        kept = [record for record in records if self._stays(header, record)]
+        kept = self._kept(header, records)
         self.counts.records_kept += len(kept)
         if not kept:
             return self._empty(header)
-        needs_horizon = not header.has_delete_horizon and not all(record.has_value for record in kept)
+        needs_horizon = not header.has_delete_horizon and not all(has_value for *_, has_value in kept)
         if len(kept) == len(records) and not needs_horizon:
             return batch
         return _rebuilt(header, data, kept, self._horizon_ms if needs_horizon else None)
@@ -119,16 +119,21 @@ class BatchFilter:
         data = bytes(plain_records(batch, 0, header, DECOMPRESSED_BATCH_BYTES))
         return _rebuilt(header, data, keyed_records(data, header.record_count), self._horizon_ms)
 
-    def _stays(self, header: BatchHeader, record: KeyedRecord) -> bool:
-        offset = header.base_offset + record.offset_delta
-        if offset > self._last_offsets.latest_offset:
-            return True
-        if record.key is None:
-            self.counts.records_without_key += 1
-            return False
-        if offset < self._last_offsets.get(record.key):
-            return False
-        return record.has_value or not header.has_delete_horizon or self._now_ms < header.base_timestamp
+    def _kept(self, header: BatchHeader, records: list[KeyedRecord]) -> list[KeyedRecord]:
+        last_offsets = self._last_offsets
+        base_offset, latest_offset = header.base_offset, last_offsets.latest_offset
+        keeps_tombstones = not header.has_delete_horizon or self._now_ms < header.base_timestamp
+        kept = []
+        for record in records:
+            _, _, _, _, offset_delta, key, has_value = record
+            offset = base_offset + offset_delta
+            if offset > latest_offset:
+                kept.append(record)
+            elif key is None:
+                self.counts.records_without_key += 1
+            elif (has_value or keeps_tombstones) and offset >= last_offsets.get(key):
+                kept.append(record)
+        return kept
 
     def _empty(self, header: BatchHeader) -> bytearray | None:
         """The header alone, if its producer's state hangs on this batch."""
@@ -146,14 +151,14 @@ def _rebuilt(header: BatchHeader, data: bytes, kept: list[KeyedRecord], horizon_
     """The batch with these records only; everything else of it stays, but what the horizon changes."""
     base_timestamp, attributes = header.base_timestamp, header.attributes
     if horizon_ms is None:
-        records = b"".join([data[record.start : record.end] for record in kept])
+        records = b"".join([data[start:end] for start, end, *_ in kept])
     else:
         shift = base_timestamp - horizon_ms
         base_timestamp, attributes = horizon_ms, attributes | DELETE_HORIZON_BIT
         records = b"".join([_shifted(data, record, shift) for record in kept])
     max_timestamp = header.max_timestamp
     if not header.timestamp_type:
-        max_timestamp = header.base_timestamp + max(record.timestamp_delta for record in kept)
+        max_timestamp = header.base_timestamp + max(timestamp_delta for _, _, timestamp_delta, *_ in kept)
     section = compress(header.codec, records) if header.codec != NONE else records
     size_bytes = HEADER_BYTES + len(section)
     batch = bytearray(HEADER_BYTES)
@@ -170,9 +175,10 @@ def _rebuilt(header: BatchHeader, data: bytes, kept: list[KeyedRecord], horizon_
 
 def _shifted(data: bytes, record: KeyedRecord, shift: int) -> bytes:
     """The record with another timestamp delta."""
+    _, end, timestamp_delta, after_timestamp, *_ = record
     body = bytearray(1)
-    append_signed(body, record.timestamp_delta + shift)
-    body += data[record.after_timestamp : record.end]
+    append_signed(body, timestamp_delta + shift)
+    body += data[after_timestamp:end]
     target = bytearray()
     append_signed(target, len(body))
     return bytes(target + body)

@@ -154,13 +154,10 @@ class _Pass:
         """False if the map cannot take all of the batch's keys."""
         data = bytes(plain_records(batch, 0, header, DECOMPRESSED_BATCH_BYTES))
         first_dirty, last_offsets = self._plan.first_dirty_offset, self._last_offsets
-        for record in keyed_records(data, header.record_count):
-            offset = header.base_offset + record.offset_delta
-            if record.key is None or offset < first_dirty:
-                continue
-            if last_offsets.is_full and last_offsets.get(record.key) < 0:
+        for _, _, _, _, offset_delta, key, _ in keyed_records(data, header.record_count):
+            offset = header.base_offset + offset_delta
+            if key is not None and offset >= first_dirty and not last_offsets.put(key, offset):
                 return False
-            last_offsets.put(record.key, offset)
         return True
 
     # The second reading

@@ -15,12 +15,11 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final
 
-from protocol.errors import invariant
-
 SLOT_BYTES: Final = 24
 
 _KEY: Final = Struct("=QQ")
 _LONGEST_PLAIN_KEY: Final = 15
+_PADDING: Final = tuple(b"\0" * (_LONGEST_PLAIN_KEY - size) + bytes((size,)) for size in range(16))
 
 
 class OffsetMap:
@@ -40,22 +39,20 @@ class OffsetMap:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def is_full(self) -> bool:
-        return self._count >= self._capacity
-
-    def put(self, key: bytes, offset: int) -> None:
-        """`offset` is the key's last one so far. Not for a new key when `is_full`."""
+    def put(self, key: bytes, offset: int) -> bool:
+        """`offset` is the key's last one so far. False if the key is new and there is no room for it."""
         cell, first, second = self._find(key)
-        if not self._cells[cell + 2]:
+        cells = self._cells
+        if not cells[cell + 2]:
             if self._count >= self._capacity:
-                invariant(False, "Nobody puts a key into a full map", capacity=self._capacity)
+                return False
             self._count += 1
-            self._cells[cell] = first
-            self._cells[cell + 1] = second
-        self._cells[cell + 2] = offset + 1
+            cells[cell] = first
+            cells[cell + 1] = second
+        cells[cell + 2] = offset + 1
         if offset > self.latest_offset:
             self.latest_offset = offset
+        return True
 
     def get(self, key: bytes) -> int:
         """The key's last offset, -1 if it was not met."""
@@ -65,7 +62,7 @@ class OffsetMap:
         """The cell where the key is or belongs, and its two numbers."""
         size = len(key)
         if size <= _LONGEST_PLAIN_KEY:
-            first, second = _KEY.unpack(key + b"\0" * (_LONGEST_PLAIN_KEY - size) + bytes((size,)))
+            first, second = _KEY.unpack(key + _PADDING[size])
         else:
             first, second = _KEY.unpack(blake2b(key, digest_size=16, key=self._secret).digest())
         cells = self._cells
