@@ -31,13 +31,33 @@ UNORDERED = ("group_id", "member_id")
 """What names the entries of lists that Kafka gives in the order of a hash table."""
 
 
+class Names:
+    """Gives uuids names that are the same at both brokers: the scene, and which of its uuids it is."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._scene = 0
+        self._number = 0
+
+    def next_scene(self) -> None:
+        self._scene += 1
+        self._number = 0
+
+    def of(self, found: re.Match[str]) -> str:
+        name = self._names.get(found[0])
+        if name is None:
+            self._number += 1
+            name = self._names[found[0]] = f"uuid-{self._scene}-{self._number}"
+        return name
+
+
 class Connection:
     """One connection of a raw client that notes what it was answered."""
 
-    def __init__(self, bootstrap: str, seen: dict[str, str], story: list[Any]) -> None:
+    def __init__(self, bootstrap: str, names: Names, story: list[Any]) -> None:
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
-        self._seen = seen
+        self._names = names
         self._story = story
         self._asked: list[tuple[Message, int]] = []
 
@@ -80,7 +100,7 @@ class Connection:
                 alike.sort(key=lambda each: str([each.get(name) for name in UNORDERED]))
             return alike
         if isinstance(value, str):
-            return UUID.sub(lambda match: self._seen.setdefault(match[0], f"uuid-{len(self._seen)}"), value)
+            return UUID.sub(self._names.of, value)
         return value
 
 
@@ -90,13 +110,13 @@ class Stage:
     def __init__(self, bootstrap: str, data: Path) -> None:
         self._bootstrap = bootstrap
         self.data = data
-        self._seen: dict[str, str] = {}
+        self._names = Names()
         self.story: list[Any] = []
         self.a, self.b = self.connect(), self.connect()
         self.topic_id = bytes(16)
 
     def connect(self) -> Connection:
-        return Connection(self._bootstrap, self._seen, self.story)
+        return Connection(self._bootstrap, self._names, self.story)
 
     def prepare(self) -> None:
         """Two topics, and a coordinator that is there."""
@@ -116,9 +136,9 @@ class Stage:
         self.begin()
 
     def begin(self) -> None:
-        """A new scene: what the one before made up is forgotten, and nobody waits for its answers."""
+        """A new scene: nobody waits for the last one's answers."""
         self.story.clear()
-        self._seen.clear()
+        self._names.next_scene()
         self.a.close()
         self.b.close()
         self.a, self.b = self.connect(), self.connect()

@@ -475,7 +475,6 @@ def test_afterwards_both_logs_say_the_same(stages: tuple[Stage, Stage]) -> None:
 
 def _written(stage: Stage) -> list[Any]:
     """Every record of the groups' topic, partition by partition, made alike."""
-    stage.begin()
     written: list[Any] = []
     for segment in sorted(stage.data.glob(f"{GROUP_TOPIC}-*/*.log")):
         for record in batch_records(segment.read_bytes()):

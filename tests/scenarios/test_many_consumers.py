@@ -1,0 +1,163 @@
+"""Two hundred consumers in twenty groups, some of them killed at random moments.
+
+The consumers live in processes (`tests.support.consuming`), one of each group in each: eager, cooperative and
+static members. While records come in, processes are killed with SIGKILL and others take their place. At every
+look on the way, and at the end:
+
+* whatever lies before a committed offset was processed by some member of the group;
+* at the end every group has processed every record at least once, and nothing that was never written;
+* and every offset is committed at the end of its partition.
+
+``BARNABAS_MANY_CONSUMERS=full`` is the full size; otherwise it is a fifth of it, for CI.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.conftest import AnyBroker
+from tests.support.librdkafka import create_topic, fill, settings, until
+
+IS_FULL: Final = os.environ.get("BARNABAS_MANY_CONSUMERS") == "full"
+KINDS: Final = ("eager", "cooperative", "static")
+GROUPS: Final = [f"{KINDS[number % 3]}-{number}" for number in range(20 if IS_FULL else 8)]
+PROCESSES: Final = 10 if IS_FULL else 5
+PARTITIONS: Final = 12
+ROUNDS: Final = 8 if IS_FULL else 4
+RECORDS_OF_A_ROUND: Final = 600 if IS_FULL else 400
+PATIENCE_SECONDS: Final = 240
+
+Processed = dict[tuple[str, int], dict[int, str]]
+"""By group and partition: values by offset."""
+
+
+class Crowd:
+    """The processes, each with a slot that its replacement takes over."""
+
+    def __init__(self, address: str, topic: str, folder: Path) -> None:
+        self._address, self._topic, self._folder = address, topic, folder
+        self._lives = 0
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, slot: int) -> None:
+        self._lives += 1
+        file = self._folder / f"life-{self._lives}.txt"
+        command = [sys.executable, "-m", "tests.support.consuming"]
+        command += [self._address, self._topic, str(file), f"slot-{slot}", *GROUPS]
+        with open(self._folder / "errors.txt", "ab") as errors:
+            self.running[slot] = subprocess.Popen(command, stderr=errors)
+
+    def kill(self, slot: int) -> None:
+        process = self.running.pop(slot)
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+
+    def leave(self) -> None:
+        for process in self.running.values():
+            process.terminate()
+        for process in self.running.values():
+            process.wait(60)
+        self.running.clear()
+
+    def end(self) -> None:
+        for slot in list(self.running):
+            self.kill(slot)
+
+    def processed(self) -> Processed:
+        """What all lives have written down; a line that a kill cut off was not processed."""
+        found: Processed = defaultdict(dict)
+        for file in self._folder.glob("life-*.txt"):
+            for line in file.read_text().splitlines(keepends=True):
+                words = line.split()
+                if line.endswith("\n") and len(words) == 4:
+                    group, partition, offset, value = words
+                    known = found[group, int(partition)].setdefault(int(offset), value)
+                    assert known == value, "one offset, two records"
+        return found
+
+
+def committed(admin: AdminClient, topic: str) -> dict[tuple[str, int], int]:
+    """Offsets of all groups; partitions without one are left out."""
+    found: dict[tuple[str, int], int] = {}
+    for group in GROUPS:
+        asked = ConsumerGroupTopicPartitions(group)
+        result = admin.list_consumer_group_offsets([asked])[group].result(30)
+        for place in result.topic_partitions or []:
+            if place.topic == topic and place.offset >= 0:
+                found[group, place.partition] = place.offset
+    return found
+
+
+def ends(address: str, topic: str) -> dict[int, int]:
+    reader = Consumer(settings(address, group_id="nobody"))
+    places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    found = {place.partition: reader.get_watermark_offsets(place, timeout=30)[1] for place in places}
+    reader.close()
+    return found
+
+
+def test_killed_consumers_lose_nothing(new_broker: Callable[..., AnyBroker], tmp_path: Path) -> None:
+    broker = new_broker(
+        group_min_session_timeout_ms="1000",
+        group_initial_rebalance_delay_ms="500",
+        offsets_topic_num_partitions="5",
+    )
+    address = broker.bootstrap_servers
+    topic = create_topic(address, "work", PARTITIONS)
+    admin = AdminClient(settings(address))
+    crowd = Crowd(address, topic, tmp_path)
+    chance = random.Random(4711)
+    written = 0
+    try:
+        for slot in range(PROCESSES):
+            crowd.start(slot)
+        for _ in range(ROUNDS):
+            fill(address, topic, range(written, written + RECORDS_OF_A_ROUND))
+            written += RECORDS_OF_A_ROUND
+            time.sleep(chance.uniform(0.5, 3))
+            victims = chance.sample(range(PROCESSES), 2 if IS_FULL else 1)
+            for slot in victims:
+                crowd.kill(slot)
+            look(committed(admin, topic), crowd.processed())
+            for slot in victims:
+                crowd.start(slot)
+        wait_for_all(crowd, {str(number) for number in range(written)})
+        crowd.leave()
+    finally:
+        crowd.end()
+    offsets = committed(admin, topic)
+    look(offsets, crowd.processed())
+    last = ends(address, topic)
+    assert sum(last.values()) == written
+    expected = {(group, partition): end for group in GROUPS for partition, end in last.items() if end}
+    assert offsets == expected
+
+
+def look(offsets: dict[tuple[str, int], int], processed: Processed) -> None:
+    """All that lies before a committed offset has been processed. (The offsets were asked for first.)"""
+    for place, offset in offsets.items():
+        assert set(range(offset)) <= processed[place].keys(), place
+
+
+def wait_for_all(crowd: Crowd, wanted: set[str]) -> None:
+    def all_done() -> bool:
+        by_group: dict[str, set[str]] = {group: set() for group in GROUPS}
+        for (group, _), values in crowd.processed().items():
+            by_group[group].update(values.values())
+        assert all(values <= wanted for values in by_group.values())
+        time.sleep(0.3)
+        return all(values == wanted for values in by_group.values())
+
+    until(all_done, "every group has everything", timeout_seconds=PATIENCE_SECONDS)
