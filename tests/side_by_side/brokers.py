@@ -1,4 +1,4 @@
-"""The two brokers that are compared: one node each, freshly formatted, with the same file but for ports and folders."""
+"""The two brokers: one node each, freshly formatted, with the same file but for ports and folders."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ class Difference(NamedTuple):
 
 NOT_YET: Final = "what is not served yet is not advertised, and Java's clients say so at once"
 LEVELS: Final = "features are those that work here: metadata.version and kraft.version"
+LOGGERS: Final = "loggers have the names of Barnabas's modules; only root is called the same"
 OUR_SETTINGS: Final = "Barnabas has settings of its own, all called barnabas.…"
 
 DIFFERENCES: Final = (
@@ -30,7 +31,12 @@ DIFFERENCES: Final = (
     Difference("broker configs: describe a broker, all", OUR_SETTINGS, r"  barnabas\."),
     Difference("broker configs: a broker's sources", OUR_SETTINGS, r"barnabas\."),
     Difference("broker configs: a broker's secrets", OUR_SETTINGS, r"barnabas\."),
-    Difference("later parts: acls", NOT_YET, ".*(No Authorizer is configured|does not support DESCRIBE_ACLS)"),
+    Difference("other configs: a logger's level", LOGGERS, ""),
+    Difference("other configs: a logger's bad level", LOGGERS, ""),
+    Difference("other configs: a logger's level taken back", LOGGERS, ""),
+    Difference(
+        "later parts: acls", NOT_YET, ".*(No Authorizer is configured|does not support DESCRIBE_ACLS)"
+    ),
     Difference("later parts: quotas", NOT_YET, ""),
     Difference("later parts: users", NOT_YET, ""),
     Difference("later parts: a quota", NOT_YET, ""),

@@ -57,17 +57,22 @@ NORMALISATIONS: Final = (
     ),
     Normalisation(
         "the metadata log also holds what time brings about (NoOp records), so its offsets are times too",
-        re.compile(r"(?<=\tEpoch: )\d+|(?<=HighWatermark: {10})\d+"),
+        re.compile(r"(?<= Epoch: )\d+|(?<=HighWatermark: {10})\d+"),
         "<metadata offset>",
     ),
     Normalisation(
-        "a client repeats a call in vain for as long as it may: how often, is a matter of time",
-        re.compile(r"(?<=tries=)\d+|(?<=after )\d+(?= attempt)"),
-        "<times>",
+        "a client that calls in vain tells where it stood when its time was up",
+        re.compile(
+            r"Call\(callName=.*?\) timed out at \S+ after \d+ attempt\(s\)"
+            r"|Timed out waiting for a node assignment\. Call: [\w()=]+"
+        ),
+        "<time is up>",
     ),
 )
 
-OF_NO_ORDER: Final = re.compile(r"(?<=authorizedOperations=\[)[^]]+|(?<=topicPartitions=)[^)]+")
+OF_NO_ORDER: Final = re.compile(
+    r"(?<=perations=\[)[^]]+|(?<=operations = \[)[^]]+|(?<=topicPartitions=)[^)]+"
+)
 """Java prints a set in an order that is another one in each JVM (Set.of): its members are compared sorted."""
 
 

@@ -1,10 +1,10 @@
-"""Configs of topics, brokers, the whole cluster, loggers, groups and client metrics: changed, shown, refused."""
+"""Configs of topics, brokers, the cluster, loggers, groups, client metrics: changed, shown, refused."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -25,20 +25,24 @@ def resource(kind: str, name: str, **configs: str) -> ConfigResource:
     return ConfigResource(kind, name, {key.replace("_", "."): value for key, value in configs.items()})
 
 
-def change(kind: str, name: str, operation: AlterConfigOpType, config: str, value: str | None) -> ConfigResource:
-    entry = ConfigEntry(config, value, incremental_operation=operation)  # type: ignore[arg-type]
+def change(
+    kind: str, name: str, operation: AlterConfigOpType, config: str, value: str | None
+) -> ConfigResource:
+    entry = ConfigEntry(config, value, incremental_operation=operation)
     return ConfigResource(kind, name, incremental_configs=[entry])
 
 
 OF_TOPICS: Final[tuple[Case, ...]] = (
-    tool("alter a topic", f"{ALTER} {TOPIC} flights --add-config retention.ms=1000000,segment.ms=60000"),
+    tool(
+        "alter a topic", f"{ALTER} {TOPIC} flights --add-config retention.ms=10000000000000,segment.ms=60000"
+    ),
     tool("describe a topic", f"{DESCRIBE} {TOPIC} flights"),
     tool("describe a topic, all", f"{DESCRIBE} {TOPIC} flights --all"),
     tool("alter by --topic", f"{ALTER} --topic flights --add-config max.message.bytes=4096"),
     tool("describe by --topic", f"{DESCRIBE} --topic flights"),
     tool("delete a topic's config", f"{ALTER} {TOPIC} flights --delete-config segment.ms"),
     tool("delete a config that is not set", f"{ALTER} {TOPIC} flights --delete-config segment.bytes"),
-    tool("a list in brackets", f"{ALTER} {TOPIC} flights --add-config cleanup.policy=[compact,delete]"),
+    tool("a list in brackets", f"{ALTER} {TOPIC} good --add-config cleanup.policy=[compact,delete]"),
     tool("an unknown config", f"{ALTER} {TOPIC} flights --add-config colour=red"),
     tool("a value that is no number", f"{ALTER} {TOPIC} flights --add-config retention.ms=week"),
     tool("a value beyond its range", f"{ALTER} {TOPIC} flights --add-config min.insync.replicas=0"),
@@ -49,19 +53,38 @@ OF_TOPICS: Final[tuple[Case, ...]] = (
     tool("describe an unknown topic", f"{DESCRIBE} {TOPIC} nowhere"),
     tool("alter nothing", f"{ALTER} {TOPIC} flights"),
     tool("alter no entity", f"{ALTER} --add-config retention.ms=1"),
-    tool("add and delete one config", f"{ALTER} {TOPIC} flights --add-config retention.ms=5 --delete-config retention.ms"),
-    tool("configs from a file", f"{ALTER} {TOPIC} flights --add-config-file {{properties}}", properties="retention.bytes=123456\n"),
+    tool(
+        "add and delete one config",
+        f"{ALTER} {TOPIC} flights --add-config retention.ms=5 --delete-config retention.ms",
+    ),
+    tool(
+        "configs from a file",
+        f"{ALTER} {TOPIC} flights --add-config-file {{properties}}",
+        properties="retention.bytes=123456\n",
+    ),
     tool("configs from no file", f"{ALTER} {TOPIC} flights --add-config-file /nowhere/at.all"),
     tool("describe all topics", f"{DESCRIBE} --entity-type topics", unordered=True),
-    java("append to a list", "incrementalAlterConfigs topic/rockets subtract:cleanup.policy=delete append:follower.replication.throttled.replicas=0:1"),
+    java(
+        "append to a list",
+        "incrementalAlterConfigs topic/rockets subtract:cleanup.policy=delete "
+        "append:follower.replication.throttled.replicas=0:1",
+    ),
     java("append what is there", "incrementalAlterConfigs topic/rockets append:cleanup.policy=compact"),
     java("append to what is no list", "incrementalAlterConfigs topic/rockets append:retention.ms=5"),
     java("subtract from what is no list", "incrementalAlterConfigs topic/rockets subtract:retention.ms=5"),
-    java("subtract what is not there", "incrementalAlterConfigs topic/rockets subtract:follower.replication.throttled.replicas=7:7"),
+    java(
+        "subtract what is not there",
+        "incrementalAlterConfigs topic/rockets subtract:follower.replication.throttled.replicas=7:7",
+    ),
     java("subtract all", "incrementalAlterConfigs topic/rockets subtract:cleanup.policy=compact"),
-    java("one config twice in a request", "incrementalAlterConfigs topic/rockets set:retention.ms=5 set:retention.ms=6"),
+    java(
+        "one config twice in a request",
+        "incrementalAlterConfigs topic/rockets set:retention.ms=5 set:retention.ms=6",
+    ),
     java("a null value", "incrementalAlterConfigs topic/rockets set:retention.ms"),
-    java("two configs, one bad", "incrementalAlterConfigs topic/rockets set:retention.ms=7 set:segment.bytes=7"),
+    java(
+        "two configs, one bad", "incrementalAlterConfigs topic/rockets set:retention.ms=7 set:segment.bytes=7"
+    ),
     java("validate only", "incrementalAlterConfigs topic/rockets set:retention.ms=7 --validate-only"),
     java("validate only, bad", "incrementalAlterConfigs topic/rockets set:retention.ms=-7 --validate-only"),
     java("a topic's configs after all that", "describeConfigs topic/rockets --changed"),
@@ -70,11 +93,14 @@ OF_TOPICS: Final[tuple[Case, ...]] = (
     java("describe topics, good and bad", "describeConfigs topic/flights topic/nowhere topic/b@d --changed"),
     java("describe an internal topic", "describeConfigs topic/__consumer_offsets --changed"),
     confluent(
-        "describe a topic's configs (librdkafka)", lambda admin: admin.describe_configs([resource("topic", "flights")])
+        "describe a topic's configs (librdkafka)",
+        lambda admin: admin.describe_configs([resource("topic", "flights")]),
     ),
     confluent(
         "replace all configs (librdkafka, AlterConfigs)",
-        lambda admin: admin.alter_configs([resource("topic", "rockets", retention_ms="77777", compression_type="zstd")]),
+        lambda admin: admin.alter_configs(
+            [resource("topic", "rockets", retention_ms="77777", compression_type="zstd")]
+        ),
     ),
     confluent(
         "replace with a bad one (librdkafka, AlterConfigs)",
@@ -86,7 +112,9 @@ OF_TOPICS: Final[tuple[Case, ...]] = (
     ),
     confluent(
         "replace, validate only (librdkafka, AlterConfigs)",
-        lambda admin: admin.alter_configs([resource("topic", "rockets", segment_ms="9000")], validate_only=True),
+        lambda admin: admin.alter_configs(
+            [resource("topic", "rockets", segment_ms="9000")], validate_only=True
+        ),
     ),
     confluent(
         "change one (librdkafka)",
@@ -96,18 +124,25 @@ OF_TOPICS: Final[tuple[Case, ...]] = (
     ),
     kafka_python(
         "a topic's configs (kafka-python)",
-        lambda admin: admin.describe_configs([KafkaPythonResource("TOPIC", "rockets")], include_synonyms=True),
+        lambda admin: admin.describe_configs(
+            [KafkaPythonResource("TOPIC", "rockets")], include_synonyms=True
+        ),
     ),
     kafka_python(
         "alter (kafka-python)",
-        lambda admin: admin.alter_configs([KafkaPythonResource("TOPIC", "rockets", {"retention.ms": "88888"})]),
+        lambda admin: admin.alter_configs(
+            [KafkaPythonResource("TOPIC", "rockets", {"retention.ms": "88888"})]
+        ),
     ),
     kafka_python(
         "alter the old way (kafka-python)",
-        lambda admin: admin.alter_configs([KafkaPythonResource("TOPIC", "rockets", {"retention.ms": "99999"})], incremental=False),
+        lambda admin: admin.alter_configs(
+            [KafkaPythonResource("TOPIC", "rockets", {"retention.ms": "99999"})], incremental=False
+        ),
     ),
     kafka_python(
-        "reset (kafka-python)", lambda admin: admin.reset_configs([KafkaPythonResource("TOPIC", "rockets", {"retention.ms": None})])
+        "reset (kafka-python)",
+        lambda admin: admin.reset_configs([KafkaPythonResource("TOPIC", "rockets", {"retention.ms": None})]),
     ),
 )
 
@@ -123,7 +158,10 @@ OF_BROKERS: Final[tuple[Case, ...]] = (
     ),
     tool("describe a broker whose name is no number", f"{DESCRIBE} --entity-type brokers --entity-name one"),
     tool("alter a broker", f"{ALTER} {BROKER} --add-config log.retention.ms=600000,background.threads=11"),
-    tool("alter the cluster's defaults", f"{ALTER} {CLUSTER} --add-config log.retention.ms=700000,log.segment.bytes=2000000"),
+    tool(
+        "alter the cluster's defaults",
+        f"{ALTER} {CLUSTER} --add-config log.retention.ms=700000,log.segment.bytes=2000000",
+    ),
     tool("a broker after it", f"{DESCRIBE} {BROKER}", until="log.retention.ms"),
     tool("the cluster's defaults after it", f"{DESCRIBE} {CLUSTER}", until="log.retention.ms"),
     java("a topic inherits", "describeConfigs topic/flights", until="DYNAMIC_BROKER_CONFIG"),
@@ -132,29 +170,49 @@ OF_BROKERS: Final[tuple[Case, ...]] = (
     tool("another read-only config", f"{ALTER} {BROKER} --add-config num.partitions=7"),
     tool("a read-only config for all", f"{ALTER} {CLUSTER} --add-config num.partitions=7"),
     tool("a per-broker config for all", f"{ALTER} {CLUSTER} --add-config ssl.keystore.type=PEM"),
-    tool("a listener's config for all", f"{ALTER} {CLUSTER} --add-config listener.name.plaintext.ssl.keystore.type=PEM"),
+    tool(
+        "a listener's config for all",
+        f"{ALTER} {CLUSTER} --add-config listener.name.plaintext.ssl.keystore.type=PEM",
+    ),
     tool("a bad value", f"{ALTER} {BROKER} --add-config num.io.threads=none"),
     tool("threads more than doubled", f"{ALTER} {BROKER} --add-config num.io.threads=100"),
     tool("threads fewer than half", f"{ALTER} {BROKER} --add-config num.io.threads=2"),
     tool("threads a little more", f"{ALTER} {BROKER} --add-config num.io.threads=12"),
     tool("a value out of range", f"{ALTER} {BROKER} --add-config log.cleaner.threads=-1"),
     tool("connections", f"{ALTER} {BROKER} --add-config max.connections=200,max.connections.per.ip=150"),
-    tool("a listener's connections", f"{ALTER} {BROKER} --add-config listener.name.plaintext.max.connections=100"),
+    tool(
+        "a listener's connections",
+        f"{ALTER} {BROKER} --add-config listener.name.plaintext.max.connections=100",
+    ),
     tool("an unknown config of a broker", f"{ALTER} {BROKER} --add-config colour=red"),
-    tool("a broker whose name is no number", f"{ALTER} --entity-type brokers --entity-name one --add-config num.io.threads=9"),
+    tool(
+        "a broker whose name is no number",
+        f"{ALTER} --entity-type brokers --entity-name one --add-config num.io.threads=9",
+    ),
     tool("a topic's word for a broker", f"{ALTER} {BROKER} --add-config retention.ms=9"),
     tool("a list of a broker", f"{ALTER} {CLUSTER} --add-config log.cleanup.policy=[compact,delete]"),
     tool("an unclean list of a broker", f"{ALTER} {CLUSTER} --add-config log.cleanup.policy=[compact,burn]"),
     tool("a password", f"{ALTER} {BROKER} --add-config listener.name.internal.ssl.key.password=secret"),
     java("a broker's secrets", "describeConfigs broker/1 --changed"),
-    tool("delete a broker's configs", f"{ALTER} {BROKER} --delete-config log.retention.ms,background.threads,num.io.threads"),
-    tool("delete the cluster's defaults", f"{ALTER} {CLUSTER} --delete-config log.retention.ms,log.segment.bytes,log.cleanup.policy"),
+    tool(
+        "delete a broker's configs",
+        f"{ALTER} {BROKER} --delete-config log.retention.ms,background.threads,num.io.threads",
+    ),
+    tool(
+        "delete the cluster's defaults",
+        f"{ALTER} {CLUSTER} --delete-config log.retention.ms,log.segment.bytes,log.cleanup.policy",
+    ),
     tool("delete what a broker has not", f"{ALTER} {BROKER} --delete-config background.threads"),
-    java("a broker, validate only", "incrementalAlterConfigs broker/1 set:background.threads=9 --validate-only"),
-    java("a broker, bad, validate only", "incrementalAlterConfigs broker/1 set:background.threads=0 --validate-only"),
+    java(
+        "a broker, validate only", "incrementalAlterConfigs broker/1 set:background.threads=9 --validate-only"
+    ),
+    java(
+        "a broker, bad, validate only",
+        "incrementalAlterConfigs broker/1 set:background.threads=0 --validate-only",
+    ),
     java("a broker's list, appended", "incrementalAlterConfigs broker/ append:log.cleanup.policy=compact"),
     java("min.insync.replicas of the cluster", "incrementalAlterConfigs broker/ set:min.insync.replicas=2"),
-    java("a topic inherits it", "describeConfigs topic/flights --changed", until="min.insync.replicas"),
+    java("a topic inherits it", "describeConfigs topic/flights --changed", until="min.insync.replicas = 2"),
     java("and back", "incrementalAlterConfigs broker/ delete:min.insync.replicas delete:log.cleanup.policy"),
     confluent(
         "a broker's configs (librdkafka, AlterConfigs)",
@@ -183,28 +241,54 @@ OF_OTHERS: Final[tuple[Case, ...]] = (
     tool("the root logger's level taken back", f"{ALTER} {LOGGERS} --delete-config root"),
     tool(
         "loggers of an unknown broker",
-        f"{ALTER} --entity-type broker-loggers --entity-name 9 --add-config root=DEBUG --command-config {{quick}}",
-        quick=QUICK,
+        f"{ALTER} --entity-type broker-loggers --entity-name 9 --add-config root=INFO --command-config {{q}}",
+        q=QUICK,
     ),
     tool("loggers of nobody", f"{DESCRIBE} --entity-type broker-loggers"),
     tool("loggers of the cluster", f"{DESCRIBE} --entity-type broker-loggers --entity-default"),
     java("append to a level", "incrementalAlterConfigs broker_logger/1 append:root=DEBUG"),
     java("a level, validate only", "incrementalAlterConfigs broker_logger/1 set:root=TRACE --validate-only"),
     java("loggers of a nameless broker", "describeConfigs broker_logger/one"),
-    tool("a group's config", f"{ALTER} --entity-type groups --entity-name crew --add-config consumer.session.timeout.ms=50000"),
+    tool(
+        "a group's config",
+        f"{ALTER} --entity-type groups --entity-name crew --add-config consumer.session.timeout.ms=50000",
+    ),
     tool("describe a group's configs", f"{DESCRIBE} --entity-type groups --entity-name crew"),
     tool("describe a group's configs, all", f"{DESCRIBE} --entity-type groups --entity-name crew --all"),
     tool("describe all groups' configs", f"{DESCRIBE} --entity-type groups"),
-    tool("a group's bad value", f"{ALTER} --entity-type groups --entity-name crew --add-config consumer.session.timeout.ms=1"),
-    tool("a group's unknown config", f"{ALTER} --entity-type groups --entity-name crew --add-config colour=red"),
-    tool("heartbeats slower than the session", f"{ALTER} --entity-type groups --entity-name crew --add-config consumer.heartbeat.interval.ms=60000"),
-    tool("a group's config deleted", f"{ALTER} --entity-type groups --entity-name crew --delete-config consumer.session.timeout.ms"),
+    tool(
+        "a group's bad value",
+        f"{ALTER} --entity-type groups --entity-name crew --add-config consumer.session.timeout.ms=1",
+    ),
+    tool(
+        "a group's unknown config", f"{ALTER} --entity-type groups --entity-name crew --add-config colour=red"
+    ),
+    tool(
+        "heartbeats slower than the session",
+        f"{ALTER} --entity-type groups --entity-name crew --add-config consumer.heartbeat.interval.ms=60000",
+    ),
+    tool(
+        "a group's config deleted",
+        f"{ALTER} --entity-type groups --entity-name crew --delete-config consumer.session.timeout.ms",
+    ),
     tool("describe a group that has none", f"{DESCRIBE} --entity-type groups --entity-name crew"),
-    tool("a subscription to metrics", f"{ALTER} --entity-type client-metrics --entity-name all --add-config interval.ms=60000,metrics=*"),
+    tool(
+        "a subscription to metrics",
+        f"{ALTER} --entity-type client-metrics --entity-name all --add-config interval.ms=60000,metrics=*",
+    ),
     tool("describe it", f"{DESCRIBE} --entity-type client-metrics --entity-name all"),
-    tool("a subscription's bad interval", f"{ALTER} --entity-type client-metrics --entity-name all --add-config interval.ms=1"),
-    tool("a subscription's bad match", f"{ALTER} --entity-type client-metrics --entity-name all --add-config match=colour=red"),
-    tool("a subscription's unknown config", f"{ALTER} --entity-type client-metrics --entity-name all --add-config colour=red"),
+    tool(
+        "a subscription's bad interval",
+        f"{ALTER} --entity-type client-metrics --entity-name all --add-config interval.ms=1",
+    ),
+    tool(
+        "a subscription's bad match",
+        f"{ALTER} --entity-type client-metrics --entity-name all --add-config match=colour=red",
+    ),
+    tool(
+        "a subscription's unknown config",
+        f"{ALTER} --entity-type client-metrics --entity-name all --add-config colour=red",
+    ),
     tool("client metrics, listed", "kafka-client-metrics --list"),
     tool("client metrics, described", "kafka-client-metrics --describe --name all"),
     tool("client metrics, deleted", "kafka-client-metrics --delete --name all"),
@@ -213,5 +297,7 @@ OF_OTHERS: Final[tuple[Case, ...]] = (
     java("list config resources of an unknown kind", "listConfigResources unknown"),
     java("configs of an unknown kind", "incrementalAlterConfigs unknown/x set:a=b"),
     java("describe configs of an unknown kind", "describeConfigs unknown/x"),
-    kafka_python("list config resources (kafka-python)", lambda admin: admin.list_config_resources(["BROKER", "GROUP"])),
+    kafka_python(
+        "list config resources (kafka-python)", lambda admin: admin.list_config_resources(["BROKER", "GROUP"])
+    ),
 )

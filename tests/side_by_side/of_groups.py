@@ -54,7 +54,8 @@ def simple_commit(side: Side) -> object:
     """Offsets without a group protocol, as a simple consumer commits them."""
     consumer = Consumer({"bootstrap.servers": side.address, "group.id": "simple"})
     committed = consumer.commit(
-        offsets=[TopicPartition("flights", 0, 8, metadata="by hand"), TopicPartition("rockets", 0, 0)], asynchronous=False
+        offsets=[TopicPartition("flights", 0, 8, metadata="by hand"), TopicPartition("rockets", 0, 0)],
+        asynchronous=False,
     )
     consumer.close()
     return [(each.topic, each.partition, each.offset, str(each.error)) for each in committed or []]
@@ -102,24 +103,39 @@ AT_REST: Final[tuple[Case, ...]] = (
     java("describe (Java)", "describeConsumerGroups crew simple nobody --operations"),
     java("describe classic (Java)", "describeClassicGroups crew simple"),
     java("offsets (Java)", "listConsumerGroupOffsets crew simple nobody"),
-    confluent("list (librdkafka)", lambda admin: sorted(each.group_id for each in admin.list_consumer_groups().result().valid)),
+    confluent(
+        "list (librdkafka)",
+        lambda admin: sorted(each.group_id for each in admin.list_consumer_groups().result().valid),
+    ),
     confluent(
         "list by state and type (librdkafka)",
         lambda admin: sorted(
             (each.group_id, each.state.name, each.type.name, each.is_simple_consumer_group)
             for each in admin.list_consumer_groups(
                 states={ConsumerGroupState.EMPTY}, types={ConsumerGroupType.CLASSIC}
-            ).result().valid
+            )
+            .result()
+            .valid
         ),
     ),
-    confluent("describe (librdkafka)", lambda admin: admin.describe_consumer_groups(["crew", "nobody"], include_authorized_operations=True)),
+    confluent(
+        "describe (librdkafka)",
+        lambda admin: admin.describe_consumer_groups(["crew", "nobody"], include_authorized_operations=True),
+    ),
     confluent(
         "offsets (librdkafka)",
         lambda admin: admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions("simple", [TopicPartition("flights", 0), TopicPartition("flights", 3)])]
+            [
+                ConsumerGroupTopicPartitions(
+                    "simple", [TopicPartition("flights", 0), TopicPartition("flights", 3)]
+                )
+            ]
         ),
     ),
-    kafka_python("list (kafka-python)", lambda admin: sorted(admin.list_groups(), key=lambda each: str(each["group_id"]))),
+    kafka_python(
+        "list (kafka-python)",
+        lambda admin: sorted(admin.list_groups(), key=lambda each: str(each["group_id"])),
+    ),
     kafka_python("describe (kafka-python)", lambda admin: admin.describe_groups(["crew", "nobody"])),
     kafka_python("offsets (kafka-python)", lambda admin: admin.list_group_offsets({"simple": None})),
 )
@@ -134,7 +150,10 @@ MOVING: Final[tuple[Case, ...]] = (
     tool("reset by one back", f"{RESET} --topic flights:0 --shift-by -1 --execute"),
     tool("reset by many on", f"{RESET} --topic flights:0 --shift-by 1000 --execute"),
     tool("reset to a time", f"{RESET} --topic flights:0 --to-datetime 2020-09-13T12:26:48.000 --execute"),
-    tool("reset to a time after all", f"{RESET} --topic flights:0 --to-datetime 2099-01-01T00:00:00.000 --execute"),
+    tool(
+        "reset to a time after all",
+        f"{RESET} --topic flights:0 --to-datetime 2099-01-01T00:00:00.000 --execute",
+    ),
     tool("reset to a bad time", f"{RESET} --topic flights:0 --to-datetime noon --execute"),
     tool("reset by a duration", f"{RESET} --topic flights:0 --by-duration PT1H --execute"),
     tool("reset by a bad duration", f"{RESET} --topic flights:0 --by-duration hour --execute"),
@@ -145,17 +164,37 @@ MOVING: Final[tuple[Case, ...]] = (
     tool("reset a partition that is not there", f"{RESET} --topic flights:77 --to-earliest --execute"),
     tool("reset twice at once", f"{RESET} --topic flights --to-earliest --to-latest --execute"),
     tool("export", f"{RESET} --topic flights --to-earliest --dry-run --export", unordered=True),
-    tool("reset from a file", f"{RESET} --from-file {{plan}} --execute", plan='"flights",0,8\n"flights",1,3\n', unordered=True),
-    tool("reset a group that is not there", f"{GROUPS} --reset-offsets --group newcomer --topic flights --to-earliest --execute", unordered=True),
-    tool("reset all groups", f"{GROUPS} --reset-offsets --all-groups --topic flights:0 --to-latest --execute", unordered=True),
-    java("alter offsets", "alterConsumerGroupOffsets crew flights-0=7 flights-1=3:0:noted flights-77=1 nowhere-0=1"),
+    tool(
+        "reset from a file",
+        f"{RESET} --from-file {{plan}} --execute",
+        plan='"flights",0,8\n"flights",1,3\n',
+        unordered=True,
+    ),
+    tool(
+        "reset a group that is not there",
+        f"{GROUPS} --reset-offsets --group newcomer --topic flights --to-earliest --execute",
+        unordered=True,
+    ),
+    tool(
+        "reset all groups",
+        f"{GROUPS} --reset-offsets --all-groups --topic flights:0 --to-latest --execute",
+        unordered=True,
+    ),
+    java(
+        "alter offsets",
+        "alterConsumerGroupOffsets crew flights-0=7 flights-1=3:0:noted flights-77=1 nowhere-0=1",
+    ),
     java("alter offsets to less than nothing", "alterConsumerGroupOffsets crew flights-0=9:-5:x"),
     java("alter offsets with long metadata", f"alterConsumerGroupOffsets crew flights-0=7:0:{'m' * 5000}"),
     java("offsets after it", "listConsumerGroupOffsets crew"),
     confluent(
         "alter offsets (librdkafka)",
         lambda admin: admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions("crew", [TopicPartition("flights", 2, 1), TopicPartition("flights", 77, 1)])]
+            [
+                ConsumerGroupTopicPartitions(
+                    "crew", [TopicPartition("flights", 2, 1), TopicPartition("flights", 77, 1)]
+                )
+            ]
         ),
     ),
     kafka_python(
@@ -169,7 +208,9 @@ MOVING: Final[tuple[Case, ...]] = (
     ),
     kafka_python(
         "reset offsets (kafka-python)",
-        lambda admin: admin.reset_group_offsets("crew", {KafkaPythonPartition("flights", 0): OffsetSpec.LATEST}),
+        lambda admin: admin.reset_group_offsets(
+            "crew", {KafkaPythonPartition("flights", 0): OffsetSpec.LATEST}
+        ),
     ),
 )
 
@@ -179,16 +220,23 @@ AT_WORK: Final[tuple[Case, ...]] = (
     tool("describe one at work", f"{GROUPS} --describe --group working", unordered=True),
     tool("describe its members", f"{GROUPS} --describe --group working --members --verbose"),
     tool("describe its state", f"{GROUPS} --describe --group working --state"),
-    tool("reset one at work", f"{GROUPS} --reset-offsets --group working --topic flights --to-earliest --execute"),
+    tool(
+        "reset one at work",
+        f"{GROUPS} --reset-offsets --group working --topic flights --to-earliest --execute",
+    ),
     tool("delete one at work", f"{GROUPS} --delete --group working"),
     tool("delete offsets of one at work", f"{GROUPS} --delete-offsets --group working --topic flights"),
-    tool("delete offsets it is not subscribed to", f"{GROUPS} --delete-offsets --group working --topic rockets"),
+    tool(
+        "delete offsets it is not subscribed to", f"{GROUPS} --delete-offsets --group working --topic rockets"
+    ),
     java("describe (Java), one at work", "describeConsumerGroups working"),
     java("alter its offsets", "alterConsumerGroupOffsets working flights-0=1"),
     java("delete it and another", "deleteConsumerGroups working newcomer nobody"),
     java("delete its offsets", "deleteConsumerGroupOffsets working flights-0 rockets-0 nowhere-0"),
     java("remove a static member nobody knows", "removeMembersFromConsumerGroup working nobody"),
-    confluent("describe (librdkafka), one at work", lambda admin: admin.describe_consumer_groups(["working"])),
+    confluent(
+        "describe (librdkafka), one at work", lambda admin: admin.describe_consumer_groups(["working"])
+    ),
     confluent(
         "alter its offsets (librdkafka)",
         lambda admin: admin.alter_consumer_group_offsets(
@@ -206,7 +254,10 @@ AT_WORK: Final[tuple[Case, ...]] = (
 GOING: Final[tuple[Case, ...]] = (
     tool("delete offsets", f"{GROUPS} --delete-offsets --group crew --topic flights:0"),
     tool("delete offsets that are not there", f"{GROUPS} --delete-offsets --group crew --topic rockets"),
-    tool("delete offsets of a topic that is not there", f"{GROUPS} --delete-offsets --group crew --topic nowhere"),
+    tool(
+        "delete offsets of a topic that is not there",
+        f"{GROUPS} --delete-offsets --group crew --topic nowhere",
+    ),
     tool("delete offsets of no group", f"{GROUPS} --delete-offsets --group nobody --topic flights"),
     java("delete offsets (Java)", "deleteConsumerGroupOffsets crew flights-1 flights-77 nowhere-0"),
     java("delete offsets of no group (Java)", "deleteConsumerGroupOffsets nobody flights-1"),
@@ -214,7 +265,9 @@ GOING: Final[tuple[Case, ...]] = (
         "delete offsets (kafka-python)",
         lambda admin: {
             place: error.__name__
-            for place, error in admin.delete_group_offsets("crew", [KafkaPythonPartition("flights", 2)]).items()
+            for place, error in admin.delete_group_offsets(
+                "crew", [KafkaPythonPartition("flights", 2)]
+            ).items()
         },
     ),
     java("offsets that are left", "listConsumerGroupOffsets crew simple"),

@@ -10,7 +10,10 @@ CASES: Final[tuple[Case, ...]] = (
     tool("acls", "kafka-acls --list"),
     tool("quotas", "kafka-configs --describe --entity-type clients --entity-name one"),
     tool("users", "kafka-configs --describe --entity-type users --entity-name one"),
-    tool("a quota", "kafka-configs --alter --entity-type clients --entity-name one --add-config producer_byte_rate=1000"),
+    tool(
+        "a quota",
+        "kafka-configs --alter --entity-type clients --entity-name one --add-config producer_byte_rate=1000",
+    ),
     tool("delegation tokens", "kafka-delegation-tokens --describe --command-config {settings}", settings=""),
     tool("transactions", "kafka-transactions --bootstrap-server {broker} list"),
     tool("share groups", "kafka-share-groups --list"),

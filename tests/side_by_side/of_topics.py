@@ -17,7 +17,10 @@ CREATING: Final[tuple[Case, ...]] = (
     tool("create", f"{CREATE} flights --partitions 3"),
     tool("create again", f"{CREATE} flights"),
     tool("create again, if not there", f"{CREATE} flights --if-not-exists"),
-    tool("create with configs", f"{CREATE} rockets --config retention.ms=60000 --config cleanup.policy=compact,delete"),
+    tool(
+        "create with configs",
+        f"{CREATE} rockets --config retention.ms=60000 --config cleanup.policy=compact,delete",
+    ),
     tool("create with an assignment", f"{CREATE} crews --replica-assignment 1,1"),
     tool("create with an unknown replica", f"{CREATE} bad --replica-assignment 7"),
     tool("create with a replica twice", f"{CREATE} bad --replica-assignment 1:1"),
@@ -39,7 +42,10 @@ CREATING: Final[tuple[Case, ...]] = (
     java("create, validate only", "createTopics ghost:2:1 --validate-only --show"),
     java("what is validated is not made", "describeTopics ghost"),
     java("create with defaults, and see", "createTopics plain::: --show"),
-    java("create with a config and see", "createTopics tuned:2:1:retention.ms=1000,min.insync.replicas=1 --show"),
+    java(
+        "create with a config and see",
+        "createTopics tuned:2:1:retention.ms=1000,min.insync.replicas=1 --show",
+    ),
     java("create several, good and bad", "createTopics good:1:1 bad:0:1 bad.two:1:0 flights:1:1 b@d:1:1"),
     java("create with a null config", "createTopics bad:1:1:retention.ms=null"),
     java("create with an empty assignment", "createTopics bad="),
@@ -47,7 +53,10 @@ CREATING: Final[tuple[Case, ...]] = (
     java("create an internal topic's name", "createTopics __cluster_metadata:1:1"),
     java("a bad assignment, validate only", "createTopics bad=1,9 --validate-only"),
     java("a ratio over one", "createTopics bad:1:1:min.cleanable.dirty.ratio=2"),
-    java("min compaction lag over its maximum", "createTopics bad:1:1:min.compaction.lag.ms=10,max.compaction.lag.ms=5"),
+    java(
+        "min compaction lag over its maximum",
+        "createTopics bad:1:1:min.compaction.lag.ms=10,max.compaction.lag.ms=5",
+    ),
     java("remote storage on a cluster without", "createTopics bad:1:1:remote.storage.enable=true"),
     java("local retention over retention", "createTopics bad:1:1:retention.ms=1000,local.retention.ms=2000"),
     confluent(
@@ -62,7 +71,9 @@ CREATING: Final[tuple[Case, ...]] = (
     ),
     confluent(
         "create, validate only (librdkafka)",
-        lambda admin: admin.create_topics([NewTopic("ghost", 2, 1), NewTopic("flights", 1, 1)], validate_only=True),
+        lambda admin: admin.create_topics(
+            [NewTopic("ghost", 2, 1), NewTopic("flights", 1, 1)], validate_only=True
+        ),
     ),
     kafka_python(
         "create (kafka-python)",
@@ -70,7 +81,9 @@ CREATING: Final[tuple[Case, ...]] = (
             [KafkaPythonTopic("by-kafka-python", 2, 1, topic_configs={"max.message.bytes": "2000"})]
         ),
     ),
-    kafka_python("create again (kafka-python)", lambda admin: admin.create_topics([KafkaPythonTopic("flights", 2, 1)])),
+    kafka_python(
+        "create again (kafka-python)", lambda admin: admin.create_topics([KafkaPythonTopic("flights", 2, 1)])
+    ),
     kafka_python(
         "create good and bad (kafka-python)",
         lambda admin: admin.create_topics(
@@ -91,7 +104,10 @@ LOOKING: Final[tuple[Case, ...]] = (
     tool("describe those with configs", "kafka-topics --describe --topics-with-overrides"),
     tool("describe the under-replicated", "kafka-topics --describe --under-replicated-partitions"),
     tool("describe the unavailable", "kafka-topics --describe --unavailable-partitions"),
-    tool("describe those at their least replicas", "kafka-topics --describe --topic flights --at-min-isr-partitions"),
+    tool(
+        "describe those at their least replicas",
+        "kafka-topics --describe --topic flights --at-min-isr-partitions",
+    ),
     tool("describe in pages", "kafka-topics --describe --partition-size-limit-per-response 2"),
     java("list (Java)", "listTopics --internal"),
     java("describe (Java)", "describeTopics flights nowhere crews b@d"),
@@ -101,12 +117,15 @@ LOOKING: Final[tuple[Case, ...]] = (
     java("describe by id zero (Java)", "describeTopicIds AAAAAAAAAAAAAAAAAAAAAA"),
     confluent(
         "describe (librdkafka)",
-        lambda admin: admin.describe_topics(TopicCollection(["flights", "nowhere"]), include_authorized_operations=True),
+        lambda admin: admin.describe_topics(
+            TopicCollection(["flights", "nowhere"]), include_authorized_operations=True
+        ),
     ),
     kafka_python("list (kafka-python)", lambda admin: sorted(admin.list_topics())),
     kafka_python("describe (kafka-python)", lambda admin: admin.describe_topics(["flights", "nowhere"])),
     kafka_python(
-        "describe partitions (kafka-python)", lambda admin: admin.describe_topic_partitions(["crews", "flights"], 2)
+        "describe partitions (kafka-python)",
+        lambda admin: admin.describe_topic_partitions(["crews", "flights"], 2),
     ),
 )
 
@@ -115,9 +134,17 @@ GROWING: Final[tuple[Case, ...]] = (
     tool("alter to as many", "kafka-topics --alter --topic flights --partitions 5"),
     tool("alter to fewer", "kafka-topics --alter --topic flights --partitions 2"),
     tool("alter what is not there", "kafka-topics --alter --topic nowhere --partitions 2"),
-    tool("alter what is not there, if there", "kafka-topics --alter --topic nowhere --partitions 2 --if-exists"),
-    tool("alter with an assignment", "kafka-topics --alter --topic crews --partitions 3 --replica-assignment 1,1,1"),
-    tool("alter with an unknown replica", "kafka-topics --alter --topic crews --partitions 4 --replica-assignment 1,1,1,9"),
+    tool(
+        "alter what is not there, if there", "kafka-topics --alter --topic nowhere --partitions 2 --if-exists"
+    ),
+    tool(
+        "alter with an assignment",
+        "kafka-topics --alter --topic crews --partitions 3 --replica-assignment 1,1,1",
+    ),
+    tool(
+        "alter with an unknown replica",
+        "kafka-topics --alter --topic crews --partitions 4 --replica-assignment 1,1,1,9",
+    ),
     tool("describe what grew", "kafka-topics --describe --topic flights", until="Partition: 4"),
     java("grow, validate only", "createPartitions flights=9 --validate-only"),
     java("grow by too few assignments", "createPartitions flights=8:1"),
@@ -140,9 +167,7 @@ GROWING: Final[tuple[Case, ...]] = (
         "grow one twice in a request (librdkafka)",
         lambda admin: admin.create_partitions([NewPartitions("good", 3), NewPartitions("good", 4)]),
     ),
-    kafka_python(
-        "grow (kafka-python)", lambda admin: admin.create_partitions({"by-kafka-python": 3})
-    ),
+    kafka_python("grow (kafka-python)", lambda admin: admin.create_partitions({"by-kafka-python": 3})),
 )
 
 DELETING: Final[tuple[Case, ...]] = (
@@ -154,8 +179,12 @@ DELETING: Final[tuple[Case, ...]] = (
     java("delete by id", "deleteTopicIds id:plain AAAAAAAAAAAAAAAAAAAAAQ", unordered=True),
     java("delete by id zero", "deleteTopicIds AAAAAAAAAAAAAAAAAAAAAA"),
     confluent("delete (librdkafka)", lambda admin: admin.delete_topics(["tuned", "nowhere"])),
-    kafka_python("delete (kafka-python)", lambda admin: sorted(
-            admin.delete_topics(["crews", "nowhere"], raise_errors=False).topics, key=lambda each: str(each.name)
-        )),
+    kafka_python(
+        "delete (kafka-python)",
+        lambda admin: sorted(
+            admin.delete_topics(["crews", "nowhere"], raise_errors=False).topics,
+            key=lambda each: str(each.name),
+        ),
+    ),
     tool("list what is left", "kafka-topics --list"),
 )

@@ -1,4 +1,4 @@
-"""What a Python admin client answered, as text: futures awaited, objects by their fields, errors by class and text."""
+"""A Python admin client's answer as text: futures awaited, objects by their fields, errors by class."""
 
 from __future__ import annotations
 

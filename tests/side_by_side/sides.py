@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -13,15 +13,15 @@ from typing import Any, Final
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
 
-from tests.side_by_side.cases import PATIENCE_SECONDS, Case
+from tests.side_by_side.cases import Case
 from tests.side_by_side.normalising import Places, normalised
 from tests.side_by_side.showing import shown
 from tests.support.broker_process import BarnabasProcess
 from tests.support.genuine_kafka import GenuineKafka
 from tests.support.tool_server import ToolServer
 
-NO_ADDRESS: Final = "{nowhere}"
-"""In a command line: the call is to be made as it stands, without an address."""
+SETTLING_SECONDS: Final = 3
+PLACES: Final = {"{broker}", "{controller}"}
 
 
 class Side:
@@ -53,51 +53,47 @@ class Side:
             self.resources.callback(self._kafka_python.close)
         return self._kafka_python
 
-    def answer_all(self, subject: str, cases: Sequence[Case]) -> None:
-        for case in cases:
-            began = time.monotonic()
-            self.answers[f"{subject}: {case.name}"] = self._answer(case)
-            self.seconds[f"{subject}: {case.name}"] = time.monotonic() - began
-
-    def _answer(self, case: Case) -> str:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            answer = shown(lambda: case.python(self)) if case.python else self._run(case)  # noqa: B023
-            if not case.until or case.until in answer or time.monotonic() > deadline:
-                return normalised(answer, self._places, unordered=case.unordered)
-            time.sleep(0.1)
+    def answer(self, key: str, case: Case) -> str:
+        """Ask, and keep the answer under the key; the last one counts."""
+        began = time.monotonic()
+        python = case.python
+        answer = self._run(case) if python is None else shown(lambda: python(self))
+        self.answers[key] = normalised(answer, self._places, unordered=case.unordered)
+        self.seconds[key] = time.monotonic() - began
+        return self.answers[key]
 
     def _run(self, case: Case) -> str:
         for name, text in case.files.items():
             (self._folder / name).write_text(self._places.filled(text))
-        words = [self._places.filled(word, case.files) for word in shlex.split(case.line)]
-        if not {"{broker}", "{controller}", NO_ADDRESS} & set(shlex.split(case.line)):
+        written = shlex.split(case.line)
+        words = [self._places.filled(word, case.files) for word in written]
+        if not PLACES & set(written):
             words += ["--bootstrap-server", self.address]
-        done = self._tools.run(words[0], *(word for word in words[1:] if word != NO_ADDRESS), stdin=case.stdin)
+        done = self._tools.run(*words, stdin=case.stdin)
         return f"exit {done.code}\n{done.out}" + (f"-- error output\n{done.err}" if done.err else "")
 
     def close(self) -> None:
         self.resources.close()
 
 
-def answer_side_by_side(sides: Sequence[Side], subjects: Mapping[str, Sequence[Case]]) -> None:
-    """Both brokers at once, each in its own order; what went wrong in one is raised here."""
-    failures: list[BaseException] = []
+def ask_both(
+    kafka: Side, ours: Side, subjects: Mapping[str, Sequence[Case]], different: frozenset[str]
+) -> None:
+    """Each case to both brokers at once.
 
-    def work(side: Side) -> None:
-        try:
-            for subject, cases in subjects.items():
-                side.answer_all(subject, cases)
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(side,)) for side in sides]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for failure in failures:
-        raise failure
+    What a call changed reaches a broker a little later. So a case that changes nothing is asked again for
+    a while where the answers differ, unless it is one of the ``different``.
+    """
+    with ThreadPoolExecutor(2) as threads:
+        for subject, cases in subjects.items():
+            for case in cases:
+                key = f"{subject}: {case.name}"
+                deadline = time.monotonic() + SETTLING_SECONDS
+                while True:
+                    answers = list(threads.map(lambda side: side.answer(key, case), (kafka, ours)))  # noqa: B023
+                    settled = answers[0] == answers[1] and case.until in answers[0]
+                    if settled or not case.only_asks or key in different or time.monotonic() > deadline:
+                        break
 
 
 def slowest(sides: Mapping[str, Side], count: int = 10) -> str:
@@ -105,7 +101,6 @@ def slowest(sides: Mapping[str, Side], count: int = 10) -> str:
     lines = []
     for name, side in sides.items():
         order = sorted(side.seconds, key=lambda each: -side.seconds[each])[:count]
-        lines.append(f"{name}: {sum(side.seconds.values()):.1f} s; " + ", ".join(
-            f"{each} {side.seconds[each]:.1f}" for each in order
-        ))
+        told = ", ".join(f"{each} {side.seconds[each]:.1f}" for each in order)
+        lines.append(f"{name}: {sum(side.seconds.values()):.1f} s; {told}")
     return "\n".join(lines)

@@ -15,9 +15,9 @@ import pytest
 
 from tests.side_by_side.brokers import BARNABAS, KAFKA, new_broker
 from tests.side_by_side.differences import DIFFERENCES, beyond
-from tests.side_by_side.sides import Side, answer_side_by_side, slowest
+from tests.side_by_side.sides import Side, ask_both, slowest
 from tests.side_by_side.table import SUBJECTS
-from tests.support.tool_server import ToolServer
+from tests.support.tool_server import ToolServer, compile_java
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
@@ -27,23 +27,25 @@ STAYS: Final = {difference.case: difference for difference in DIFFERENCES}
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Side]]:
-    """Both brokers after all calls. Each has a JVM of its own for the tools, so that both are asked at once."""
+    """Both brokers after all calls. Each has a JVM of its own for the tools: both are asked at once."""
+    classpath = compile_java("ToolServer", tmp_path_factory.mktemp("java"), "AdminCall")
     with ExitStack() as stack:
         made = {}
         for which in (KAFKA, BARNABAS):
             folder = tmp_path_factory.mktemp("side-by-side")
             (folder / "files").mkdir()
-            broker = stack.enter_context(new_broker(which, folder / "data"))
-            tools = stack.enter_context(ToolServer(folder, "AdminCall"))
+            broker = new_broker(which, folder / "data").start()
+            stack.callback(broker.kill)
+            tools = stack.enter_context(ToolServer(folder, classpath))
             made[which] = Side(broker, tools, folder / "files")
             stack.callback(made[which].close)
-        answer_side_by_side(list(made.values()), SUBJECTS)
+        ask_both(made[KAFKA], made[BARNABAS], SUBJECTS, frozenset(STAYS))
         print(f"{len(KEYS)} calls\n{slowest(made)}")
         yield made
 
 
 def differing(sides: dict[str, Side], key: str) -> list[str]:
-    """What Apache Kafka said (-) and what Barnabas said (+), as a diff without its head; empty if it is the same."""
+    """What Apache Kafka said (-) and Barnabas said (+), a diff without its head; empty if it is the same."""
     kafka, ours = (sides[which].answers[key].splitlines() for which in (KAFKA, BARNABAS))
     lines = difflib.unified_diff(kafka, ours, lineterm="", n=1)
     return [line for line in lines if not line.startswith(("---", "+++", "@@"))]

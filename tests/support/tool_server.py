@@ -24,10 +24,11 @@ Tool = Callable[..., ToolResult]
 """`ToolServer.run` with the address of a broker already given."""
 
 
-def compile_java(name: str, folder: Path) -> str:
-    """Compile tests/support/java/NAME.java; the class path that runs it beside the genuine jars."""
+def compile_java(name: str, folder: Path, *others: str) -> str:
+    """Compile tests/support/java/NAME.java, and others; the class path beside the genuine jars."""
     classpath = f"{kafka_jars()}/*"
-    command = ["javac", "-cp", classpath, "-d", str(folder), str(SOURCES / f"{name}.java")]
+    files = [str(SOURCES / f"{each}.java") for each in (name, *others)]
+    command = ["javac", "-cp", classpath, "-d", str(folder), *files]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"javac refused {name}.java:\n{done.stderr}")
@@ -37,9 +38,9 @@ def compile_java(name: str, folder: Path) -> str:
 class ToolServer:
     """``run`` is `tests.support.kafka_tools.run_tool` without the second that Java needs to start."""
 
-    def __init__(self, folder: Path, *also: str) -> None:
-        """``also`` names further classes of tests/support/java that ``run`` may be asked for."""
-        classpath = [compile_java(name, folder) for name in (*also, "ToolServer")][-1]
+    def __init__(self, folder: Path, classpath: str = "") -> None:
+        """``classpath`` is where `compile_java` put this server and what else ``run`` may be asked for."""
+        classpath = classpath or compile_java("ToolServer", folder)
         jars = [str(kafka_jars() / name) for name in TOOL_JARS]
         command = java_command("ToolServer", *jars)
         command[command.index("-cp") + 1] = classpath
