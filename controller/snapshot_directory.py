@@ -146,6 +146,13 @@ class SnapshotDirectory:
             lambda: write_snapshot(self._files, self._directory, snapshot, content), finished
         )
 
+    def fetched(self, snapshot: SnapshotId) -> None:
+        """One that came from the leader is whole and under its name."""
+        path = self._path(snapshot)
+        timestamp_ms = read_snapshot_timestamp(self._files, path)
+        self._kept[snapshot] = _Kept(self._files.status(path).size_bytes, timestamp_ms)
+        self.newest = snapshot
+
     # Giving up
 
     def new_log_start(self, log_size_bytes: int, now_ms: int) -> int | None:

@@ -133,7 +133,10 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     endpoints = told_endpoints(replica, leader.leader_id, answer.node_endpoints)
     handled = learn_from_answer(replica, told.error_code, leader.leader_id, leader.leader_epoch, endpoints)
     if handled is not None:
-        return handled and not (told.error_code and replica.turns == turns)  # it knew nothing new
+        if told.error_code and replica.turns == turns:
+            _try_again(replica, leader)
+            return False  # it knew nothing new
+        return handled
     state = replica.state
     if told.error_code or not isinstance(state, Follower) or offset != replica.log.end_offset:
         return False
@@ -148,6 +151,14 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
         replica.raise_high_watermark(told.high_watermark)
     _reached_leader(replica, state)
     return True
+
+
+def _try_again(replica: Replica, told: FetchResponse.LeaderIdAndEpoch) -> None:
+    """An observer has lost its leader, and another replica believes in that leader still."""
+    state = replica.state
+    if isinstance(state, Follower) and not replica.is_voter:
+        if (told.leader_id, told.leader_epoch) == (replica.leader_id, replica.epoch):
+            state.fetch_deadline_ms = replica.now_ms + state.fetch_timeout_ms
 
 
 def _fetched_partition(answer: FetchResponse) -> FetchResponse.PartitionData | None:

@@ -154,7 +154,7 @@ def test_a_leader_without_a_majority_that_fetches_resigns_after_one_and_a_half_f
     rig.tick(2_999)
     assert rig.node.role is Role.LEADER
     rig.tick(1)
-    assert rig.node.role is Role.RESIGNED
+    assert rig.node.role.name == "RESIGNED"
 
 
 def test_each_time_a_majority_has_fetched_the_check_begins_anew() -> None:
@@ -168,7 +168,7 @@ def test_each_time_a_majority_has_fetched_the_check_begins_anew() -> None:
     rig.tick(2_999)
     assert rig.node.role is Role.LEADER
     rig.tick(1)
-    assert rig.node.role is Role.RESIGNED
+    assert rig.node.role.name == "RESIGNED"
 
 
 def test_an_only_voter_never_resigns_for_want_of_followers() -> None:

@@ -242,7 +242,7 @@ def test_a_voter_whose_leader_answers_does_not_stand() -> None:
         give(rig)
     assert rig.node.role is Role.FOLLOWER
     rig.tick(2_000)
-    assert rig.node.role is Role.PROSPECTIVE
+    assert rig.node.role.name == "PROSPECTIVE"
 
 
 # Snapshots
@@ -335,3 +335,16 @@ def test_a_restart_finds_voters_and_offsets_in_log_and_snapshot() -> None:
     rig = RaftRig(log=log)
     assert list(rig.node.voters.by_id) == [1, 2, 3]  # the snapshot is newer than the record
     assert (rig.node.high_watermark, rig.node.epoch) == (3, 1)
+
+
+def test_an_observer_goes_back_to_a_leader_that_others_believe_in() -> None:
+    rig = following(node_id=4)
+    rig.tick(2_000)  # the leader was silent; somebody else is asked
+    request, _ = rig.take_one(FetchRequest)
+    rig.fail(request)
+    rig.tick(20)
+    other, _ = rig.take_one(FetchRequest)
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    rig.respond(other, fetch_answer(2, 5, error=error, named=True))
+    rig.tick(20)
+    assert rig.take_one(FetchRequest)[0].to.id == 2
