@@ -1,4 +1,4 @@
-"""``barnabas …`` and ``python -I -m barnabas …``: start the program of the wheel."""
+"""``barnabas …`` and ``python -I -m barnabas …``: start the program of the wheel, or of the clone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 def main() -> int:
     """Put the private root first on the path, then become ``python -m broker``."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent / "app"))
+    here = Path(__file__).resolve().parent
+    wheel = here / "app"
+    sys.path.insert(0, str(wheel if wheel.is_dir() else here.parents[1]))
     from broker.__main__ import main as broker_main
 
     return broker_main(sys.argv[1:])

@@ -52,10 +52,10 @@ class Broker:
     """One Kafka-compatible broker on 127.0.0.1, gone with its data at the end.
 
     config: Kafka's broker properties by name, over the defaults of an embedded broker (one partition of
-    ``__consumer_offsets``, no admin port). host, port: where clients connect; port 0 takes a free one. data: a folder
-    that stays, with its data, for the next broker; without it the data lies in a temporary one. keep: the
-    temporary folder, with data and log, stays too. log: a file for the broker's log; else it is in the
-    temporary folder. Raises nothing before `start`.
+    ``__consumer_offsets``, no admin port). host, port: where clients connect; port 0 takes a free one. data:
+    a folder that stays, with its data, for the next broker; without it the data lies in a temporary one.
+    keep: the temporary folder, with data and log, stays too. log: a file for the broker's log; else it is in
+    the temporary folder. python: another interpreter for the child. Raises nothing before `start`.
     """
 
     def __init__(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import psutil
 import pytest
+import uvloop
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -25,6 +29,9 @@ from tests.support.librdkafka import fill, settings, take, texts
 pytestmark = barnabas_only
 
 DOOR: Final = ROOT / "broker" / "launcher" / "door"
+LIBRARIES: Final = tuple(
+    dict.fromkeys(str(Path(str(each.__file__)).parents[1]) for each in (msgspec, uvloop))
+)
 WAIT_SECONDS: Final = 20
 
 
@@ -34,15 +41,15 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def stranger(tmp_path: Path, code: str, **environment: str) -> subprocess.Popen[str]:
+def stranger(tmp_path: Path, code: str, *, python: str = sys.executable) -> subprocess.Popen[str]:
     """A program of somebody whose project has files by our packages' names."""
     for name in ("config", "storage", "broker", "protocol", "controller"):
         (tmp_path / f"{name}.py").write_text(f"WHOSE = 'the stranger has his own {name}'\n")
     (tmp_path / "program.py").write_text(code)
     return subprocess.Popen(
-        [sys.executable, "program.py"],
+        [python, "program.py"],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(DOOR), "TMPDIR": str(tmp_path)} | environment,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(DOOR), *LIBRARIES)), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.PIPE,
@@ -239,3 +246,35 @@ def test_a_fork_s_end_is_not_the_broker_s(tmp_path: Path) -> None:
     _, err = program.communicate(timeout=60)
     assert program.returncode == 0, err
     await_absence(tmp_path)
+
+
+def test_libraries_that_an_isolated_interpreter_does_not_see(tmp_path: Path) -> None:
+    """The stranger's interpreter has no packages of its own: he finds them through PYTHONPATH."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    program = stranger(tmp_path, PROGRAM, python=str(tmp_path / "bare" / "bin" / "python"))
+    out, err = program.communicate(timeout=60)
+    assert program.returncode == 0, err
+    assert out.endswith("mine\n")
+
+
+def test_in_a_notebook_s_cell() -> None:
+    """A loop is running there, and code of a cell is called by it."""
+
+    async def cell() -> str:
+        with Broker() as broker:
+            return await asyncio.to_thread(broker.create_topic, "from-a-cell")
+
+    assert asyncio.run(cell()) == "from-a-cell"
+
+
+def test_the_command_line_of_a_clone(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas", "--version"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(DOOR)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith("barnabas 0.")

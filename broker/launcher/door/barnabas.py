@@ -11,6 +11,7 @@ and the rest of the package lies one folder up.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,3 +34,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("barnabas.embedded"), name)
     raise AttributeError(f"module 'barnabas' has no attribute {name!r}")
+
+
+if __name__ == "__main__":  # `python -m barnabas` in a clone; in the wheel that is __main__.py
+    sys.exit(import_module("barnabas.__main__").main())
