@@ -13,6 +13,7 @@ In reading order:
 * `peer/`, `forwarding`         requests to the controller
 * `lifecycle`, `metadata_loader`, `publishers/`   registered, told of the cluster's state, acting on it
 * `metadata_cache`, `topic_creation`, `producer_ids`   what handlers ask of that state, and of the controller
+* `policies/`                   the operator's own rules on topics and configs, in a process of their own
 * `authorizer`, `throttle`      who may do what, and how fast
 * `metrics/`, `admin/`          what is counted, and where it is read
 * `ports/`                      the real files, clock, timers, threads and dice

@@ -12,6 +12,7 @@ In reading order:
 * `state_machine`       images over time: the newest, the committed, and who waits for what
 * `metadata_log`        the port to the replicated log; `local_metadata_log` is its one-voter side
 * `quorum_controller`   brings the above together: requests in, answers out when committed
+* `policies`            decisions that wait for the operator's own rules
 * `handlers/`           one file per API of the controller listener
 * `snapshotting`        when a snapshot is due, and how it is written beside serving
 * `format`              what `storage format` writes

@@ -5,6 +5,7 @@ Reading order:
 * `partition`: one hosted partition; who leads it, in which epoch, how far it is replicated, who watches it;
 * `watched_batches`: which batches of a connection are looked at record by record;
 * `delayed_produce`: an acknowledgement that waits for the high watermark;
+* `delayed_delete_records`: records deleted at the leader, and the wait for its followers;
 * `fetching`: one read pass over what a consumer wants, and the long poll that waits for more;
 * `replica_manager`: all hosted partitions; appends and reads, and the image's difference turned into deeds.
 
