@@ -139,7 +139,7 @@ HELPER_THREADS: Final = 8
 """Threads for single system calls; waiting calls queue in order."""
 
 ENDING_THREADS: Final = 32
-"""Threads that sync logs at the end of a node; nothing is served any more, and syncs share the disk's turns."""
+"""Threads that sync logs at the end of a node: nothing is served any more, and syncs share the disk."""
 
 # Administration
 

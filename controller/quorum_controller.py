@@ -44,7 +44,7 @@ from controller.subjects import brokers as broker_subject
 from controller.subjects.configs import ConfigRules
 from controller.subjects.controllers import register_controller, registration_request
 from controller.subjects.feature_updates import requested_updates, update_features
-from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
+from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels, way_back
 from controller.subjects.liveness import BrokerLiveness
 from controller.subjects.producer_ids import allocate_producer_ids
 from controller.subjects.result import ControllerError, Decision
@@ -218,7 +218,8 @@ class QuorumController:
     def _refuse_unsupported(self, features: FeaturesImage) -> None:
         sentences = unsupported_levels(features, self.supported_features)
         if sentences:
-            raise UnsupportedCluster(f"This cluster needs another release: {'; '.join(sentences)}")
+            remedy = way_back(features, self.supported_features)
+            raise UnsupportedCluster(f"This cluster needs another release: {'; '.join(sentences)}{remedy}")
 
     def _resign(self) -> None:
         self._active_epoch = None

@@ -16,7 +16,7 @@ _log = logging.getLogger("barnabas.offload")
 
 
 def run_side_by_side(calls: Sequence[Callable[[], None]], threads: int = ENDING_THREADS) -> None:
-    """Runs all calls in threads of their own and waits for the last: for the end of a node, without a loop."""
+    """Runs all calls in threads of their own, and waits for the last: for the end of a node."""
     if not calls:
         return
     with ThreadPoolExecutor(min(threads, len(calls)), thread_name_prefix="ending") as pool:

@@ -1,8 +1,8 @@
 """UpdateFeatures (57): feature levels are raised and lowered. KIP-584, KIP-778, KIP-1022.
 
-Versions 0-2. 0 says only whether a level may go down; 1 what kind of change it is, and may ask for a dry run;
-2 has no answer for each feature any more, because all of them are changed or none. Before it a success is
-told per feature, with Kafka's own word NONE for a text.
+Versions 0-2. 0 is always an upgrade; 1 says what kind of change it is, and may ask for a dry run; 2 has no
+answer for each feature any more, because all of them are changed or none. Before it a success is told per
+feature, with Kafka's own word NONE for a text.
 
 `kraft.version` is raised in the log's control records, beside the metadata. Needs ALTER on the cluster.
 """

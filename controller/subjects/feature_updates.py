@@ -35,7 +35,16 @@ from protocol.metadata_log.features import FeatureLevelRecord
 __all__ = ["FeatureChange", "FeatureUpdate", "UpgradeType", "requested_updates", "update_features"]
 
 UPGRADE_TYPES_SINCE: Final = 1
-"""Before it a request says only whether a level may go down."""
+"""Before it a request does not say what kind of change it is."""
+
+KAFKA_FEATURES: Final = (
+    "eligible.leader.replicas.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+)
+"""Those that Kafka has: they may be switched off where they were never on."""
 
 DISABLED: Final = VersionRange(0, 0)
 PREFIX: Final = "The update failed for all features since the following feature had an error: "
@@ -65,14 +74,16 @@ class FeatureChange(msgspec.Struct, frozen=True):
 
 
 def requested_updates(request: UpdateFeaturesRequest, version: int) -> dict[str, FeatureUpdate]:
-    """By feature; of several for one feature the last counts."""
+    """By feature; of several for one feature the last counts.
+
+    Version 0 may say that a level may go down; as in Kafka nobody listens, and every wish is an upgrade.
+    """
     updates = {}
     for each in request.feature_updates:
+        kind = UpgradeType.UPGRADE
         if version >= UPGRADE_TYPES_SINCE:
             known = each.upgrade_type in UpgradeType.__members__.values()
             kind = UpgradeType(each.upgrade_type) if known else UpgradeType.UNKNOWN
-        else:
-            kind = UpgradeType.SAFE_DOWNGRADE if each.allow_downgrade else UpgradeType.UPGRADE
         updates[each.feature] = FeatureUpdate(each.max_version_level, kind)
     return updates
 
@@ -128,7 +139,7 @@ def _check(
         )
     if level > current and kind is not UpgradeType.UPGRADE:
         raise _invalid(name, level, "Can't downgrade to a newer version.")
-    if name not in supported:
+    if name not in supported and name not in KAFKA_FEATURES:
         raise _invalid(name, level, f"Feature {name} not found.")
 
 

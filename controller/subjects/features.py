@@ -22,6 +22,7 @@ __all__ = [
     "SUPPORTED_FEATURES",
     "check_broker_features",
     "unsupported_levels",
+    "way_back",
 ]
 
 SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
@@ -46,6 +47,20 @@ def unsupported_levels(features: FeaturesImage, supported: Mapping[str, VersionR
                 f"{known.lowest} to {known.highest}"
             )
     return sentences
+
+
+def way_back(features: FeaturesImage, supported: Mapping[str, VersionRange]) -> str:
+    """What an operator can do with the release that finalized the levels; empty where nothing helps."""
+    unknown = [name for name in sorted(features.levels) if name not in supported]
+    too_high = [
+        name
+        for name, level in features.levels.items()
+        if name in supported and not supported[name].covers(level)
+    ]
+    if not unknown or too_high:
+        return ""
+    switches = " ".join(f"--feature {name}" for name in unknown)
+    return f". Switch them off with that release first: kafka-features.sh disable {switches}"
 
 
 def check_broker_features(features: FeaturesImage, offered: Mapping[str, VersionRange]) -> None:

@@ -1,0 +1,224 @@
+"""kafka-features and kafka-cluster against us; a data directory of Apache Kafka with levels that we lack."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import AnyBroker
+from tests.support.against import AGAINST_KAFKA, barnabas_only
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import GenuineKafka
+from tests.support.kafka_tools import ToolResult
+from tests.support.tool_server import ToolServer
+
+pytestmark = pytest.mark.java
+
+FEATURES = (
+    "eligible.leader.replicas.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+)
+FAULT = "The update failed for all features since the following feature had an error: "
+
+
+@pytest.fixture
+def at(broker: AnyBroker) -> tuple[str, str]:
+    return ("--bootstrap-server", broker.bootstrap_servers)
+
+
+def features(tools: ToolServer, at: tuple[str, str], *words: str) -> ToolResult:
+    return tools.run("kafka-features", *at, *words)
+
+
+def finalized(tools: ToolServer, at: tuple[str, str]) -> dict[str, str]:
+    told = features(tools, at, "describe")
+    assert told.code == 0, told.err
+    levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", told.out))
+    return {name: level for name, level in levels.items() if level != "0"}
+
+
+def test_what_is_there_may_be_asked_for_again(tool_server: ToolServer, at: tuple[str, str]) -> None:
+    done = features(tool_server, at, "upgrade", "--feature", "metadata.version=30")
+    assert (done.code, done.out) == (0, "metadata.version was upgraded to 30.\n")
+    done = features(tool_server, at, "upgrade", "--feature", "kraft.version=1", "--dry-run")
+    assert (done.code, done.out) == (0, "kraft.version can be upgraded to 1.\n")
+    done = features(tool_server, at, "disable", "--feature", "group.version")
+    assert (done.code, done.out) == (0, "group.version was disabled.\n")
+    assert finalized(tool_server, at) == {"kraft.version": "1", "metadata.version": "4.3-IV0"}
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (
+            ("upgrade", "--feature", "foo.version=1"),
+            (
+                f"Could not upgrade foo.version to 1. {FAULT}Invalid update version 1 for "
+                f"feature foo.version. Local "
+                "controller 1 does not support this feature."
+            ),
+        ),
+        (
+            ("upgrade", "--feature", "metadata.version=31"),
+            (
+                f"Could not upgrade metadata.version to 31. {FAULT}Invalid update version 31 for feature "
+                "metadata.version. Local controller 1 only supports versions 7-30"
+            ),
+        ),
+        (
+            ("downgrade", "--feature", "metadata.version=29", "--dry-run"),
+            (
+                f"Can not downgrade metadata.version to 29. {FAULT}Unsupported "
+                f"metadata.version downgrade from 30 to "
+                "29. Refusing to perform the requested downgrade because it might delete "
+                "metadata information."
+            ),
+        ),
+        (
+            ("downgrade", "--feature", "metadata.version=29", "--unsafe"),
+            (
+                f"Could not downgrade metadata.version to 29. {FAULT}Unsupported "
+                f"metadata.version downgrade from 30 "
+                "to 29. Unsafe metadata downgrade is not supported in this version."
+            ),
+        ),
+        (
+            ("disable", "--feature", "kraft.version"),
+            (
+                f"Could not disable kraft.version. {FAULT}Invalid update version 0 for "
+                f"feature kraft.version. Can't "
+                "downgrade the version of this feature."
+            ),
+        ),
+        (
+            ("disable", "--feature", "metadata.version"),
+            (
+                f"Could not disable metadata.version. {FAULT}Invalid update version 0 for "
+                f"feature metadata.version. "
+                "Local controller 1 only supports versions 7-30"
+            ),
+        ),
+    ],
+)
+def test_a_refused_level(
+    tool_server: ToolServer, at: tuple[str, str], words: tuple[str, ...], out: str
+) -> None:
+    refused = features(tool_server, at, *words)
+    assert (refused.code, refused.out) == (1, out + "\n")
+    assert "1 out of 1 operation(s) failed." in refused.err
+
+
+def test_mapping_and_dependencies(tool_server: ToolServer, at: tuple[str, str]) -> None:
+    mapping = features(tool_server, at, "version-mapping", "--release-version", "4.2").lines
+    assert mapping[:2] == ["metadata.version=29 (4.2)", "kraft.version=1"]
+    told = features(tool_server, at, "feature-dependencies", "--feature", "metadata.version=30")
+    assert told.out == "metadata.version=30 (4.3-IV0) has no dependencies.\n"
+
+
+def test_the_controllers_tell_and_decide_the_same(broker: AnyBroker, tool_server: ToolServer) -> None:
+    controllers = ("--bootstrap-controller", broker.bootstrap_controllers)
+    assert finalized(tool_server, controllers) == {"kraft.version": "1", "metadata.version": "4.3-IV0"}
+    done = features(tool_server, controllers, "upgrade", "--feature", "metadata.version=30")
+    assert (done.code, done.out) == (0, "metadata.version was upgraded to 30.\n")
+
+
+def test_a_broker_that_is_not_there_cannot_be_forgotten(tool_server: ToolServer, at: tuple[str, str]) -> None:
+    refused = tool_server.run("kafka-cluster", "unregister", *at, "--id", "7")
+    assert refused.code == 1
+    assert "BrokerIdNotRegisteredException: Broker ID 7 is not currently registered" in refused.err
+    listed = tool_server.run("kafka-cluster", "list-endpoints", *at, "--include-fenced-brokers").lines
+    assert listed[1].split()[3:] == ["null", "unfenced", "broker"]
+
+
+@barnabas_only
+def test_a_lower_level_is_served_raised_and_kept(tool_server: ToolServer, tmp_path: Path) -> None:
+    broker = BarnabasProcess(tmp_path / "data")
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        f"node.id=1\nprocess.roles=broker,controller\nlog.dirs={broker.data}\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
+    )
+    words = (
+        "storage",
+        "format",
+        "-t",
+        "bWVhc3VyZW9mYWxsdGhpbg",
+        "-c",
+        str(properties),
+        "--release-version",
+        "3.5",
+    )
+    done = subprocess.run(
+        [*broker._program(), *words], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.splitlines()[-1].endswith("with metadata.version 3.5-IV2.")
+    with broker.start():
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        assert tool_server.run("kafka-topics", *at, "--create", "--topic", "old").code == 0
+        assert finalized(tool_server, at)["metadata.version"] == "3.5-IV2"
+        done_ = features(tool_server, at, "upgrade", "--release-version", "4.3")
+        assert done_.code == 1, "its other features are not here"
+        done_ = features(tool_server, at, "upgrade", "--feature", "metadata.version=30")
+        assert (done_.code, done_.out) == (0, "metadata.version was upgraded to 30.\n")
+        assert tool_server.run("kafka-topics", *at, "--create", "--topic", "new").code == 0
+    with broker.start():
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        assert finalized(tool_server, at)["metadata.version"] == "4.3-IV0"
+        assert tool_server.run("kafka-topics", *at, "--list").out.split() == ["new", "old"]
+    (log,) = (broker.data / "__cluster_metadata-0").glob("*.log")
+    dumped = tool_server.run("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log)).out
+    topics = [line for line in dumped.splitlines() if '"type":"PARTITION_RECORD"' in line]
+    assert ['"version":0' in topics[0], '"version":2' in topics[-1]] == [True, True]
+    registrations = [line for line in dumped.splitlines() if '"type":"REGISTER_BROKER_RECORD"' in line]
+    assert '"logDirs"' not in registrations[0]
+    assert '"logDirs"' in registrations[-1]
+
+
+@barnabas_only
+def test_a_directory_of_apache_kafka_with_more_features_is_refused_in_one_line_and_fits_without_them(
+    tool_server: ToolServer, tmp_path: Path
+) -> None:
+    kafka = GenuineKafka(tmp_path / "data")
+    ours = BarnabasProcess(tmp_path / "data", {"node.id": "1"})
+    ours.log_file = tmp_path / "ours.log"
+    with kafka:
+        at = ("--bootstrap-server", kafka.bootstrap_servers)
+        assert tool_server.run("kafka-topics", *at, "--create", "--topic", "moved").code == 0
+    with pytest.raises(RuntimeError, match="before it was ready"):
+        ours.start()
+    (line,) = [line for line in ours.log_tail().splitlines() if line.startswith("barnabas: ")]
+    assert line.startswith(
+        "barnabas: This cluster needs another release: eligible.leader.replicas.version is "
+    )
+    assert line.endswith(f"kafka-features.sh disable {' '.join(f'--feature {name}' for name in FEATURES)}")
+    with kafka:
+        at = ("--bootstrap-server", kafka.bootstrap_servers)
+        words = [word for name in FEATURES for word in ("--feature", name)]
+        assert features(tool_server, at, "disable", *words).code == 0
+    with ours.start():
+        at = ("--bootstrap-server", ours.bootstrap_servers)
+        assert "moved" in tool_server.run("kafka-topics", *at, "--list").out.split()
+        assert finalized(tool_server, at) == {"kraft.version": "1", "metadata.version": "4.3-IV0"}
+
+
+def test_a_running_broker_that_is_forgotten_is_listed_no_more(
+    tool_server: ToolServer, tmp_path: Path
+) -> None:
+    if AGAINST_KAFKA:
+        pytest.skip("the tool does not end: it waits for a broker that Apache Kafka does not list any more")
+    with BarnabasProcess(tmp_path / "data") as broker:
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        told = tool_server.run("kafka-cluster", "unregister", *at, "--id", "1")
+        assert (told.code, told.out) == (0, "Broker 1 is no longer registered.\n")
+        broker.stop()
+        broker.start_anywhere()
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        listed = tool_server.run("kafka-cluster", "list-endpoints", *at, "--include-fenced-brokers").lines
+        assert listed[1].split()[0] == "1"
