@@ -1,0 +1,21 @@
+"""A simulated world for the quorum: clocks, network, disks and power fail as real ones do, under one seed.
+
+Whole quorums run here in one process, without a socket, a file or a second of waiting, and after every event
+an outside watcher checks what must hold. It is a part of the product and not of its tests, for it belongs to
+those who run the product: `barnabas simulate --seed N` tells a failure again, on their machine and by their
+copy. So nothing here imports a test; the tests of the simulator, its mutants and the transcripts are in
+`tests/simulation`.
+
+In reading order:
+
+    running         a seed from its beginning to its verdict; a failing one down to its shortest story
+    weather, steps  what kind of world a seed makes, and what befalls it
+    world           the queue of what happens when
+    machine         one host: its driver executes a Ready, and loses its power between any two effects
+    disk, network   what a crash leaves; what arrives
+    history         all logs, seen from outside
+    watch, promises, calm   the rules: at every moment, in every message, and in the end
+    dice, coverage, story, words, shrinking   chance, counts, transcripts
+
+May be imported by `broker.cli` and by tests. Imports controller.raft and protocol; chance comes from a seed.
+"""

@@ -1,0 +1,134 @@
+"""Many seeds, in several niced processes, with what they met: the long run.
+
+    python -m tests.simulation.many_seeds --first 1 --seeds 100000 --events 2000 --processes 2 --report x.txt
+
+Seeds are handed out by the hundred; each hundred comes back as one `Hundred`, which must have met everything
+in `MUST_BE_MET`. The report is written anew now and then, so a run that is broken off was of use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from controller.simulation.coverage import Coverage
+from controller.simulation.running import Outcome, run
+
+SEEDS_AT_ONCE: Final = 100
+
+MUST_BE_MET: Final = (
+    "election",
+    "batches truncated",
+    "snapshot load",
+    "voter added",
+    "voter removed",
+    "torn tail",
+    "restart",
+    "crash within a Ready",
+    "partition",
+    "commit",
+)
+"""By every hundred seeds: a hundred that never truncates a log would say nothing about truncation."""
+
+
+@dataclass
+class Hundred:
+    """What became of some seeds, from `first` on."""
+
+    first: int
+    seeds: int
+    events: int = 0
+    simulated_ms: int = 0
+    cpu_seconds: float = 0.0
+    coverage: Coverage = field(default_factory=Coverage)
+    failures: list[Outcome] = field(default_factory=list)
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name in MUST_BE_MET if not self.coverage.counts.get(name)]
+
+
+def run_some(first: int, seeds: int, events: int) -> Hundred:
+    """In this process. Stops at no failure: all of them are told."""
+    some = Hundred(first, seeds)
+    began = time.process_time()
+    for seed in range(first, first + seeds):
+        outcome = run(seed, events)
+        some.events += outcome.events
+        some.simulated_ms += outcome.simulated_ms
+        some.coverage.add(outcome.coverage)
+        if outcome.failure is not None:
+            some.failures.append(outcome)
+    some.cpu_seconds = time.process_time() - began
+    return some
+
+
+def _be_nice() -> None:
+    os.nice(10)
+
+
+def run_many(first: int, seeds: int, events: int, processes: int, *, nice: bool = True) -> Iterator[Hundred]:
+    """By the hundred, in order."""
+    begins = range(first, first + seeds, SEEDS_AT_ONCE)
+    sizes = [min(SEEDS_AT_ONCE, first + seeds - begin) for begin in begins]
+    with ProcessPoolExecutor(processes, initializer=_be_nice if nice else None) as pool:
+        yield from pool.map(partial(run_some, events=events), begins, sizes)
+
+
+def report(hundreds: Sequence[Hundred], passed_seconds: float, processes: int) -> str:
+    coverage = Coverage()
+    for each in hundreds:
+        coverage.add(each.coverage.counts)
+    seeds = sum(each.seeds for each in hundreds)
+    events = sum(each.events for each in hundreds)
+    cpu_seconds = sum(each.cpu_seconds for each in hundreds)
+    failures = [failure for each in hundreds for failure in each.failures]
+    missed = [(each.first, each.missing) for each in hundreds if each.missing]
+    hours = sum(each.simulated_ms for each in hundreds) / 3_600_000
+    last = hundreds[0].first + seeds - 1
+    lines = [
+        f"seeds {hundreds[0].first} to {last}: {seeds:,} with {events:,} events in {hours:,.1f} simulated hours",
+        f"{passed_seconds:,.0f} s by the wall clock in {processes} processes, {cpu_seconds:,.0f} s of CPU",
+        f"{events / max(cpu_seconds, 0.001):,.0f} events per CPU second",
+        f"{len(failures)} failures",
+        *[f"  seed {each.seed}: {each.failure}" for each in failures[:50]],
+        f"hundreds that missed something: {missed}",
+        "",
+        *coverage.lines(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1_000)
+    parser.add_argument("--events", type=int, default=2_000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--report", type=Path)
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    hundreds: list[Hundred] = []
+    results = run_many(options.first, options.seeds, options.events, options.processes)
+    while some := list(islice(results, 10)):
+        hundreds += some
+        text = report(hundreds, time.monotonic() - began, options.processes)
+        if options.report is not None:
+            options.report.write_text(text)
+    print(text)
+    return 1 if any(each.failures for each in hundreds) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
