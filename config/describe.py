@@ -81,7 +81,7 @@ def describe_broker(config: BrokerConfig, names: Sequence[str] | None = None) ->
                 sensitive=sensitive,
                 type=ConfigType.UNKNOWN if definition is None else definition.type,
                 synonyms=synonyms,
-                documentation="" if definition is None else documentation(definition),
+                documentation=_documentation(name, definition),
             )
         )
     return rows
@@ -106,7 +106,7 @@ def describe_cluster_default(
                 sensitive=sensitive,
                 type=ConfigType.UNKNOWN if definition is None else definition.type,
                 synonyms=(ConfigSynonym(name, value, source),),
-                documentation="" if definition is None else documentation(definition),
+                documentation=_documentation(name, definition),
             )
         )
     return rows
@@ -195,6 +195,13 @@ def _row(definition: Definition, value: str | None, chain: tuple[ConfigSynonym, 
         synonyms=chain,
         documentation=documentation(definition),
     )
+
+
+def _documentation(name: str, definition: Definition | None) -> str:
+    """Kafka documents what can stand in a file by its plain name."""
+    if definition is None or definition.dynamic_only or definition.name != name:
+        return ""
+    return documentation(definition)
 
 
 def _public(definitions: Mapping[str, Definition]) -> list[str]:

@@ -1,0 +1,186 @@
+"""Decisions on configs: which records are written, and what is refused without one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from config.limits import METADATA_RECORDS_PER_REQUEST
+from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
+from controller.subjects.config_changes import (
+    Change,
+    ConfigOperation,
+    Outcome,
+    ResourceChange,
+    alter_configs,
+    replaced_by,
+)
+from controller.subjects.configs import ConfigRules
+from controller.subjects.policy_questions import ConfigQuestion, PolicyQuestion, Verdict
+from controller.subjects.result import ControllerError, Decision
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.topics import TopicRecord
+from tests.support.controllers import one_node_config
+
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+SET, DELETE, APPEND = ConfigOperation.SET, ConfigOperation.DELETE, ConfigOperation.APPEND
+
+RULES = ConfigRules(one_node_config())
+
+
+def image(*records: Message) -> ClusterImage:
+    made, _ = replay(EMPTY_IMAGE, [TopicRecord("t", bytes(15) + b"\1"), *records], offset=9, epoch=1)
+    return made
+
+
+def stored(kind: int, name: str, key: str, value: str) -> ConfigRecord:
+    return ConfigRecord(kind, name, key, value)
+
+
+def nothing_against(question: PolicyQuestion) -> Verdict:
+    return None
+
+
+def decide(
+    of: ClusterImage, *resources: ResourceChange, validate_only: bool = False
+) -> Decision[list[Outcome]]:
+    return alter_configs(of, resources, RULES, nothing_against, validate_only=validate_only)
+
+
+def change(kind: int, name: str, *changes: tuple[str, int, str | None]) -> ResourceChange:
+    return ResourceChange(kind, name, [Change(*each) for each in changes])
+
+
+def written(decision: Decision[list[Outcome]]) -> dict[tuple[int, str, str], str | None]:
+    found = {}
+    for record in decision.records:
+        assert isinstance(record, ConfigRecord)
+        found[record.resource_type, record.resource_name, record.name] = record.value
+    return found
+
+
+def test_a_value_that_stays_writes_nothing_but_for_brokers() -> None:
+    before = image(stored(TOPIC, "t", "retention.ms", "5"), stored(BROKER, "", "log.retention.ms", "6"))
+    decision = decide(
+        before,
+        change(TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", DELETE, None)),
+        change(BROKER, "", ("log.retention.ms", SET, "6")),
+    )
+    assert written(decision) == {(BROKER, "", "log.retention.ms"): "6"}
+    assert [outcome.error for outcome in decision.response] == [0, 0]
+
+
+def test_a_resource_that_is_refused_writes_nothing_and_stops_nobody() -> None:
+    decision = decide(
+        image(),
+        change(TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "never")),
+        change(GROUP, "g", ("share.isolation.level", SET, "read_committed")),
+    )
+    assert written(decision) == {(GROUP, "g", "share.isolation.level"): "read_committed"}
+    refused, done = decision.response
+    assert (refused.error, refused.name) == (ErrorCode.INVALID_CONFIG, "t")
+    assert (done.error, done.message) == (ErrorCode.NONE, None)
+
+
+def test_a_replacement_takes_away_what_it_does_not_name() -> None:
+    before = image(stored(TOPIC, "t", "retention.ms", "5"), stored(TOPIC, "t", "segment.ms", "6"))
+    new: Mapping[str, str | None] = {"retention.ms": "7", "flush.ms": None}
+    assert written(decide(before, replaced_by(TOPIC, "t", new))) == {
+        (TOPIC, "t", "retention.ms"): "7",
+        (TOPIC, "t", "segment.ms"): None,
+    }
+
+
+def test_only_to_see_decides_the_same_and_writes_nothing() -> None:
+    asked = (change(TOPIC, "t", ("retention.ms", SET, "5")), change(TOPIC, "t", ("retention.ms", SET, "x")))
+    decision = decide(image(), *asked, validate_only=True)
+    assert list(decision.records) == []
+    assert decision.response == decide(image(), *asked).response
+
+
+def test_what_a_topic_inherits_counts_in_its_relations() -> None:
+    before = image(stored(BROKER, "", "log.cleaner.max.compaction.lag.ms", "100"))
+    (outcome,) = decide(before, change(TOPIC, "t", ("min.compaction.lag.ms", SET, "200"))).response
+    assert outcome.message == (
+        "conflict topic config setting min.compaction.lag.ms (200) > max.compaction.lag.ms (100)"
+    )
+
+
+def elr(*records: Message) -> ClusterImage:
+    return image(FeatureLevelRecord("eligible.leader.replicas.version", 1), *records)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (
+            change(BROKER, "1", ("min.insync.replicas", SET, "2")),
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        ),
+        (
+            change(BROKER, "1", ("min.insync.replicas", DELETE, None)),
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        ),
+        (
+            change(BROKER, "", ("min.insync.replicas", DELETE, None)),
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        ),
+        (
+            replaced_by(BROKER, "", {"log.retention.ms": "9"}),
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        ),
+    ],
+)
+def test_with_eligible_leader_replicas_the_least_in_sync_is_the_cluster_s(
+    asked: ResourceChange, sentence: str
+) -> None:
+    before = elr(stored(BROKER, "", "min.insync.replicas", "1"))
+    decision = decide(before, asked)
+    assert decision.response == [Outcome(BROKER, asked.name, ErrorCode.INVALID_CONFIG, sentence)]
+    assert list(decision.records) == []
+
+
+def test_the_cluster_s_least_in_sync_can_be_set_with_them() -> None:
+    decision = decide(
+        elr(stored(BROKER, "", "min.insync.replicas", "1")),
+        change(BROKER, "", ("min.insync.replicas", SET, "2")),
+        change(TOPIC, "t", ("min.insync.replicas", SET, "2")),
+    )
+    assert [outcome.error for outcome in decision.response] == [0, 0]
+
+
+def test_the_policy_is_asked_last_and_of_what_is_changed_by_name() -> None:
+    asked: list[PolicyQuestion] = []
+
+    def judge(question: PolicyQuestion) -> Verdict:
+        asked.append(question)
+        return ControllerError(ErrorCode.POLICY_VIOLATION, "" if len(asked) == 1 else "Not on Sundays.")
+
+    before = image(stored(TOPIC, "t", "retention.ms", "5"), stored(TOPIC, "t", "cleanup.policy", "delete"))
+    resources = [
+        change(TOPIC, "t", ("cleanup.policy", APPEND, "compact"), ("retention.ms", DELETE, None)),
+        replaced_by(TOPIC, "t", {"segment.ms": "77"}),
+        change(TOPIC, "nowhere", ("segment.ms", SET, "77")),
+        change(TOPIC, "t", ("segment.ms", SET, "x")),
+    ]
+    decision = alter_configs(before, resources, RULES, judge)
+    assert asked == [
+        ConfigQuestion("TOPIC", "t", (("cleanup.policy", "delete,compact"), ("retention.ms", None))),
+        ConfigQuestion("TOPIC", "t", (("segment.ms", "77"),)),
+    ]
+    assert [(outcome.error, outcome.message) for outcome in decision.response[:2]] == [
+        (ErrorCode.POLICY_VIOLATION, None),
+        (ErrorCode.POLICY_VIOLATION, "Not on Sundays."),
+    ]
+    assert list(decision.records) == []
+
+
+def test_a_request_for_too_many_records_is_refused_whole() -> None:
+    values = [(f"plugin.{number}", SET, "x") for number in range(METADATA_RECORDS_PER_REQUEST + 1)]
+    decision = decide(image(), change(BROKER, "", *values), change(TOPIC, "t", ("retention.ms", SET, "5")))
+    assert list(decision.records) == []
+    assert {outcome.error for outcome in decision.response} == {ErrorCode.POLICY_VIOLATION}
