@@ -11,6 +11,10 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tests.support.against import barnabas_only
 from tests.support.broker_process import ROOT, BarnabasProcess
 from tests.support.wire_client import WireClient
@@ -168,6 +172,20 @@ def test_the_configs_of_a_new_topic_pass_the_alter_policy_first(
     assert seen() == []
 
 
+def test_altered_configs_pass_the_alter_policy(strict: WithRules) -> None:
+    assert create(strict, topic("altered")) == [("altered", 0, None)]
+    with WireClient(strict.bootstrap_servers) as client:
+        cls = IncrementalAlterConfigsRequest
+        configs = [cls.AlterableConfig("retention.ms", 0, "13")]
+        request = cls([cls.AlterConfigsResource(2, "altered", configs)])
+        answer = client.ask_for(IncrementalAlterConfigsResponse, request, 1)
+    (altered,) = answer.responses
+    assert (altered.error_code, altered.error_message) == (
+        ErrorCode.POLICY_VIOLATION,
+        "13 is unlucky for TOPIC altered",
+    )
+
+
 def test_a_policy_that_dies_refuses_and_comes_back(strict: WithRules) -> None:
     assert create(strict, topic("crash")) == [("crash", ErrorCode.UNKNOWN_SERVER_ERROR, None)]
     assert create(strict, topic("deny-2"), topic("after")) == [
@@ -191,6 +209,6 @@ def test_a_policy_that_cannot_be_loaded_stops_the_start(folder: Path, tmp_path: 
     last = broker.log_tail().splitlines()[-1]
     assert last == (
         "barnabas: The policies cannot be used (create.topic.policy.class.name=com.example.Policy): "
-        "LookupError: 'com.example.Policy' is no entry point of the group barnabas.policies; a class is named "
-        "as package.module:Class"
+        "LookupError: 'com.example.Policy' is no entry point of the group barnabas.policies; a class is "
+        "named as package.module:Class"
     )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.cimpl import NewPartitions
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 

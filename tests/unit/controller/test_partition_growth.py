@@ -73,7 +73,7 @@ def test_chosen_replicas_are_taken_and_who_is_away_is_not_in_sync(fixture: Contr
     assert (second.replicas, second.isr, second.leader) == ((4, 2), (2,), 2)
 
 
-REFUSED = [
+REFUSED: list[tuple[tuple[str, int, list[list[int]] | None], int, str | None]] = [
     (("nope", 3, None), 3, None),
     (("a/b", 3, None), 3, None),
     (("a", 1, None), 37, "Topic already has 1 partition(s)."),
