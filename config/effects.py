@@ -50,6 +50,10 @@ HONOURED: Final = _names(
     log.flush.offset.checkpoint.interval.ms log.retention.ms log.retention.minutes log.retention.hours
     log.retention.bytes log.retention.check.interval.ms
     replica.high.watermark.checkpoint.interval.ms
+    log.cleanup.policy log.cleaner.enable log.cleaner.threads log.cleaner.backoff.ms
+    log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.max.compaction.lag.ms
+    log.cleaner.delete.retention.ms log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
+    log.cleaner.io.max.bytes.per.second
     log.message.timestamp.type log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms
 
     auto.create.topics.enable num.partitions default.replication.factor min.insync.replicas
@@ -69,7 +73,8 @@ HONOURED: Final = _names(
 
 HONOURED_BY_TOPICS: Final = _names(
     """
-    compression.type compression.gzip.level compression.lz4.level compression.zstd.level
+    cleanup.policy compression.type compression.gzip.level compression.lz4.level compression.zstd.level
+    delete.retention.ms max.compaction.lag.ms min.cleanable.dirty.ratio min.compaction.lag.ms
     file.delete.delay.ms index.interval.bytes internal.segment.bytes max.message.bytes
     message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
     min.insync.replicas retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms

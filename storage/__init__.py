@@ -15,7 +15,8 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `recovery`, `found_log`, `opening`   what a start finds and puts right; making and opening a log
 * `chores`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
 * `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files around the logs
-* `directories`, `log_manager`   log directories, and all the logs of a node
+* `cleaner`         compaction, a package of its own
+* `directories`, `hosted_logs`, `housekeeping`, `log_manager`   log directories, and all the logs of a node
 * `errors`          what the log answers when it cannot
 * `memory_files`, `faulty_files`   the other sides of the files port, for tests and the simulator
 

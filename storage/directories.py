@@ -15,6 +15,7 @@ from typing import Final
 
 from config.ports import FileLock, Files, Space
 from storage.checkpoints import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -42,6 +43,7 @@ class LogDirectory:
         "_files",
         "_lock",
         "clean_broker_epoch",
+        "cleaner_offsets",
         "high_watermarks",
         "log_starts",
         "path",
@@ -73,6 +75,7 @@ class LogDirectory:
             self.recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT)
             self.log_starts = self._offsets(LOG_START_CHECKPOINT)
             self.high_watermarks = self._offsets(HIGH_WATERMARK_CHECKPOINT)
+            self.cleaner_offsets = self._offsets(CLEANER_CHECKPOINT)
         except BaseException:
             self._lock.release()
             raise

@@ -1,21 +1,14 @@
 """All the logs of a node: found at the start, made and removed on request, looked after, closed in order.
 
-The manager itself waits for no disk once it has started. `housekeeping` is called about every second; it
-notes what is due (checkpoints, expired segments, leader epochs, removals) and hands the calls to the
-helper threads. Of each small file one write is under way at a time, so an older one never replaces a
-newer.
-
-Order between files: a recovery point is written only after the sync that it speaks of, and after the
-leader epochs of the same round were handed over. Whatever a crash leaves is an older state of a small
-file, and each says "at least up to here".
+The manager itself waits for no disk once it has started: what must be done on the disk is noted as a chore,
+and `housekeeping` hands the chores to the helper threads.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -23,16 +16,11 @@ import msgspec
 from config.limits import PREFERRED_DIRECTORIES
 from config.ports import Chance, Clock, Files, Offload
 from protocol.values import ZERO_UUID
-from storage.checkpoints import (
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    PartitionOffsets,
-    encode_offsets,
-)
+from storage.checkpoints import encode_offsets
 from storage.chore_lanes import ChoreLanes, SideBySide, finish, one_after_the_other
-from storage.chores import Chore, Chores
+from storage.chores import Chores
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
+from storage.cleaner.cleaner import Cleaner
 from storage.directories import LogDirectory, open_directories
 from storage.errors import LogStorageError
 from storage.file_names import (
@@ -43,6 +31,9 @@ from storage.file_names import (
     partition_directory,
 )
 from storage.found_log import FoundLog
+from storage.hosted_logs import HostedLogs
+from storage.housekeeping import Housekeeping, LogManagerSettings
+from storage.jobs import DirectWorkers, Workers
 from storage.log_config import LogConfig
 from storage.opening import create_log, open_log
 from storage.partition_log import PartitionLog
@@ -51,20 +42,7 @@ from storage.partition_metadata import MalformedPartitionMetadata, read_partitio
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The quorum opens its log itself."""
 
-LOGS_PER_LOOK: Final = 1000
-"""Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
-
 _logger: Final = logging.getLogger(__name__)
-
-
-class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Kafka's broker configs of the same names; milliseconds."""
-
-    high_watermark_checkpoint_interval_ms: int = 5_000
-    flush_checkpoint_interval_ms: int = 60_000
-    """For recovery points and log starts (`log.flush.*.offset.checkpoint.interval.ms`)."""
-    retention_check_interval_ms: int = 300_000
-    producer_expiration_check_interval_ms: int = 600_000
 
 
 class StartReport(msgspec.Struct):
@@ -89,38 +67,39 @@ class LogManager:
         offload: Offload,
         default_config: LogConfig | None = None,
         settings: LogManagerSettings | None = None,
+        workers: Workers | None = None,
         cluster_id: str | None = None,
         node_id: int | None = None,
     ) -> None:
-        """`cluster_id` and `node_id`, where known, must be those of every directory."""
+        """`cluster_id` and `node_id`, where known, must be those of every directory. Without `workers` what
+        they would do is done at once."""
         self._files = files
         self._paths = list(directory_paths)
         self._clock = clock
         self._chance = chance
         self._default_config = default_config or LogConfig()
-        self._settings = settings or LogManagerSettings()
         self._cluster_id = cluster_id
         self._node_id = node_id
-        self.directories: list[LogDirectory] = []
-        self.logs: dict[tuple[str, int], PartitionLog] = {}
-        self.offline: dict[tuple[str, int], str] = {}
+        self._hosted = HostedLogs()
+        self.logs = self._hosted.logs
+        self.offline = self._hosted.offline
         """Partitions whose log could not be opened, and why."""
-        self._homes: dict[tuple[str, int], LogDirectory] = {}
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         """Where logs shall lie that are not there yet, as somebody asked for it."""
-        self._claimed: dict[tuple[str, int], None] = {}
-        """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
         self._chores = Chores()
         self._lanes = ChoreLanes(offload)
-        self._hosted: dict[str, int] = {}
-        """How many logs lie in each directory, by path."""
-        self._to_look_at: Iterator[tuple[str, int]] = iter(())
-        """The logs that this round of retention has not come to."""
-        self._to_write: Iterator[PartitionLog] = iter(())
-        """The logs whose epochs and unsynced records this round has not looked at."""
-        self._written: dict[str, bytes] = {}
-        """Content of the checkpoints as last written."""
-        self._next_ms: dict[str, int] = {}
+        self._housekeeping = Housekeeping(
+            files, clock, self._hosted, self._chores, self._lanes,
+            workers or DirectWorkers(files), settings or LogManagerSettings(),
+        )  # fmt: skip
+
+    @property
+    def directories(self) -> list[LogDirectory]:
+        return self._hosted.directories
+
+    @property
+    def cleaner(self) -> Cleaner:
+        return self._housekeeping.cleaner
 
     # Start and end
 
@@ -131,7 +110,7 @@ class LogManager:
         offline, and the report says so.
         """
         report = StartReport()
-        self.directories = open_directories(
+        self._hosted.directories = open_directories(
             self._files, self._paths, cluster_id=self._cluster_id, node_id=self._node_id
         )
         for directory in self.directories:
@@ -142,14 +121,7 @@ class LogManager:
             report.problems.extend(directory.problems)
         for problem in report.problems:
             _logger.warning("%s", problem)
-        now_ms = self._clock.monotonic_ms()
-        settings = self._settings
-        self._next_ms = {
-            "high watermarks": now_ms + settings.high_watermark_checkpoint_interval_ms,
-            "flush checkpoints": now_ms + settings.flush_checkpoint_interval_ms,
-            "retention": now_ms + min(settings.retention_check_interval_ms, 30_000),
-            "producers": now_ms + settings.producer_expiration_check_interval_ms,
-        }
+        self._housekeeping.begin()
         return report
 
     def shut_down(
@@ -184,11 +156,11 @@ class LogManager:
             log.write_leader_epochs()
         except LogStorageError as error:
             _logger.error("%s", error)
-            failed[self._homes[key].path] = None
+            failed[self._hosted.homes[key].path] = None
 
     def _end_in_order(self, directory: LogDirectory, broker_epoch: int) -> None:
         try:
-            for name, offsets in self._all_checkpoints(directory):
+            for name, offsets in self._housekeeping.checkpoints(directory):
                 self._files.write_atomically(directory.file(name), encode_offsets(offsets))
             self._files.write_atomically(
                 directory.file(CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(broker_epoch)
@@ -202,7 +174,7 @@ class LogManager:
         """The log, or None if there is none here. Whoever asks gives it the topic's configuration."""
         log = self.logs.get((topic, partition))
         if log is not None:
-            self._claimed[topic, partition] = None
+            self._hosted.claim((topic, partition))
         return log
 
     def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
@@ -215,15 +187,14 @@ class LogManager:
             raise LogStorageError(f"{topic}-{partition} is there and cannot be opened: {self.offline[key]}")
         if key in self.logs:
             raise LogStorageError(f"{topic}-{partition} is there already")
-        home = self._preferred.pop(key, None) or self._directory_for_new_log()
+        home = self._preferred.pop(key, None) or self._hosted.emptiest_directory()
         path = home.file(partition_directory(topic, partition))
         log = create_log(
             self._files, path, topic, partition, topic_id, config, self._chores,
             now_ms=self._clock.wall_ms(),
         )  # fmt: skip
-        self.logs[key] = log
-        self._settle(key, home)
-        self._claimed[key] = None
+        self._hosted.add(key, log, home)
+        self._hosted.claim(key)
         return log
 
     def prefer(self, topic: str, partition: int, home: LogDirectory) -> None:
@@ -250,51 +221,18 @@ class LogManager:
 
     def unclaimed(self) -> list[PartitionLog]:
         """Logs on disk that nobody has asked for since the start: candidates for `set_aside`."""
-        return [log for key, log in self.logs.items() if key not in self._claimed]
+        return [log for key, log in self.logs.items() if not self._hosted.is_claimed(key)]
 
     def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
-        return self._homes.get((topic, partition))
-
-    # Housekeeping
+        return self._hosted.homes.get((topic, partition))
 
     def housekeeping(self) -> None:
         """What is due, handed to the helper threads. Call it about every second."""
-        now_ms = self._clock.wall_ms()
-        settings = self._settings
-        if self._is_due("retention", settings.retention_check_interval_ms):
-            self._to_look_at = iter(list(self.logs))
-        self._apply_retention(islice(self._to_look_at, LOGS_PER_LOOK))
-        if self._is_due("producers", settings.producer_expiration_check_interval_ms):
-            for log in self.logs.values():
-                log.producer_state.remove_expired(now_ms, log.config.producer_id_expiration_ms)
-        if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
-            self._to_write = iter(list(self.logs.values()))
-            self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
-        for log in islice(self._to_write, LOGS_PER_LOOK):
-            if self.logs.get((log.topic, log.partition)) is log:
-                log.write_leader_epochs()
-                log.flush_if_due(now_ms)
-        if self._is_due("flush checkpoints", settings.flush_checkpoint_interval_ms):
-            self._write_checkpoints(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
-        for chore in self._chores.take_due(now_ms):
-            self._lanes.submit(chore)
+        self._housekeeping.run()
 
     def apply_retention(self) -> int:
         """Lets expired segments of all logs go; how many did."""
-        return self._apply_retention(iter(list(self.logs)))
-
-    def _apply_retention(self, keys: Iterator[tuple[str, int]]) -> int:
-        now_ms = self._clock.wall_ms()
-        count = 0
-        for key in keys:
-            log = self.logs.get(key)
-            if log is None or key not in self._claimed or log.queue.prepared:
-                continue
-            try:
-                count += log.delete_old_segments(now_ms)
-            except LogStorageError as error:
-                _logger.error("%s", error)
-        return count
+        return self._housekeeping.apply_retention()
 
     # How a start meets a directory
 
@@ -320,8 +258,7 @@ class LogManager:
             self.offline[key] = str(error)
             report.problems.append(f"{path} cannot be opened, {name} is offline: {error}")
             return
-        self.logs[key] = log
-        self._settle(key, directory)
+        self._hosted.add(key, log, directory)
         report.logs += 1
         report.scanned_segments += found.scanned_segments
         report.cut_bytes += found.cut_bytes
@@ -343,21 +280,13 @@ class LogManager:
 
     # How logs come and go
 
-    def _directory_for_new_log(self) -> LogDirectory:
-        return min(self.directories, key=lambda directory: self._hosted.get(directory.path, 0))
-
-    def _settle(self, key: tuple[str, int], home: LogDirectory) -> None:
-        self._homes[key] = home
-        self._hosted[home.path] = self._hosted.get(home.path, 0) + 1
-
     def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
         key = (topic, partition)
-        log = self.logs.pop(key, None)
-        if log is None:
+        found = self._hosted.remove(key)
+        if found is None:
             return
-        home = self._homes.pop(key)
-        self._hosted[home.path] -= 1
-        self._claimed.pop(key, None)
+        log, home = found
+        self.cleaner.forget(key)
         self._chores.drop(f"write {log.directory}/", log.directory)
         self._chores.drop(f"sync {log.directory}/", log.directory)
         log.abandon()
@@ -370,46 +299,3 @@ class LogManager:
                 partial(self._files.rmtree, leaving),
                 due_ms=self._clock.wall_ms() + log.config.file_delete_delay_ms,
             )
-
-    # How chores are done
-
-    def _is_due(self, what: str, interval_ms: int) -> bool:
-        now_ms = self._clock.monotonic_ms()
-        if now_ms < self._next_ms[what]:
-            return False
-        self._next_ms[what] = now_ms + interval_ms
-        return True
-
-    def _all_checkpoints(self, directory: LogDirectory) -> list[tuple[str, PartitionOffsets]]:
-        recovery_points: PartitionOffsets = {}
-        log_starts: PartitionOffsets = {}
-        high_watermarks: PartitionOffsets = {}
-        for key, log in self.logs.items():
-            if self._homes[key] is not directory:
-                continue
-            recovery_points[key] = log.recovery_point
-            high_watermarks[key] = log.high_watermark
-            if log.log_start_offset > log.segments[0].base_offset:
-                log_starts[key] = log.log_start_offset
-        return [
-            (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
-            (RECOVERY_POINT_CHECKPOINT, recovery_points),
-            (LOG_START_CHECKPOINT, log_starts),
-        ]
-
-    def _write_checkpoints(self, *wanted: str) -> None:
-        for directory in self.directories:
-            for name, offsets in self._all_checkpoints(directory):
-                path = directory.file(name)
-                if name not in wanted or self._lanes.is_busy(path):
-                    continue
-                data = encode_offsets(offsets)
-                if self._written.get(path) != data:
-                    self._lanes.submit(
-                        Chore(
-                            f"write {path}",
-                            path,
-                            partial(self._files.write_atomically, path, data),
-                            partial(self._written.__setitem__, path, data),
-                        )
-                    )

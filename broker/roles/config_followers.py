@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from broker.network.acceptor import Acceptor, plain_host
 from broker.network.limits import UNLIMITED, ConnectionLimits
 from broker.network.neighbours import Service
-from broker.roles.ground import Ground, listener_settings
+from broker.roles.ground import Ground, cleaner_settings, listener_settings
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
@@ -50,6 +50,7 @@ class ConfigFollowers:
             if problem not in before.refused:
                 _log.warning("A stored setting is passed over: %s", problem)
         self.limit_connections(config)
+        self._ground.logs.cleaner.settings = cleaner_settings(config)
         try:
             self._follow_listeners(config)
         except (ConfigError, OSError) as problem:

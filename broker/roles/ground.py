@@ -31,8 +31,10 @@ from config.ports import Chance, Clock, Files, Timers
 from controller.image.brokers import Endpoint
 from protocol.serving import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from storage.cleaner.cleaner import CleanerSettings
+from storage.housekeeping import LogManagerSettings
 from storage.log_config import LogConfig
-from storage.log_manager import LogManager, LogManagerSettings
+from storage.log_manager import LogManager
 
 SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
     {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -77,9 +79,11 @@ class Ground:
             offload=self.offload,
             default_config=LogConfig(),
             settings=log_manager_settings(config),
+            workers=self.workers,
             cluster_id=cluster_id,
             node_id=config.node_id,
         )
+        self.logs.cleaner.settings = cleaner_settings(config)
         self.health = Health()
         self.collectors = Collectors()
 
@@ -132,6 +136,17 @@ def advertised(listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Accep
             each.host or socket.getfqdn(), port, SECURITY_PROTOCOLS[each.security_protocol]
         )
     return endpoints
+
+
+def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    return CleanerSettings(
+        enabled=config.flag("log.cleaner.enable"),
+        threads=config.integer("log.cleaner.threads"),
+        backoff_ms=config.integer("log.cleaner.backoff.ms"),
+        dedupe_buffer_bytes=config.integer("log.cleaner.dedupe.buffer.size"),
+        load_factor=config.number("log.cleaner.io.buffer.load.factor"),
+        io_max_bytes_per_second=config.number("log.cleaner.io.max.bytes.per.second"),
+    )
 
 
 def log_manager_settings(config: BrokerConfig) -> LogManagerSettings:

@@ -1,0 +1,212 @@
+"""What is done for all logs again and again: checkpoints, retention, compaction, expiry of producers.
+
+`run` is called about every second; it notes what is due and hands the calls to the helper threads, or to
+worker processes. Of each small file one write is under way at a time, so an older one never replaces a newer.
+A round over many logs is taken in parts, one each time.
+
+Order between files: a recovery point is written only after the sync that it speaks of, and after the
+leader epochs of the same round were handed over. Whatever a crash leaves is an older state of a small
+file, and each says "at least up to here".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from config.ports import Clock, Files
+from storage.checkpoints import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    PartitionOffsets,
+    encode_offsets,
+)
+from storage.chore_lanes import ChoreLanes
+from storage.chores import Chore, Chores
+from storage.cleaner.cleaner import Cleaner
+from storage.directories import LogDirectory
+from storage.errors import LogStorageError
+from storage.hosted_logs import HostedLogs, Key
+from storage.jobs import Workers
+from storage.partition_log import PartitionLog
+
+LOGS_PER_LOOK: Final = 1000
+"""Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
+
+_FIRST_RETENTION_MS: Final = 30_000
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Kafka's broker configs of the same names; milliseconds."""
+
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    flush_checkpoint_interval_ms: int = 60_000
+    """For recovery points and log starts (`log.flush.*.offset.checkpoint.interval.ms`)."""
+    retention_check_interval_ms: int = 300_000
+    producer_expiration_check_interval_ms: int = 600_000
+
+
+class Housekeeping:
+    """For the logs of one node. All calls come from the loop."""
+
+    def __init__(
+        self,
+        files: Files,
+        clock: Clock,
+        hosted: HostedLogs,
+        chores: Chores,
+        lanes: ChoreLanes,
+        workers: Workers,
+        settings: LogManagerSettings,
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._hosted = hosted
+        self._chores = chores
+        self._lanes = lanes
+        self._settings = settings
+        self.cleaner = Cleaner(workers, clock, hosted.logs, self._cleaned, self._broken)
+        self._to_look_at: Iterator[Key] = iter(())
+        """The logs that this round of retention has not come to."""
+        self._to_write: Iterator[PartitionLog] = iter(())
+        """The logs whose epochs and unsynced records this round has not looked at."""
+        self._written: dict[str, bytes] = {}
+        """Content of the checkpoints as last written."""
+        self._next_ms: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """The logs are there: from now on the intervals run."""
+        now_ms = self._clock.monotonic_ms()
+        settings = self._settings
+        self._next_ms = {
+            "high watermarks": now_ms + settings.high_watermark_checkpoint_interval_ms,
+            "flush checkpoints": now_ms + settings.flush_checkpoint_interval_ms,
+            "retention": now_ms + min(settings.retention_check_interval_ms, _FIRST_RETENTION_MS),
+            "producers": now_ms + settings.producer_expiration_check_interval_ms,
+            "compaction": now_ms + min(self.cleaner.settings.backoff_ms, _FIRST_RETENTION_MS),
+        }
+        for directory in self._hosted.directories:
+            self.cleaner.first_dirty.update(
+                (key, offset)
+                for key, offset in directory.cleaner_offsets.items()
+                if self._hosted.homes.get(key) is directory
+            )
+
+    def run(self) -> None:
+        """What is due, handed to the helper threads. Call it about every second."""
+        now_ms = self._clock.wall_ms()
+        settings = self._settings
+        logs = self._hosted.logs
+        if self._is_due("retention", settings.retention_check_interval_ms):
+            self._to_look_at = iter(list(logs))
+        self._apply_retention(islice(self._to_look_at, LOGS_PER_LOOK))
+        if self._is_due("producers", settings.producer_expiration_check_interval_ms):
+            for log in logs.values():
+                log.producer_state.remove_expired(now_ms, log.config.producer_id_expiration_ms)
+        if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
+            self._to_write = iter(list(logs.values()))
+            self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
+        for log in islice(self._to_write, LOGS_PER_LOOK):
+            if logs.get((log.topic, log.partition)) is log:
+                log.write_leader_epochs()
+                log.flush_if_due(now_ms)
+        if self._is_due("flush checkpoints", settings.flush_checkpoint_interval_ms):
+            self._write_checkpoints(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
+        if self._is_due("compaction", self.cleaner.settings.backoff_ms):
+            self.cleaner.look()
+        for chore in self._chores.take_due(now_ms):
+            self._lanes.submit(chore)
+
+    # Retention and compaction
+
+    def apply_retention(self) -> int:
+        """Lets expired segments of all logs go; how many did."""
+        return self._apply_retention(iter(list(self._hosted.logs)))
+
+    def _apply_retention(self, keys: Iterator[Key]) -> int:
+        now_ms = self._clock.wall_ms()
+        count = 0
+        for key in keys:
+            log = self._hosted.logs.get(key)
+            if log is None or log.queue.prepared or not self._hosted.is_claimed(key):
+                continue
+            if self.cleaner.is_cleaning(key):
+                continue
+            try:
+                count += log.delete_old_segments(now_ms)
+            except LogStorageError as error:
+                _logger.error("%s", error)
+        return count
+
+    def _cleaned(self, key: Key) -> None:
+        """One pass has ended well: it is remembered, and perhaps the next log waits."""
+        home = self._hosted.homes.get(key)
+        if home is not None:
+            self._write(home.file(CLEANER_CHECKPOINT), self._first_dirty_offsets(home))
+        self._next_ms["compaction"] = self._clock.monotonic_ms()
+
+    def _broken(self, key: Key, error: LogStorageError) -> None:
+        """Names and segments may differ now: nobody may write to that log until a start has looked."""
+        _logger.error("%s", error)
+        self._hosted.take_offline(key, str(error))
+
+    # Checkpoints
+
+    def checkpoints(self, directory: LogDirectory) -> list[tuple[str, PartitionOffsets]]:
+        """All checkpoints of a directory as they are now, by file name."""
+        recovery_points: PartitionOffsets = {}
+        log_starts: PartitionOffsets = {}
+        high_watermarks: PartitionOffsets = {}
+        for key, log in self._hosted.logs.items():
+            if self._hosted.homes[key] is not directory:
+                continue
+            recovery_points[key] = log.recovery_point
+            high_watermarks[key] = log.high_watermark
+            if log.log_start_offset > log.segments[0].base_offset:
+                log_starts[key] = log.log_start_offset
+        return [
+            (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+            (RECOVERY_POINT_CHECKPOINT, recovery_points),
+            (LOG_START_CHECKPOINT, log_starts),
+            (CLEANER_CHECKPOINT, self._first_dirty_offsets(directory)),
+        ]
+
+    def _first_dirty_offsets(self, directory: LogDirectory) -> PartitionOffsets:
+        homes = self._hosted.homes
+        return {
+            key: offset for key, offset in self.cleaner.first_dirty.items() if homes.get(key) is directory
+        }
+
+    def _write_checkpoints(self, *wanted: str) -> None:
+        for directory in self._hosted.directories:
+            for name, offsets in self.checkpoints(directory):
+                if name in wanted:
+                    self._write(directory.file(name), offsets)
+
+    def _write(self, path: str, offsets: PartitionOffsets) -> None:
+        """Replaces a checkpoint, unless it says this already; one that is being written waits for the next
+        round."""
+        if self._lanes.is_busy(path):
+            return
+        data = encode_offsets(offsets)
+        if self._written.get(path) != data:
+            call = partial(self._files.write_atomically, path, data)
+            self._lanes.submit(
+                Chore(f"write {path}", path, call, partial(self._written.__setitem__, path, data))
+            )
+
+    def _is_due(self, what: str, interval_ms: int) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_ms[what]:
+            return False
+        self._next_ms[what] = now_ms + interval_ms
+        return True
