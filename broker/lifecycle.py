@@ -121,6 +121,7 @@ class BrokerLifecycle:
         self._registration_deadline_ms = 0
         self._in_flight = False
         self._again = False
+        self._telling_again = False
         self._timer: Timer | None = None
         self._shutdown_timer: Timer | None = None
         self._on_gone: Callable[[bool], None] | None = None
@@ -143,6 +144,13 @@ class BrokerLifecycle:
         """Logs are open, listeners bound: clients may come."""
         self._ready = True
         if self.state is BrokerState.RECOVERY:
+            self._communicate()
+
+    def register_again(self) -> None:
+        """The cluster forgot something of this broker's registration, or could not hold it until now: the same
+        life tells it once more."""
+        if self.epoch != NO_EPOCH and self.state is BrokerState.RUNNING and not self._telling_again:
+            self._telling_again = True
             self._communicate()
 
     def begin_controlled_shutdown(self, timeout_ms: int, on_gone: Callable[[bool], None]) -> None:
@@ -193,6 +201,8 @@ class BrokerLifecycle:
         self._in_flight = True
         if self.epoch == NO_EPOCH:
             self._channel.send(self._registration(), self._registered, timeout_ms=self._session_timeout_ms)
+        elif self._telling_again:
+            self._channel.send(self._registration(), self._told_again, timeout_ms=self._session_timeout_ms)
         else:
             self._channel.send(self._heartbeat(), self._answered, timeout_ms=self._session_timeout_ms)
 
@@ -262,6 +272,14 @@ class BrokerLifecycle:
             if self._retry_ms == FIRST_RETRY_MS:
                 _log.info("The broker is not registered yet, trying on: %s", reason)
             self._retry_later()
+
+    def _told_again(self, response: Message | PeerError) -> None:
+        self._in_flight = False
+        self._telling_again = False
+        if not isinstance(response, BrokerRegistrationResponse) or response.error_code:
+            reason, _ = _refusal(response)
+            _log.warning("The controller did not take the registration again: %s", reason)
+        self._next_in(0)
 
     def _fail(self, sentence: str) -> None:
         self.stop()

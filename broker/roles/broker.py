@@ -31,6 +31,7 @@ from broker.services import BrokerServices
 from broker.topic_creation import TopicCreation
 from controller.image.cluster_image import ClusterImage, ImageDelta
 from controller.image.features import KRAFT_VERSION
+from controller.levels import DIRECTORIES_LEVEL
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.serving import PeerChannel
 
@@ -184,6 +185,10 @@ class BrokerRole:
             self._knows_its_logs = True
             self._set_strays_aside()
         self.lifecycle.metadata_advanced()
+        own = self.metadata.image.brokers.get(self._ground.node_id)
+        level = self.metadata.image.features.metadata_version
+        if own is not None and not own.log_dirs and level >= DIRECTORIES_LEVEL:
+            self.lifecycle.register_again()  # the level was raised to one that knows directories
 
     def _set_strays_aside(self) -> None:
         """Logs on disk that the first image does not give to this broker: their topics were deleted while
