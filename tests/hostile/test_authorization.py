@@ -37,6 +37,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -51,6 +52,7 @@ from tests.hostile.conftest import AnyBroker
 from tests.support import bad_batches as bad
 from tests.support.against import AGAINST_KAFKA
 from tests.support.broker_process import BarnabasProcess
+from tests.support.config_steps import change, put, replace
 from tests.support.genuine_kafka import GenuineKafka, free_ports
 from tests.support.raw_connection import RawConnection
 from tests.support.topics import Topics
@@ -225,6 +227,28 @@ CASES: Final = {
         4,
         (TOPIC, TOPIC, CLUSTER, CLUSTER, CLUSTER, GROUP),
     ),
+    "IncrementalAlterConfigs": Case(
+        lambda _: change(
+            (2, "secret", [put("retention.ms", "1")]),
+            (2, "nowhere", [put("retention.ms", "1")]),
+            (4, "", [put("log.retention.ms", "1")]),
+            (8, "1", [put("root", "TRACE")]),
+            (16, "m", [put("interval.ms", "1000")]),
+            (32, "group", [put("share.isolation.level", "read_committed")]),
+        ),
+        1,
+        (TOPIC, TOPIC, CLUSTER, CLUSTER, CLUSTER, GROUP),
+        0,
+    ),
+    "AlterConfigs": Case(
+        lambda _: replace(
+            (2, "secret", {}), (2, "nowhere", {}), (4, "1", {}), (16, "m", {}), (32, "group", {})
+        ),
+        2,
+        (TOPIC, TOPIC, CLUSTER, CLUSTER, GROUP),
+        0,
+    ),
+    "ListConfigResources": Case(lambda _: ListConfigResourcesRequest(), 1, (CLUSTER,), 0),
     "DescribeLogDirs": Case(lambda _: DescribeLogDirsRequest(None), 5, (CLUSTER,), 3),
     "DescribeLogDirs, no place for an error": Case(lambda _: DescribeLogDirsRequest(None), 2, (), 1),
     "AlterReplicaLogDirs": Case(lambda _: _move("secret", "nowhere"), 2, (CLUSTER, CLUSTER), 1),

@@ -38,7 +38,12 @@ from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.registry import ApiKey
-from tests.support import questions_of_features, questions_of_replicas, questions_of_topics
+from tests.support import (
+    questions_of_configs,
+    questions_of_features,
+    questions_of_replicas,
+    questions_of_topics,
+)
 from tests.support.question import NOBODY, Case, World
 
 MOMENT: Final = 1_700_000_000_000
@@ -422,6 +427,7 @@ CASES: Final = (
     Case("configs of a group", K.DESCRIBE_CONFIGS, _configs(32, COORDINATOR)),
     Case("configs of an unknown kind", K.DESCRIBE_CONFIGS, _configs(77, "x")),
     Case("the newer protocol", K.CONSUMER_GROUP_HEARTBEAT, lambda w, v: ConsumerGroupHeartbeatRequest("g")),
+    *questions_of_configs.CASES,
     *questions_of_features.CASES,
     *questions_of_replicas.CASES,
     *questions_of_topics.CASES,

@@ -12,7 +12,6 @@ from typing import Final
 from protocol.codec.message import Message
 from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.registry import ApiKey
-from tests.support.asking import Case, World
 from tests.support.config_steps import (
     BROKER,
     CLIENT_METRICS,
@@ -26,6 +25,7 @@ from tests.support.config_steps import (
     put,
     replace,
 )
+from tests.support.question import Case, World
 
 K: Final = ApiKey
 
