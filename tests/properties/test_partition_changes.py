@@ -1,0 +1,167 @@
+"""A partition through moves, elections, leaving brokers and altered ISRs: what holds after each change."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.image.brokers import BrokerRegistration, BrokersImage
+from controller.image.cluster_image import ClusterImage
+from controller.image.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsImage
+from controller.subjects.elections import PREFERRED, UNCLEAN, elect_leaders
+from controller.subjects.partition_change import change_partition
+from controller.subjects.partitions import broker_departs, broker_returns
+from controller.subjects.reassignment import alter_reassignments
+from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from protocol.messages.elect_leaders import ElectLeadersRequest
+from protocol.metadata_log.topics import PartitionChangeRecord
+
+BROKERS: Final = (1, 2, 3)
+TOPIC_ID: Final = b"t" * 16
+
+Step = tuple[str, Any]
+
+replicas = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=3, unique=True)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("move"), replicas),
+        st.tuples(st.just("cancel"), st.none()),
+        st.tuples(st.just("in sync"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("out of sync"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("goes"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("comes"), st.sampled_from(BROKERS)),
+        st.tuples(st.just("elect"), st.sampled_from([PREFERRED, UNCLEAN])),
+    ),
+    max_size=40,
+)
+
+
+class World:
+    """One partition and three brokers, some of them fenced."""
+
+    def __init__(self, first: list[int], *, unclean: bool) -> None:
+        self.fenced: set[int] = set()
+        self.unclean = unclean
+        self.partition = PartitionRegistration(
+            replicas=tuple(first), directories=(bytes(16),) * len(first), isr=tuple(first), leader=first[0]
+        )
+
+    @property
+    def image(self) -> ClusterImage:
+        brokers = {
+            broker: BrokerRegistration(
+                broker,
+                1,
+                bytes(16),
+                MappingProxyType({}),
+                MappingProxyType({}),
+                None,
+                broker in self.fenced,
+                False,
+            )
+            for broker in BROKERS
+        }
+        topic = TopicImage("t", TOPIC_ID, MappingProxyType({0: self.partition}))
+        topics = TopicsImage(MappingProxyType({"t": topic}), MappingProxyType({TOPIC_ID: topic}))
+        return ClusterImage(brokers=BrokersImage(MappingProxyType(brokers)), topics=topics)
+
+    def is_active(self, broker: int) -> bool:
+        return broker not in self.fenced
+
+    def take(self, kind: str, value: Any) -> list[Any]:
+        """The records that a step leads to."""
+        match kind:
+            case "move" | "cancel":
+                cls = AlterPartitionReassignmentsRequest
+                request = cls(1, True, [cls.ReassignableTopic("t", [cls.ReassignablePartition(0, value)])])
+                return list(alter_reassignments(self.image, request, lambda _: self.unclean).records)
+            case "elect":
+                wanted = ElectLeadersRequest(value, [ElectLeadersRequest.TopicPartitions("t", [0])])
+                return list(elect_leaders(self.image, wanted).records)
+            case "goes":
+                if value in self.fenced:
+                    return []
+                records = broker_departs(self.image.topics, value, self.is_active, lambda _: self.unclean)
+                self.fenced.add(value)
+                return records
+            case "comes":
+                if value not in self.fenced:
+                    return []
+                records = broker_returns(self.image.topics, value, self.is_active, lambda _: self.unclean)
+                self.fenced.remove(value)
+                return records
+        return self._alter_isr(kind, value)
+
+    def _alter_isr(self, kind: str, broker: int) -> list[Any]:
+        """As the leader would ask it."""
+        partition = self.partition
+        if partition.leader == NO_LEADER or broker == partition.leader or not self.is_active(broker):
+            return []
+        isr = tuple(each for each in partition.isr if each != broker)
+        if kind == "in sync" and broker in partition.replicas:
+            isr += (broker,)
+        change = change_partition(TOPIC_ID, 0, partition, isr=isr, is_active=self.is_active)
+        return [] if change is None else [change]
+
+
+@settings(max_examples=300, deadline=None)
+@given(first=replicas, unclean=st.booleans(), taken=steps)
+def test_what_holds_after_each_change(first: list[int], unclean: bool, taken: list[Step]) -> None:
+    world = World(first, unclean=unclean)
+    for kind, value in taken:
+        before = world.partition
+        records = world.take(kind, value)
+        assert len(records) <= 1, "one partition, one change"
+        for record in records:
+            assert isinstance(record, PartitionChangeRecord)
+            world.partition = before.merge(record)
+            check_change(before, world.partition)
+            if kind == "move":
+                assert set(world.partition.adding) == set(value) - set(before.replicas), (
+                    "newcomers are awaited"
+                )
+            if kind not in ("move", "cancel") and before.adding and not world.partition.adding:
+                assert set(before.adding) <= set(world.partition.isr), "a move ends when all have come"
+        check_state(world)
+        if kind == "move" and records:
+            assert set(value) <= set(world.partition.replicas), "nobody who is wanted is left out"
+
+
+def check_change(before: PartitionRegistration, after: PartitionRegistration) -> None:
+    gone = set(before.replicas) - set(after.replicas)
+    moved = before.leader != after.leader
+    assert after.partition_epoch == before.partition_epoch + 1
+    assert after.leader_epoch == before.leader_epoch + (1 if moved or gone else 0)
+    assert (before.replicas, before.isr, before.leader, before.adding, before.removing) != (
+        after.replicas,
+        after.isr,
+        after.leader,
+        after.adding,
+        after.removing,
+    ), "a change changes something"
+
+
+def check_state(world: World) -> None:
+    partition = world.partition
+    held = set(partition.replicas)
+    assert len(held) == len(partition.replicas) == len(partition.directories)
+    assert partition.isr, "somebody has all that was acknowledged"
+    assert set(partition.isr) <= held
+    assert len(set(partition.isr)) == len(partition.isr)
+    adding, removing = set(partition.adding), set(partition.removing)
+    assert adding <= held
+    assert removing < held or not removing
+    assert not adding & removing
+    if partition.leader == NO_LEADER:
+        assert not any(world.is_active(broker) for broker in partition.isr), "who is in sync and there leads"
+    else:
+        assert partition.leader in partition.isr
+        assert world.is_active(partition.leader)
+    if adding or removing:
+        staying = held - removing
+        in_sync = set(partition.isr) - removing
+        done = bool(in_sync) and adding <= in_sync and (len(adding) >= len(removing) or staying <= in_sync)
+        assert not done, "a move that can end has ended"
