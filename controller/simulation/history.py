@@ -198,5 +198,5 @@ class Ledger:
             return EMPTY_CHAIN
         batch = self.at(end_offset)
         if batch is None:
-            raise Violation("the high watermark is the end of a batch", f"{end_offset} is none")
+            raise Violation("a snapshot holds what is committed", f"no batch ends at {end_offset}")
         return batch.chain

@@ -234,6 +234,7 @@ class Machine:
             return
         if ready.hard_state is not None:
             self._persist(ready)
+        self.world.watch.turned(self)
         installed = None
         for operation in ready.log:
             installed = self._change_log(operation) or installed
@@ -251,6 +252,7 @@ class Machine:
         steps: list[Callable[[], None]] = []
         if ready.hard_state is not None:
             steps.append(lambda: self._persist(ready))
+        steps.append(lambda: self.world.watch.turned(self))
         for operation in ready.log:
 
             def change(operation: LogOperation = operation) -> None:
@@ -309,8 +311,8 @@ class Machine:
                 watch.installed(self, operation.snapshot, snapshot)
                 return (operation.snapshot, None if snapshot is None else snapshot.control)
             case AdvanceLogStart():
-                watch.trimming(self, operation.snapshot)
                 disk.advance_start(operation.snapshot)
+                watch.trimmed(self, operation.snapshot)
         return None
 
     def _begin_sync(self, sync: int) -> None:

@@ -157,7 +157,7 @@ class Watch:
         self._world.story_line(machine, f"loads the snapshot {id_.end_offset}-{id_.epoch}")
         self._is_committed(machine, id_)
 
-    def trimming(self, machine: Machine, id_: SnapshotId) -> None:
+    def trimmed(self, machine: Machine, id_: SnapshotId) -> None:
         self._world.coverage.count("log start advanced")
         self._is_committed(machine, id_)
 
@@ -244,14 +244,18 @@ class Watch:
                 count += 1
         return 2 * count > len(electorate)
 
-    # After each Ready
+    # Each Ready
+
+    def turned(self, machine: Machine) -> None:
+        """Its hard state is on the disk; nothing else has been done."""
+        seen = self._seen[machine.number]
+        role, leader = machine.node.role, machine.node.leader
+        if role is not seen.role or leader != seen.leader:
+            self._changed(machine, seen, role, leader)
 
     def executed(self, machine: Machine, ready: Ready) -> None:
         node = machine.node
         seen = self._seen[machine.number]
-        role, leader = node.role, node.leader
-        if role is not seen.role or leader != seen.leader:
-            self._changed(machine, seen, role, leader)
         if ready.hard_state is not None:
             machine.epoch_before = ready.hard_state.epoch
         high_watermark = node.high_watermark
@@ -263,7 +267,7 @@ class Watch:
         if node.voters is not seen.voters:
             self._voters_are_newest(machine, seen)
         self.fingerprint = hash(
-            (self.fingerprint, self._world.now, machine.number, leader, node.end_offset, high_watermark)
+            (self.fingerprint, self._world.now, machine.number, seen.leader, node.end_offset, high_watermark)
         )
 
     def _voters_are_newest(self, machine: Machine, seen: _Seen) -> None:
