@@ -147,8 +147,8 @@ class BrokerLifecycle:
             self._communicate()
 
     def register_again(self) -> None:
-        """The cluster forgot something of this broker's registration, or could not hold it until now: the same
-        life tells it once more."""
+        """The cluster could not hold all of this broker's registration until now: the same life tells it once
+        more."""
         if self.epoch != NO_EPOCH and self.state is BrokerState.RUNNING and not self._telling_again:
             self._telling_again = True
             self._communicate()

@@ -12,7 +12,7 @@ publishers.
 Only committed records come, so what was replayed never has to be taken back. The image is this broker's
 own, in one process with the controller too: they exchange frames. Until the high watermark of the first
 answers is reached nothing is published; then everything at once, so a start costs one publication and not
-one per batch. A publication of much work takes several turns of the loop; the next fetch waits for its end.
+one per batch. An answer of much work takes several turns of the loop; the next fetch waits for its end.
 
 Nothing is kept on disk: a restart reads the log again, from the newest snapshot on if there is one.
 """
@@ -29,7 +29,7 @@ from controller.image.cluster_image import ClusterImage
 from controller.image.reload import reload
 from controller.image.replayer import ImageReplayer, MetadataBatch, Replayed
 from controller.metadata_log import METADATA_PARTITION, SnapshotId
-from controller.records import read_metadata_batches
+from controller.records import metadata_batches
 from controller.snapshots import decode_snapshot, snapshot_name
 from controller.subjects.topic_names import METADATA_TOPIC
 from protocol.codec.message import Message
@@ -163,12 +163,11 @@ class MetadataLoader:
             self._snapshot = _SnapshotDownload(snapshot)
             self._fetch_snapshot(self._snapshot)
             return
-        self._replay(_content(partition.records))
-        self._work = self._publication(partition.high_watermark)
+        self._work = self._intake(_content(partition.records), partition.high_watermark)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Publishes for a moment; the rest follows in the next turns of the loop, and then the next fetch."""
+        """Takes in for a moment; the rest follows in the next turns of the loop, and then the next fetch."""
         if not self._running or self._work is None:
             return
         deadline_ns = self._clock.monotonic_ns() + PUBLISHING_TURN_NS
@@ -180,13 +179,19 @@ class MetadataLoader:
         if self._running:
             self._fetch()
 
-    def _replay(self, content: bytes) -> None:
+    def _intake(self, content: bytes, high_watermark: int) -> Iterator[None]:
+        batches = []
+        for batch in metadata_batches(content):
+            if batch.last_offset >= self._next_offset:
+                batches.append(batch)
+            yield
+        if batches:
+            self._replay(batches)
+        yield
+        yield from self._publication(high_watermark)
+
+    def _replay(self, batches: Sequence[MetadataBatch]) -> None:
         """All batches of an answer as one step, so that publishers are called once for them."""
-        batches = [
-            batch for batch in read_metadata_batches(content) if batch.last_offset >= self._next_offset
-        ]
-        if not batches:
-            return
         first, last = batches[0], batches[-1]
         merged = MetadataBatch(
             first.base_offset,

@@ -34,6 +34,7 @@ from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord
 
 __all__ = [
     "CONTROLLER_REGISTRATION_LEVEL",
+    "CORDONED_LEVEL",
     "DIRECTORIES_LEVEL",
     "LATEST_METADATA_VERSION",
     "LOWEST_METADATA_VERSION",

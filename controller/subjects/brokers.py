@@ -23,7 +23,7 @@ from enum import Enum, auto
 
 from controller.image.brokers import BrokerRegistration, VersionRange, is_reserved_directory
 from controller.image.cluster_image import ClusterImage
-from controller.levels import DIRECTORIES_LEVEL
+from controller.levels import CORDONED_LEVEL, DIRECTORIES_LEVEL
 from controller.subjects.features import check_broker_features
 from controller.subjects.partitions import (
     AllowsUnclean,
@@ -236,7 +236,11 @@ def _directories(
     """Directories that the broker lost (KIP-858) or wants no new replicas in (KIP-1066)."""
     lost = tuple(directory for directory in request.offline_log_dirs if directory in broker.log_dirs)
     cordoned = request.cordoned_log_dirs
-    newly_cordoned = cordoned is not None and tuple(cordoned) != broker.cordoned_log_dirs
+    newly_cordoned = (
+        image.features.metadata_version >= CORDONED_LEVEL
+        and cordoned is not None
+        and tuple(cordoned) != (broker.cordoned_log_dirs or ())
+    )
     if not lost and not newly_cordoned:
         return []
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker.metadata_loader import MetadataLoader
 from controller.image.cluster_image import ClusterImage, ImageDelta
 from protocol.messages.create_topics import CreateTopicsRequest
@@ -9,6 +11,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.registry import ApiKey
 from tests.support.controllers import CLUSTER_ID, ControllerFixture
+from tests.support.hand_clock import HandClock
 from tests.support.peer_channels import ControllerPeer
 
 
@@ -77,7 +80,7 @@ def test_each_commit_is_published_when_it_happens() -> None:
     assert recorder.topics() == [[], ["one"], ["one", "two"]]
     fixture.call(
         ApiKey.DELETE_TOPICS,
-        DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="one")]),
+        DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="one")], timeout_ms=30_000),
     )
     peer.settle()
     delta, image = recorder.published[-1]
@@ -153,3 +156,48 @@ def test_the_broker_beside_the_controller_is_no_observer() -> None:
     fixture.bring_up(1)
     follow(fixture)
     assert fixture.log.quorum(fixture.clock.wall_ms()).observers == []
+
+
+def test_a_long_publication_lets_others_have_their_turn() -> None:
+    class Slow:
+        """A publisher whose every step takes as long as a whole turn may."""
+
+        def __init__(self, clock: HandClock) -> None:
+            self.clock = clock
+            self.steps = 0
+
+        def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+            raise AssertionError("it is taken in steps")
+
+        def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]:
+            for _ in range(5):
+                self.steps += 1
+                self.clock.move(20)
+                yield
+
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    peer, slow, recorder = ControllerPeer(fixture), Slow(fixture.clock), Recorder()
+    loader = MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=peer,
+        clock=fixture.clock,
+        timers=fixture.timers,
+        publishers=[slow, recorder],
+    )
+    between: list[int] = []
+
+    def look() -> None:
+        between.append(slow.steps)
+        if not loader.caught_up:
+            fixture.timers.call_soon(look)
+
+    fixture.timers.call_soon(look)
+    loader.start()
+    peer.settle()
+    assert loader.caught_up
+    assert {1, 2, 3, 4} <= set(between), "others had a turn after each step"
+    assert slow.steps == 5
+    assert len(recorder.published) == 1, "the next publisher comes after the last step"
