@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.image.brokers import BrokerRegistration, BrokersImage
 from controller.image.cluster_image import ClusterImage
-from controller.image.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsImage
+from controller.image.topics import NO_LEADER, RECOVERED, PartitionRegistration, TopicImage, TopicsImage
 from controller.subjects.elections import PREFERRED, UNCLEAN, elect_leaders
 from controller.subjects.partition_change import change_partition
 from controller.subjects.partitions import broker_departs, broker_returns
@@ -160,7 +160,8 @@ def check_state(world: World) -> None:
     else:
         assert partition.leader in partition.isr
         assert world.is_active(partition.leader)
-    if adding or removing:
+    if (adding or removing) and partition.leader_recovery_state == RECOVERED:
+        # An unclean election makes its own ISR; what it completes ends when the leader has recovered.
         staying = held - removing
         in_sync = set(partition.isr) - removing
         done = bool(in_sync) and adding <= in_sync and (len(adding) >= len(removing) or staying <= in_sync)
