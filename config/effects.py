@@ -42,6 +42,7 @@ HONOURED: Final = _names(
     security.inter.broker.protocol socket.request.max.bytes queued.max.request.bytes
     socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
     connections.max.idle.ms max.connections max.connections.per.ip max.connections.per.ip.overrides
+    max.connection.creation.rate
     request.timeout.ms fetch.max.bytes max.incremental.fetch.session.cache.slots
     max.request.partition.size.limit
 

@@ -1,7 +1,8 @@
 """A listening socket: takes new connections while there is room for them, and rests while there is not.
 
-Three things make it rest: `max.connections` is reached (until a connection ends), the process has no
-descriptor left, or connections have used up their share of descriptors (for a second). Meanwhile the
+Four things make it rest: `max.connections` is reached (until a connection ends), connections come faster than
+`max.connection.creation.rate`, the process has no descriptor left, or connections have used up their share of
+descriptors (for a second). Meanwhile the
 kernel's backlog holds who comes.
 """
 
@@ -98,6 +99,12 @@ class Acceptor:
                 self._pause()
                 self._limits.when_room(self.start)
                 return
+            now_ms = self._clock.monotonic_ms()
+            rest_ms = self._limits.rest_ms(self.settings.name, now_ms)
+            if rest_ms:
+                self._pause()
+                self._rest = self._timers.call_at(now_ms + rest_ms, self.start)
+                return
             try:
                 sock, address = self._socket.accept()
             except (BlockingIOError, InterruptedError):
@@ -107,6 +114,7 @@ class Acceptor:
                     self._rest_a_while(f"no new connections for now: {error.strerror}")
                     return
                 continue  # the peer gave up between its knock and our answer
+            self._limits.came(self.settings.name, now_ms)
             if sock.fileno() > self._highest_descriptor:
                 sock.close()
                 self.traffic.refused += 1

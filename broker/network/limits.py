@@ -1,4 +1,4 @@
-"""How many connections there may be: in all, per listener, per address.
+"""How many connections there may be: in all, per listener, per address; and how fast they may come.
 
 As in Kafka the two kinds of limit act differently. Beyond `max.connections` nobody is refused: accepting
 rests until a connection ends, and the kernel's backlog holds who comes. Beyond `max.connections.per.ip` the
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final
+
+from broker.network.creation_rate import CreationRate
 
 UNLIMITED: Final = 2**31 - 1
 
@@ -40,6 +42,8 @@ class ConnectionLimits:
         self._by_listener: dict[str, int] = {}
         self._by_host: dict[str, int] = {}
         self._waiting: dict[Callable[[], None], None] = {}
+        self._rate: CreationRate | None = None
+        self._rates: dict[str, CreationRate] = {}
 
     def change(
         self,
@@ -49,14 +53,35 @@ class ConnectionLimits:
         per_ip_overrides: Mapping[str, int],
         per_listener: Mapping[str, int],
         exempt_listener: str | None,
+        creation_rate: int = UNLIMITED,
+        creation_rate_per_listener: Mapping[str, int] | None = None,
     ) -> None:
-        """New limits; who waits for room looks again at once."""
+        """New limits; who waits for room looks again at once. A rate that stays goes on where it is."""
         self.maximum = maximum
         self.maximum_per_ip = maximum_per_ip
         self.per_ip_overrides = dict(per_ip_overrides)
         self.per_listener = dict(per_listener)
         self.exempt_listener = exempt_listener
+        self._rate = _rate(self._rate, creation_rate)
+        per_listener_rate = creation_rate_per_listener or {}
+        rates = {name: _rate(self._rates.get(name), rate) for name, rate in per_listener_rate.items()}
+        self._rates = {name: rate for name, rate in rates.items() if rate is not None}
         self._wake()
+
+    def rest_ms(self, listener: str, now_ms: int) -> int:
+        """How long the listener must rest before it accepts one more; 0 as a rule."""
+        rest_ms = 0
+        if self._rate is not None and listener != self.exempt_listener:
+            rest_ms = self._rate.rest_ms(now_ms)
+        own = self._rates.get(listener)
+        return rest_ms if own is None else max(rest_ms, own.rest_ms(now_ms))
+
+    def came(self, listener: str, now_ms: int) -> None:
+        """The listener accepted one; whether it may stay is asked after."""
+        if self._rate is not None:
+            self._rate.came(now_ms)
+        if listener in self._rates:
+            self._rates[listener].came(now_ms)
 
     def has_room(self, listener: str) -> bool:
         """Whether the listener may accept one more."""
@@ -95,3 +120,10 @@ class ConnectionLimits:
     def when_room(self, callback: Callable[[], None]) -> None:
         """Calls back once, when a connection has ended; whoever waits asks `has_room` again."""
         self._waiting[callback] = None
+
+
+def _rate(before: CreationRate | None, per_second: int) -> CreationRate | None:
+    """None where there is no limit."""
+    if before is not None and before.per_second == per_second:
+        return before
+    return None if per_second == UNLIMITED else CreationRate(per_second)

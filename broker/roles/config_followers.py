@@ -13,6 +13,7 @@ import logging
 import socket
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
+from typing import Final
 
 from broker.network.acceptor import Acceptor, plain_host
 from broker.network.limits import UNLIMITED, ConnectionLimits
@@ -26,7 +27,8 @@ from controller.image.cluster_image import ClusterImage
 
 _log = logging.getLogger("barnabas.node")
 
-MAX_CONNECTIONS = "max.connections"
+MAX_CONNECTIONS: Final = "max.connections"
+CREATION_RATE: Final = "max.connection.creation.rate"
 
 
 class ConfigFollowers:
@@ -104,15 +106,22 @@ def change_limits(limits: ConnectionLimits, config: BrokerConfig, per_ip: Mappin
         maximum=config.integer(MAX_CONNECTIONS),
         maximum_per_ip=config.integer("max.connections.per.ip"),
         per_ip_overrides=per_ip,
-        per_listener=_listener_limits(config, names),
+        per_listener=_listener_limits(config, names, MAX_CONNECTIONS),
         exempt_listener=config.inter_broker_listener_name if len(names) > 1 else None,
+        creation_rate=config.integer(CREATION_RATE),
+        creation_rate_per_listener={
+            name: rate
+            for name, rate in _listener_limits(config, names, CREATION_RATE).items()
+            if rate != config.integer(CREATION_RATE)
+        },
     )
 
 
-def _listener_limits(config: BrokerConfig, names: Iterable[str]) -> dict[str, int]:
+def _listener_limits(config: BrokerConfig, names: Iterable[str], setting: str) -> dict[str, int]:
+    """What is set for single listeners, or for all of them alike."""
     limits = {}
     for name in names:
-        limit = config.for_listener(name, MAX_CONNECTIONS)
+        limit = config.for_listener(name, setting)
         if isinstance(limit, int) and limit != UNLIMITED:
             limits[name] = limit
     return limits

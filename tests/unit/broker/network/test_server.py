@@ -84,6 +84,25 @@ def test_beyond_max_connections_newcomers_wait_for_a_place() -> None:
     rig.run(scenario)
 
 
+def test_who_comes_faster_than_allowed_waits_for_a_while() -> None:
+    limits = ConnectionLimits()
+    limits.change(
+        maximum=99, maximum_per_ip=99, per_ip_overrides={}, per_listener={}, exempt_listener=None,
+        creation_rate=1,
+    )  # fmt: skip
+    rig = NetworkRig(limits=limits)
+
+    async def scenario(rig: NetworkRig) -> None:
+        crowd = [await rig.connect() for _ in range(11)]
+        await crowd[10].send(other("last"))
+        assert await crowd[9].ask("in", 3) == b"in!"
+        assert "last" not in rig.service.requests
+        rig.timers.advance(1_000)
+        assert await crowd[10].receive(5) == b"last!"
+
+    rig.run(scenario)
+
+
 def test_beyond_the_limit_of_an_address_newcomers_are_closed() -> None:
     rig = NetworkRig(limits=ConnectionLimits(maximum_per_ip=1, per_ip_overrides={"127.0.0.1": 2}))
 
