@@ -7,6 +7,7 @@ from typing import Final
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
 from broker.network.cold_reads import ColdReads
+from broker.network.memory import RequestMemory
 from broker.network.server import Server
 from broker.network.sockets import Traffic
 from config.limits import LABELS_PER_METRIC
@@ -68,15 +69,7 @@ def network_collector(server: Server) -> Collector:
             "Connections that were closed at once, for their address or for want of descriptors",
             per_listener(lambda traffic: traffic.refused),
         )
-        memory = server.memory
-        yield gauge(
-            "kafka_network_socketserver_memorypoolused", "Bytes held by requests in flight", memory.used_bytes
-        )
-        yield gauge(
-            "kafka_network_socketserver_memorypoolavailable",
-            "Bytes that requests in flight may still take",
-            max(0, memory.bound_bytes - memory.used_bytes),
-        )
+        yield from _memory(server.memory)
         yield gauge(
             "kafka_network_socketserver_expiredconnectionskilledcount",
             "Connections that were closed because they were idle, all listeners",
@@ -86,6 +79,17 @@ def network_collector(server: Server) -> Collector:
             yield from _cold_reads(server.cold)
 
     return collect
+
+
+def _memory(memory: RequestMemory) -> Iterator[Family]:
+    yield gauge(
+        "kafka_network_socketserver_memorypoolused", "Bytes held by requests in flight", memory.used_bytes
+    )
+    yield gauge(
+        "kafka_network_socketserver_memorypoolavailable",
+        "Bytes that requests in flight may still take",
+        max(0, memory.bound_bytes - memory.used_bytes),
+    )
 
 
 def _cold_reads(cold: ColdReads) -> Iterator[Family]:
