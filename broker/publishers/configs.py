@@ -2,20 +2,27 @@
 
 The static file lies below them and never changes, so the config in force is made anew from it each time;
 whoever depends on it is told in the order of registration. Settings that this release cannot use are left
-out, and the config says which.
+out, and the config says which. What does not go together (the controller does not know this broker's file and
+may have let it in) changes nothing: the config stays as it was.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from typing import Final
 
 from config.broker_config import BrokerConfig
+from config.checks import check_relations
+from config.errors import ConfigError
 from controller.image.cluster_image import ClusterImage, ImageDelta
 from controller.image.configs import ConfigResourceType
 
 __all__ = ["BrokerConfigPublisher"]
 
-ALL_BROKERS = ""
+_log = logging.getLogger("barnabas.node")
+
+ALL_BROKERS: Final = ""
 
 OnConfig = Callable[[ClusterImage, BrokerConfig], None]
 
@@ -39,6 +46,12 @@ class BrokerConfigPublisher:
             return
         if self._own not in delta.configs.changed and self._shared not in delta.configs.changed:
             return
-        self.config = self._static.with_dynamic(image.configs.of(*self._own), image.configs.of(*self._shared))
+        wanted = self._static.with_dynamic(image.configs.of(*self._own), image.configs.of(*self._shared))
+        try:
+            check_relations(wanted)
+        except ConfigError as fault:
+            _log.error("The dynamic configs of this broker could not be applied: %s", fault)
+            return
+        self.config = wanted
         for follower in self._followers:
             follower(image, self.config)

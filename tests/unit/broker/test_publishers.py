@@ -90,3 +90,23 @@ def test_a_reload_says_what_came_and_what_went() -> None:
     assert [topic.name for topic in delta.topics.deleted.values()] == ["gone"]
     assert delta.configs is not None
     assert delta.configs.changed == {(4, ""): {"gone": None, "kept": "2"}}
+
+
+def test_what_does_not_go_together_changes_nothing() -> None:
+    """The controller's own listener lets such settings in: nobody there knows this broker's file."""
+    publisher = BrokerConfigPublisher(one_node_config(log__segment__bytes="2000000"), node_id=1)
+    told: list[BrokerConfig] = []
+    publisher.on_config(lambda _image, config: told.append(config))
+    image = EMPTY_IMAGE
+    for name, value in (
+        ("log.roll.ms", "0"),
+        ("listeners", "NOWHERE://127.0.0.1:1"),
+        ("max.connections.per.ip.overrides", "x"),
+        ("listener.security.protocol.map", "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"),
+    ):
+        image, delta = replay(image, [setting("1", name, value)], offset=1, epoch=1)
+        publisher.publish(delta, image)
+        assert told == []
+        image, delta = replay(image, [setting("1", name, None)], offset=2, epoch=1)
+        publisher.publish(delta, image)
+        assert told.pop().roll_ms == 604_800_000
