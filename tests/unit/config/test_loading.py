@@ -146,8 +146,8 @@ def test_an_unknown_key_is_a_warning_that_keeps_its_value_to_itself() -> None:
 
 
 def test_what_is_set_without_effect_is_named_in_one_warning() -> None:
-    (warning,) = loaded("num.io.threads=16\nlog.cleaner.threads=2\nnum.replica.fetchers=1\n").warnings
-    assert "not used yet: log.cleaner.threads" in warning
+    (warning,) = loaded("num.io.threads=16\nreplica.fetch.backoff.ms=2\nnum.replica.fetchers=1\n").warnings
+    assert "not used yet: replica.fetch.backoff.ms" in warning
     assert "ignored: num.io.threads" in warning
     assert "num.replica.fetchers" not in warning  # set to its default: nothing is promised
 
