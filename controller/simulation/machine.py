@@ -211,12 +211,13 @@ class Machine:
 
     def take(self, happens: Input) -> None:
         """Gives the node an input now, or when it has come to itself again."""
-        if not self.is_up:
+        node = self._node
+        if node is None:
             return
         if self._busy or self.is_paused:
             self._inbox.append(happens)
             return
-        ready = happens(self.node, self.now_ms())
+        ready = happens(node, self.now_ms())
         if ready is not None:
             self._execute(ready)
 
@@ -227,14 +228,15 @@ class Machine:
     # Effects
 
     def _execute(self, ready: Ready) -> None:
-        if self.crash_after >= 0 or self.world.stalls():
+        world = self.world
+        if self.crash_after >= 0 or (world.weather.stall and world.stalls()):
             self._rest = self._effects(ready)
             self._busy = True
             self._go_on(self.life)
             return
         if ready.hard_state is not None:
             self._persist(ready)
-        self.world.watch.turned(self)
+        world.watch.turned(self)
         installed = None
         for operation in ready.log:
             installed = self._change_log(operation) or installed

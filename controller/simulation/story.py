@@ -1,6 +1,6 @@
 """The transcript of a run, for people: who becomes what, who says what to whom, and what befalls them.
 
-       12.345120 n2  Candidate of epoch 4, leader -1, log [0..17), committed 12
+       12.345120 n2  Candidate of epoch 4, leader none, log [0..17), committed 12
        12.346002 n3  ◀ n2  Vote epoch=4 candidate=n2 log=17/3
 
 A line is made only if a story is wanted: runs without one are three times as fast.

@@ -138,16 +138,21 @@ class World:
         for machine in self.machines:
             machine.start()
         self._next_step()
-        self._go_on(lambda: self.events >= events and self._calm is None)
+        while self.events < events or self._calm is not None:
+            self._go_on(max(events - self.events, 1))
         self.calm_begins()
-        self._go_on(lambda: self._calm is None)
+        while self._calm is not None:
+            self._go_on(1)
 
-    def _go_on(self, is_over: Callable[[], bool]) -> None:
+    def _go_on(self, events: int) -> None:
         queue = self._queue
-        while not is_over():
-            self.now, _, call, arguments = heappop(queue)
-            self.events += 1
-            call(*arguments)
+        number = 0
+        try:
+            for number in range(1, events + 1):  # noqa: B007
+                self.now, _, call, arguments = heappop(queue)
+                call(*arguments)
+        finally:
+            self.events += number
 
     # The story
 
@@ -216,8 +221,9 @@ class World:
         if not machine.is_up:
             return "down"
         node = machine.node
+        leader = f"n{node.leader.leader_id}" if node.leader.leader_id >= 0 else "none"
         return (
-            f"{self.role_name(machine)} of epoch {node.leader.epoch}, leader {node.leader.leader_id}, "
+            f"{self.role_name(machine)} of epoch {node.leader.epoch}, leader {leader}, "
             f"log [{machine.disk.start_offset}..{node.end_offset}), committed {node.high_watermark}"
         )
 

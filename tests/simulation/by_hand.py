@@ -10,7 +10,8 @@ network obey commands. Each command prints what came of it, one line for each th
     n2  ◀ n1  Vote epoch=1 candidate=n1 log=0/0
     n1  ◀ n2  Vote answer granted leader=none epoch=1
 
-`COMMANDS` at the end lists them.
+Each command is a method `do_…`, its docstring says how it is written. Every command takes `only=Vote,voters`:
+of what it prints, the lines with one of these words.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from tests.simulation.asked_by_hand import request_by_hand
 from tests.simulation.transcript_file import Command
 
+LIVE_STEP_MS: Final = 10
 LARGEST_ROUNDS: Final = 400
 """A quorum that has not come to rest after so many is turning in circles."""
 
@@ -169,16 +171,17 @@ class QuorumByHand(World):
         if isinstance(owner, Machine) and call.__name__ == "_synced":
             self._held.append((owner, lambda: call(*arguments)))
 
-    def state_of(self, machine: Machine) -> str:
-        return super().state_of(machine).replace("leader -1", "leader none")
-
     # Commands
 
     def run_command(self, command: Command) -> list[str]:
         verb = command.verb.replace("-", "_")
         getattr(self, f"do_{verb}")(command)
-        self._sync_all()
-        return self.told.take()
+        self.finish_syncs()
+        lines = self.told.take()
+        if "only" in command.options:
+            words = command.options["only"].split(",")
+            lines = [line for line in lines if any(word in line for word in words)]
+        return lines
 
     def _machines(self, words: list[str]) -> list[Machine]:
         return [self._machine(word) for word in words] or list(self.machines)
@@ -208,7 +211,7 @@ class QuorumByHand(World):
         """sync n1: its disk finishes what it holds, and syncs at once again."""
         self._holding.pop(self._machine(command.words[0]).number, None)
 
-    def _sync_all(self) -> None:
+    def finish_syncs(self) -> None:
         while due := [each for each in self._held if each[0].number not in self._holding]:
             self._held = [each for each in self._held if each[0].number in self._holding]
             for _, call in due:
@@ -226,7 +229,7 @@ class QuorumByHand(World):
                 machine.put_forward(step_ms)
             for machine in machines:
                 machine.look_at_clock()
-            self._sync_all()
+            self.finish_syncs()
 
     def do_wait_for(self, command: Command) -> None:
         """wait-for n1 Prospective: its clock alone goes on until it is that."""
@@ -236,8 +239,27 @@ class QuorumByHand(World):
                 return
             machine.put_forward(max(1, machine.alarm_in_ms()))
             machine.look_at_clock()
-            self._sync_all()
+            self.finish_syncs()
         self.story_line(machine, f"is still {self.state_of(machine)}")
+
+    def do_elect(self, command: Command) -> None:
+        """elect n1: it stands, everything arrives, and what each is then is printed."""
+        self.do_wait_for(Command(line=f"wait-for {command.words[0]} Prospective"))
+        self._settle([])
+        self.told.take()
+        self.do_state(Command(line="state"))
+
+    def do_live(self, command: Command) -> None:
+        """live 3000 [without=n3,n4] [quiet]: time goes by for all, and messages arrive at once."""
+        without = command.options.get("without", "").split(",")
+        for _ in range(int(command.words[0]) // LIVE_STEP_MS):
+            for machine in self.machines:
+                machine.put_forward(LIVE_STEP_MS)
+            for machine in self.machines:
+                machine.look_at_clock()
+            self._settle(without)
+        if "quiet" in command.words:
+            self.told.take()
 
     def _chosen(self, command: Command) -> list[_Flying]:
         """from=n1 to=n2 kind=Vote: those under way that fit; without options all."""
@@ -265,7 +287,7 @@ class QuorumByHand(World):
         source = "" if flying.source is None else f"{flying.source}  "
         self.story_line(flying.target, f"◀ {source}{in_words(flying.message)}")
         flying.arrive()
-        self._sync_all()
+        self.finish_syncs()
 
     def do_drop(self, command: Command) -> None:
         """drop [from=n1] [to=n2] [kind=Vote]: what is under way is lost."""
@@ -286,8 +308,13 @@ class QuorumByHand(World):
 
     def do_settle(self, command: Command) -> None:
         """settle [without=n3] [quiet]: everything arrives, until nothing is under way."""
-        without = command.options.get("without", "").split(",")
+        self._settle(command.options.get("without", "").split(","))
+        if "quiet" in command.words:
+            self.told.take()
+
+    def _settle(self, without: list[str]) -> None:
         for _ in range(LARGEST_ROUNDS):
+            self.finish_syncs()
             due = [
                 each
                 for each in self.hands.flying
@@ -298,8 +325,6 @@ class QuorumByHand(World):
             for flying in due:
                 self.hands.flying.remove(flying)
                 self._arrive(flying)
-        if "quiet" in command.words:
-            self.told.take()
 
     def do_state(self, command: Command) -> None:
         """state [n1 …]: what each is."""

@@ -96,7 +96,7 @@ def report(hundreds: Sequence[Hundred], passed_seconds: float, processes: int) -
     hours = sum(each.simulated_ms for each in hundreds) / 3_600_000
     last = hundreds[0].first + seeds - 1
     lines = [
-        f"seeds {hundreds[0].first} to {last}: {seeds:,} with {events:,} events in {hours:,.1f} simulated hours",
+        f"seeds {hundreds[0].first} to {last}: {events:,} events, {hours:,.1f} simulated hours",
         f"{passed_seconds:,.0f} s by the wall clock in {processes} processes, {cpu_seconds:,.0f} s of CPU",
         f"{events / max(cpu_seconds, 0.001):,.0f} events per CPU second",
         f"{len(failures)} failures",

@@ -1,8 +1,8 @@
 """Rules of the quorum, each broken on purpose: what the watcher must notice.
 
-A mutant replaces a function of the node (wherever it has been imported by name) by one that breaks a rule. It is
-*caught* if a run under some seed ends with one of the rules that it is said to break. Where an earlier rule
-would always strike first, it is blindfolded, so that the later one is seen to be able to strike as well.
+A mutant replaces a function of the node (wherever it has been imported by name) by one that breaks a rule. It
+is *caught* if a run under some seed ends with one of the rules that it is said to break. Where an earlier
+rule would always strike first, it is blindfolded, so that the later one is seen to be able to strike as well.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _would_vote_for_anybody(patch: Patch) -> None:
 
 
 def _never_stands(patch: Patch) -> None:
-    everywhere(patch, elections.stand, lambda replica, cause: elections.give_vote)
+    everywhere(patch, elections.stand, lambda replica, cause: None)
     patch.setattr(Replica, "random_election_deadline_ms", lambda self: self.now_ms + 10_000_000)
 
 
@@ -255,7 +255,7 @@ def _cuts_within_a_batch(patch: Patch) -> None:
     def truncate(self: LogView, offset: int) -> None:
         genuine(self, offset)
         last = self.operations[-1]
-        self.operations[-1] = msgspec.structs.replace(last, offset=offset + 1)  # type: ignore[type-var]
+        self.operations[-1] = msgspec.structs.replace(last, offset=offset + 1)
 
     patch.setattr(LogView, "truncate", truncate)
 
@@ -277,7 +277,7 @@ def _changes_what_it_serves(patch: Patch) -> None:
         answer = genuine(replica, *arguments)
         partition = answer.responses[0].partitions[0]
         if partition.records:
-            content = bytearray(partition.records)
+            content = bytearray(bytes(partition.records))  # type: ignore[arg-type]
             content[12:16] = replica.epoch.to_bytes(4, "big")
             partition.records = bytes(content)
         return answer
