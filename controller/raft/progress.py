@@ -24,6 +24,8 @@ def follow_voters(replica: Replica, state: Leader) -> None:
     """If the voters have changed: those of before become observers, and the other way round."""
     if state.counted is replica.voters:
         return
+    if len(state.counted) == 1:  # an only voter waits for nobody: its deadline is long past
+        state.check_quorum_deadline_ms = replica.now_ms + replica.config.check_quorum_timeout_ms
     state.counted = replica.voters
     known = {progress.key: progress for progress in state.voters.values()} | state.observers
     state.voters = {}

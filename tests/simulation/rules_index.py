@@ -51,6 +51,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "kip-630-errors": "no such snapshot, no such position, not the leader",
         "kip-853-first-voters": "the first leader writes the voters of `storage format` into the log",
         "kip-853-add-voter": "observe, answer ApiVersions, be written, be committed",
+        "kip-853-second-voter": "check quorum begins when there is somebody to wait for",
         "kip-853-add-refused": "who cannot be added",
         "kip-853-remove-voter": "a voter is removed, and observes",
         "kip-853-remove-refused": "who cannot be removed",
