@@ -119,6 +119,9 @@ def key_values(section: bytes, count: int) -> KeyValues:
             begun, length = position, section[position]
             if length < 0x80:
                 length, position = (length >> 1) ^ -(length & 1), position + 1
+            elif section[position + 1] < 0x80:
+                length = length & 0x7F | section[position + 1] << 7
+                length, position = (length >> 1) ^ -(length & 1), position + 2
             else:
                 length, position = read_int(section, position)
             end = position + length
@@ -137,6 +140,9 @@ def key_values(section: bytes, count: int) -> KeyValues:
             value_length = section[position]
             if value_length < 0x80:
                 value_length, position = (value_length >> 1) ^ -(value_length & 1), position + 1
+            elif section[position + 1] < 0x80:
+                value_length = value_length & 0x7F | section[position + 1] << 7
+                value_length, position = (value_length >> 1) ^ -(value_length & 1), position + 2
             else:
                 value_length, position = read_int(section, position)
             if position + value_length > end:

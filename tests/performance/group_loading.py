@@ -6,9 +6,12 @@ Two partitions of a million records each, as segments on disk: one in which ever
 key (the worst case: a million offsets in memory), one in which 5,000 keys are committed again and again (the
 common one). The reader is the log itself; the loop is one that takes turns, so that every slice is timed.
 
-On 2 shared cores with Python 3.11.7:
+On 2 shared cores with Python 3.11.7, while other work kept them busy (load average 5 to 8):
 
-RESULTS
+    | partition | records | MB | load | longest slice | slices |
+    |---|---|---|---|---|---|
+    | 5,000 keys | 1,000,000 | 95 | 2.7 s | 22 ms | 503 |
+    | all keys differ | 1,000,000 | 97 | 3.7 s | 26 ms | 508 |
 """
 
 from __future__ import annotations
