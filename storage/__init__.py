@@ -16,6 +16,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `chores`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
 * `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files around the logs
 * `cleaner`         compaction, a package of its own
+* `stored_batches`, `dump`   a file's batches from end to end; all files as text for people
 * `directories`, `hosted_logs`, `housekeeping`, `log_manager`   log directories, and all the logs of a node
 * `errors`          what the log answers when it cannot
 * `memory_files`, `faulty_files`   the other sides of the files port, for tests and the simulator

@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_start(commands)
     _add_storage(commands)
     _add_config(commands)
+    _add_dump(commands)
     _add_codec(commands)
     _add_worker(commands)
     return parser
@@ -115,6 +116,18 @@ def _add_storage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--standalone", "-s", action="store_true", help="a quorum of this one controller (the default)"
     )
     format_.add_argument(
+        "--initial-controllers",
+        "-I",
+        metavar="ID@HOST:PORT:DIRECTORY,…",
+        help="the first voters of a new quorum; the same for all of its nodes",
+    )
+    format_.add_argument(
+        "--no-initial-controllers",
+        "-N",
+        action="store_true",
+        help="a node that finds its quorum by controller.quorum.bootstrap.servers, and may join it",
+    )
+    format_.add_argument(
         "--ignore-formatted", "-g", action="store_true", help="leave formatted directories as they are"
     )
     format_.add_argument(
@@ -137,6 +150,35 @@ def _add_config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     check = verbs.add_parser("check", help="per key: honoured, not used yet, ignored or refused")
     check.add_argument("file", help="server.properties, or YAML of the same names")
     check.set_defaults(run=_command("config_check", "run"))
+
+
+def _add_dump(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    dump = commands.add_parser(
+        "dump",
+        help="print what lies in a log's files, as kafka-dump-log does",
+        description="Reads .log, .checkpoint, .index, .timeindex, .txnindex and .snapshot files, of a broker "
+        "that runs too. Indexes are held against the log beside them.",
+    )
+    dump.add_argument("files", nargs="+", metavar="FILE")
+    dump.add_argument("--deep-iteration", action="store_true", help="a line for each record")
+    dump.add_argument("--print-data-log", action="store_true", help="with the records' keys and values")
+    dump.add_argument(
+        "--skip-record-metadata", action="store_true", help="only keys and values; no control records"
+    )
+    for name, what in (
+        ("offsets", "__consumer_offsets"),
+        ("transaction-log", "__transaction_state"),
+        ("share-group-state", "__share_group_state"),
+        ("cluster-metadata", "the metadata log"),
+    ):
+        dump.add_argument(
+            f"--{name}-decoder", dest="decoder", action="store_const", const=name, default="text",
+            help=f"show records of {what} as JSON",
+        )  # fmt: skip
+    dump.add_argument("--max-bytes", type=int, default=1 << 62, metavar="N", help="stop after so many bytes")
+    dump.add_argument("--verify-index-only", action="store_true", help="print only what does not fit")
+    dump.add_argument("--index-sanity-check", action="store_true", help="look only at an index itself")
+    dump.set_defaults(run=_command("dump", "run"))
 
 
 def _add_codec(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

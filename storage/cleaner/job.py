@@ -9,15 +9,15 @@ old ones is for the broker to decide, which may have deleted or cut the log mean
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from config.limits import DECOMPRESSED_BATCH_BYTES
-from config.ports import File, Files
-from protocol.records.errors import CorruptRecord, RecordsError
-from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
+from config.ports import Files
+from protocol.records.errors import RecordsError
+from protocol.records.header import BatchHeader, is_intact, read_header
 from protocol.records.reader import plain_records
 from storage.append import stored_marker_of
 from storage.cleaner.aborted import CleanedTransactions
@@ -28,6 +28,7 @@ from storage.errors import CorruptSegment
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
 from storage.jobs import Job, Pace
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.stored_batches import stored_batches
 from storage.transaction_index import AbortedTransaction
 
 _IO_BYTES: Final = 1 << 20
@@ -203,8 +204,8 @@ class _Pass:
         path = f"{self._plan.directory}/{segment_file(source.base_offset, LOG_SUFFIX)}"
         file = self._files.open(path)
         try:
-            position = 0
-            for header, batch in stored_batches(file, source.size_bytes):
+            end = 0
+            for position, header, batch in stored_batches(file, source.size_bytes):
                 if not is_intact(batch, 0, header):
                     raise CorruptSegment(path, position, "the checksum is wrong")
                 self._pace.worked(len(batch))
@@ -213,9 +214,9 @@ class _Pass:
                         return
                 except RecordsError as error:
                     raise CorruptSegment(path, position, error.message) from error
-                position += len(batch)
-            if position != source.size_bytes:
-                raise CorruptSegment(path, position, "no batch begins here")
+                end = position + len(batch)
+            if end != source.size_bytes:
+                raise CorruptSegment(path, end, "no batch begins here")
         finally:
             file.close()
 
@@ -256,25 +257,3 @@ class _Writer:
                 raise OSError(errno.EIO, "The disk takes no more", self._segment.log.path)
             data = data[count:]
             self._position += count
-
-
-def stored_batches(file: File, size_bytes: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of each batch, up to the first place that holds none; a mebibyte at a time."""
-    start = position = 0
-    data = memoryview(b"")
-    while position + HEADER_BYTES <= size_bytes:
-        if position + HEADER_BYTES > start + len(data):
-            data, start = memoryview(file.pread(_IO_BYTES, position)), position
-        try:
-            header = read_header(data, position - start)
-        except CorruptRecord:
-            return
-        end = position + header.size_bytes
-        if end > size_bytes:
-            return
-        if end > start + len(data):
-            data, start = memoryview(file.pread(max(_IO_BYTES, header.size_bytes), position)), position
-            if len(data) < header.size_bytes:
-                return
-        yield header, data[position - start : end - start]
-        position = end

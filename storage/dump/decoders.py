@@ -1,0 +1,111 @@
+"""How the key and the value of a record are shown.
+
+A decoder gives two texts, each None where there is nothing to show. Coordinators' records and the metadata
+log's are JSON as Kafka prints it; what cannot be read is said in the line, and the dump goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from struct import Struct
+from types import MappingProxyType
+from typing import Final
+
+from protocol.codec.compiler import decode
+from protocol.codec.message import Message
+from protocol.errors import ProtocolError
+from protocol.json_form import JsonValue, json_form
+from protocol.metadata_log.frame import decode_versioned_record
+from protocol.record_types import (
+    LogRecord,
+    MetadataRecordType,
+    group_log_record,
+    share_log_record,
+    transaction_log_record,
+)
+from protocol.records.reader import Record
+
+Shown = tuple[str | None, str | None]
+Decoder = Callable[[Record], Shown]
+
+_NUMBER: Final = Struct(">h")
+
+
+class NoKey(Exception):
+    """A record that must have a key has none; the dump ends there, as Kafka's does."""
+
+
+def as_text(record: Record) -> Shown:
+    """Bytes as UTF-8, whatever they are."""
+    key = None if record.key is None else record.key.decode("utf-8", "replace")
+    return key, None if record.value is None else record.value.decode("utf-8", "replace")
+
+
+def as_cluster_metadata(record: Record) -> Shown:
+    """A record of the metadata log. Its key is always null."""
+    if record.value is None:
+        return None, None
+    try:
+        message, version = decode_versioned_record(record.value)
+    except ProtocolError as error:
+        return None, f"Error at {record.offset}, skipping. {error}"
+    name = MetadataRecordType(message.declaration.key or 0).name
+    return None, _json({"type": name, "version": version, "data": json_form(message, version)})
+
+
+def coordinator_decoder(find: Callable[[int], LogRecord]) -> Decoder:
+    """For the topics of coordinators: key and value begin with an int16, the record's type and a version."""
+
+    def show(record: Record) -> Shown:
+        if record.key is None:
+            raise NoKey(
+                f"Failed to decode message at offset {record.offset} using the specified decoder "
+                "(message had a missing key)"
+            )
+        error_at = f"Error at offset {record.offset}, skipping."
+        if len(record.key) < _NUMBER.size:
+            return f"{error_at} Could not read version from key's buffer.", None
+        (record_type,) = _NUMBER.unpack_from(record.key)
+        try:
+            found = find(record_type)
+        except ProtocolError:
+            return f"Unknown record type {record_type} at offset {record.offset}, skipping.", None
+        try:
+            key = json_form(decode(found.key, 0, record.key[_NUMBER.size :]), 0)
+            value = _coordinator_value(found.value, record.value)
+        except ProtocolError as error:
+            return f"{error_at} {error}", None
+        return _json({"type": str(record_type), "data": key}), value
+
+    return show
+
+
+def _coordinator_value(cls: type[Message], value: bytes | None) -> str:
+    if value is None:
+        return "<DELETE>"
+    if len(value) < _NUMBER.size:
+        raise ProtocolError("Could not read version from value's buffer.")
+    (version,) = _NUMBER.unpack_from(value)
+    if not cls.declaration.versions.covers(version):
+        raise ProtocolError(f"Unknown version {version} of {cls.__name__}.")
+    form = json_form(decode(cls, version, value[_NUMBER.size :]), version)
+    return _json({"version": str(version), "data": form})
+
+
+def _json(form: JsonValue) -> str:
+    return json.dumps(form, separators=(",", ":"), ensure_ascii=False)
+
+
+DECODERS: Final = MappingProxyType(
+    {
+        "text": as_text,
+        "offsets": coordinator_decoder(group_log_record),
+        "transaction-log": coordinator_decoder(transaction_log_record),
+        "share-group-state": coordinator_decoder(share_log_record),
+        "cluster-metadata": as_cluster_metadata,
+    }
+)
+"""By the name of the option that asks for them."""
+
+__all__ = ["DECODERS", "Decoder", "NoKey", "Shown", "as_text"]

@@ -1,0 +1,148 @@
+"""`barnabas dump` beside kafka-dump-log: the same lines for every kind of file and every option."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from broker.__main__ import main
+from broker.ports.files import RealFiles
+from protocol.codec.compiler import encode
+from protocol.codec.message import Message
+from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
+from protocol.group_log.offsets import OffsetCommitKey, OffsetCommitValue
+from protocol.records.builder import BatchBuilder
+from tests.support.kafka_tools import run_tool
+from tests.support.log_rig import NOW_MS, LogRig
+from tests.support.transactions import TransactionWriter
+from tests.unit.storage.test_dump_log import filled
+
+pytestmark = pytest.mark.java
+
+GOLDEN_METADATA = Path(__file__).parents[1] / "controller" / "golden"
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+
+
+def compare(
+    capsys: pytest.CaptureFixture[str], files: list[Path], *options: str, complaints: bool = True
+) -> str:
+    """Both tools on the same files; what they both said."""
+    genuine = run_tool("kafka-dump-log", "--files", ",".join(map(str, files)), *options)
+    code = main(["dump", *map(str, files), *options])
+    ours = capsys.readouterr()
+    assert one_newline(ours.out) == one_newline(genuine.out)
+    if complaints:
+        assert ours.err.splitlines() == [line for line in genuine.err.splitlines() if "\tat " not in line]
+    assert code == 0
+    return ours.out
+
+
+def one_newline(text: str) -> str:
+    """Values hold carriage returns too; what a pipe makes of them is not our matter."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> list[Path]:
+    """A log with all codecs, transactions, tombstones, headers, and everything beside it."""
+    rig = filled(tmp_path)
+    writer = TransactionWriter(rig.log)
+    writer.write(77, key=b"key")
+    writer.end(77, commit=False)
+    writer.write(77)
+    builder = BatchBuilder()
+    builder.append(b"key", None, NOW_MS + 1, (("h", b"v"), ("nothing", None)))
+    builder.append(b"", b"", NOW_MS + 2)
+    rig.log.append(memoryview(builder.build()), leader_epoch=3, now_ms=NOW_MS)
+    builder = BatchBuilder(delete_horizon_ms=NOW_MS + 5)
+    builder.append(b"key", None, NOW_MS)
+    rig.log.append_internal(builder.build(), leader_epoch=3, now_ms=NOW_MS)
+    rig.close()
+    return sorted(path for path in Path(rig.directory).iterdir() if path.suffix in SUFFIXES)
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--deep-iteration",), ("--print-data-log",), ("--verify-index-only",),
+                ("--index-sanity-check",), ("--skip-record-metadata", "--print-data-log"),
+                ("--max-bytes", "5000")],
+)  # fmt: skip
+def test_a_log_and_all_beside_it(
+    logs: list[Path], options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # With records Kafka's tool complains of each segment that does not begin at 0; we do not.
+    is_deep = {"--deep-iteration", "--print-data-log"} & set(options)
+    out = compare(capsys, logs, *options, complaints=not is_deep)
+    assert out.count("Dumping ") == len(logs) > 8
+
+
+def coordinator_record(
+    key: Message, key_type: int, value: Message | None, version: int
+) -> tuple[bytes, bytes | None]:
+    head = struct.pack(">h", key_type)
+    body = None if value is None else struct.pack(">h", version) + bytes(encode(value, version))
+    return head + bytes(encode(key, 0)), body
+
+
+def test_records_of_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rig = LogRig(RealFiles(), directory=str(tmp_path / "__consumer_offsets-0"))
+    member = GroupMetadataValue.MemberMetadata(
+        member_id="m", client_id="c", client_host="/127.0.0.1", rebalance_timeout=1000,
+        session_timeout=2000, subscription=b"\0\1abc", assignment=b"",
+    )  # fmt: skip
+    offset_key, group_key = OffsetCommitKey("g", "t", 3), GroupMetadataKey("g")
+    builder = BatchBuilder()
+    for key, value in (
+        coordinator_record(
+            offset_key, 1, OffsetCommitValue(offset=5, metadata="é", commit_timestamp=NOW_MS), 3
+        ),
+        coordinator_record(offset_key, 1, OffsetCommitValue(offset=6, topic_id=bytes(range(16))), 4),
+        coordinator_record(offset_key, 1, None, 0),
+        coordinator_record(
+            group_key, 2, GroupMetadataValue(protocol_type="consumer", generation=2, members=[member]), 3
+        ),
+        (struct.pack(">h", 99) + b"of a later release", b"\0\0"),
+        (b"\0", b"\0\0"),
+    ):
+        builder.append(key, value, NOW_MS)
+    rig.log.append_internal(builder.build(), leader_epoch=0, now_ms=NOW_MS)
+    rig.close()
+    out = compare(capsys, [Path(rig.log.segments[0].path(".log"))], "--offsets-decoder")
+    assert '"topicId":"AAECAwQFBgcICQoLDA0ODw"' in out
+    assert "Unknown record type 99" in out
+
+
+def test_the_metadata_log_and_its_snapshots(capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted(path for path in GOLDEN_METADATA.iterdir() if path.name[0] == "0" or "boot" in path.name)
+    assert len(files) >= 3
+    out = compare(capsys, files, "--cluster-metadata-decoder")
+    assert "KRaftVoters" in out
+    assert '"type":"PARTITION_RECORD"' in out
+    assert "KRaft bootstrap snapshot" in out
+
+
+def test_damage_is_shown(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    log, index = logs[1], logs[0]
+    assert (log.suffix, index.suffix) == (".log", ".index")
+    data = bytearray(log.read_bytes())
+    data[5100] ^= 0xFF
+    log.write_bytes(data[:-7])
+    entries = bytearray(index.read_bytes())
+    entries[11] += 1
+    index.write_bytes(entries)
+    out = compare(capsys, [log])
+    assert "isvalid: false" in out
+    assert "invalid bytes at the end of 00000000000000000000.log" in out
+    main(["dump", str(index)])
+    assert "Mismatches in :" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    strange = tmp_path / "nothing.log"
+    strange.write_bytes(b"")
+    assert main(["dump", str(strange), str(tmp_path / "missing.log")]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "the name of a segment is its first offset" in lines[0]
+    assert "twenty digits" in lines[1] or "No such file" in lines[1]
