@@ -4,8 +4,9 @@ The start, in order: lock the log directories and open the logs; open the contro
 metadata log; open the broker's listeners, which gives the ports; then, with the loop running, the controller
 leads, the broker registers, follows the metadata, makes its partitions and is unfenced: ready.
 
-The end, in order: no new connections; the controller is told and agrees; what waits is answered and sent;
-both roles fall silent; logs, checkpoints and the clean marker are written.
+The end, in order: no new connections to a broker; the controller is told and agrees; a controller that leads
+the quorum resigns, and stays until another leads; what waits is answered and sent; the roles fall silent;
+logs, checkpoints and the clean marker are written.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from broker.roles.broker import BrokerRole
 from broker.roles.controller import ControllerRole
 from broker.roles.ground import Ground
 from config.broker_config import BrokerConfig
-from controller.local_metadata_log import OtherVoters
 from controller.quorum_controller import UnsupportedCluster
+from controller.replica.opening import OtherVoters
 from protocol.serving import RequestContext
 from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError
@@ -39,6 +40,7 @@ _log = logging.getLogger("barnabas.node")
 
 HOUSEKEEPING_MS: Final = 1_000
 CONTROLLED_SHUTDOWN_MS: Final = 5_000
+RESIGNATION_MS: Final = 5_000
 DRAIN_MS: Final = 5_000
 
 
@@ -47,7 +49,8 @@ class StartFailed(Exception):
 
 
 class Node:
-    """One node with both roles. on_ready gets the line that announces it; on_stopped comes once."""
+    """One node, a controller and a broker too or not. on_ready gets the line that announces it; on_stopped
+    comes once."""
 
     def __init__(
         self,
@@ -58,9 +61,9 @@ class Node:
         on_ready: Callable[[str], None],
         on_stopped: Callable[[], None],
     ) -> None:
-        if not (config.is_broker and config.is_controller):
+        if not config.is_controller:
             raise StartFailed(
-                "process.roles must be broker,controller: this release is one node with both roles"
+                "process.roles must contain controller: this release has no brokers that are brokers alone"
             )
         self.is_stopping = False
         self._loop = loop
@@ -90,13 +93,14 @@ class Node:
                     report.cut_bytes,
                 )
             self._controller = ControllerRole(ground)
-            self._broker = BrokerRole(
-                ground,
-                self._controller.channel,
-                kraft_version=self._controller.log.kraft_version,
-                on_ready=self._ready,
-                on_failure=self._failed,
-            )
+            if self._config.is_broker:
+                self._broker = BrokerRole(
+                    ground,
+                    self._controller.channel,
+                    kraft_version=self._controller.log.kraft_version,
+                    on_ready=self._ready,
+                    on_failure=self._failed,
+                )
             self._controller.start()
         except (
             DirectoryRefused,
@@ -107,14 +111,20 @@ class Node:
         ) as failure:
             raise StartFailed(str(failure)) from failure
         self._observe(self._controller, self._broker)
-        self._broker.start()
+        if self._broker is not None:
+            self._broker.start()
+        else:
+            ground.timers.call_soon(self._ready)
         ground.timers.call_at(ground.clock.monotonic_ms() + HOUSEKEEPING_MS, self._housekeep)
 
-    def _observe(self, controller: ControllerRole, broker: BrokerRole) -> None:
+    def _observe(self, controller: ControllerRole, broker: BrokerRole | None) -> None:
         collectors = self._ground.collectors
-        collectors.register(request_collector([broker.dispatcher.metrics, controller.dispatcher.metrics]))
+        requests = [controller.dispatcher.metrics]
+        if broker is not None:
+            requests.insert(0, broker.dispatcher.metrics)
+            collectors.register(replica_collector(broker.replicas, broker.lifecycle))
+        collectors.register(request_collector(requests))
         collectors.register(network_collector(self._ground.server))
-        collectors.register(replica_collector(broker.replicas, broker.lifecycle))
         collectors.register(self._health.collect)
         collectors.register(self._pauses.collect)
         collectors.register(lambda: iter([slow_turn_family(self._watchdog.slow_turns)]))
@@ -141,20 +151,22 @@ class Node:
         return None if self._broker is None else self._broker.dispatcher.current
 
     def _ready(self) -> None:
-        if self._broker is None or self._controller is None or self.is_stopping:
+        if self._controller is None or self.is_stopping:
             return
         self._ground.health.set_ready()
-        broker = [
-            f"{name}://{_address(each.host, each.port)}" for name, each in self._broker.endpoints.items()
-        ]
         controller = [
             f"{name}://{_address(each.host, each.port)}" for name, each in self._controller.acceptors.items()
         ]
+        serves = ""
+        if self._broker is not None:
+            broker = [
+                f"{name}://{_address(each.host, each.port)}" for name, each in self._broker.endpoints.items()
+            ]
+            serves = f" serves {', '.join(broker)};"
+            self._ground.timers.call_soon(self._broker.dispatcher.routes.warm)
         self._on_ready(
-            f"Barnabas is ready: node {self._config.node_id} serves {', '.join(broker)}; "
-            f"controller {', '.join(controller)}"
+            f"Barnabas is ready: node {self._config.node_id}{serves} controller {', '.join(controller)}"
         )
-        self._ground.timers.call_soon(self._broker.dispatcher.routes.warm)
 
     def _failed(self, sentence: str) -> None:
         _log.error("%s", sentence)
@@ -174,18 +186,28 @@ class Node:
             return
         self.is_stopping = True
         self._ground.health.set_not_ready("the broker is shutting down")
+        if self._broker is None:
+            self._resign()  # its successor may need a connection to it
+            return
         self._ground.server.stop()
-        if self._broker is None or self._broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
-            self._drain()
+        if self._broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
+            self._resign()
             return
         self._broker.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS, self._may_go)
 
     def _may_go(self, agreed: bool) -> None:
         if not agreed:
             _log.warning("The controller did not agree to the shutdown in time; stopping all the same")
-        self._drain()
+        self._resign()
+
+    def _resign(self) -> None:
+        if self._controller is None:
+            self._drain()
+        else:
+            self._controller.resign(RESIGNATION_MS, self._drain)
 
     def _drain(self) -> None:
+        self._ground.server.stop()
         deadline_ms = self._ground.clock.monotonic_ms() + DRAIN_MS
         self._ground.server.drain(deadline_ms, lambda _cut: self._silence())
         if self._broker is not None:

@@ -10,7 +10,7 @@ In reading order:
 * `records`             which record versions we write, and how a subject hands them over
 * `subjects/`           the decisions: (image, request) -> (records, response); pure functions
 * `state_machine`       images over time: the newest, the committed, and who waits for what
-* `metadata_log`        the port to the replicated log; `local_metadata_log` is its one-voter side
+* `metadata_log`        the port to the replicated log; `raft/` and `replica/` keep it
 * `quorum_controller`   brings the above together: requests in, answers out when committed
 * `policies`            decisions that wait for the operator's own rules
 * `handlers/`           one file per API of the controller listener

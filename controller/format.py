@@ -59,8 +59,9 @@ def formatted_directories(files: Files, directories: Sequence[str]) -> dict[str,
 class Formatter(msgspec.Struct, frozen=True):
     """One call of `storage format`.
 
-    cluster_id is a UUID in text. standalone: the node becomes the one voter of a new quorum; else a broker
-    that finds its controllers by its config.
+    cluster_id is a UUID in text. standalone: the node becomes the one voter of a new quorum, unless
+    first_voters names its voters or the config does (`controller.quorum.voters`, kraft.version 0); without
+    all of these it finds the quorum by its config, and may join it.
     """
 
     cluster_id: str
@@ -71,6 +72,12 @@ class Formatter(msgspec.Struct, frozen=True):
     standalone: bool = True
     ignore_formatted: bool = False
     metadata_version: int = LATEST_METADATA_VERSION
+    first_voters: Sequence[Voter] = ()
+
+    @property
+    def _names_voters(self) -> bool:
+        """The first voters go into the node's own log."""
+        return bool(self.first_voters) or (self.standalone and not self.config.quorum_voters)
 
     def run(self, output: TextIO) -> None:
         """Formats all log directories and says so. Raises FormatRefused and OSError."""
@@ -109,17 +116,17 @@ class Formatter(msgspec.Struct, frozen=True):
         name = METADATA_VERSION_NAMES[self.metadata_version]
         kind = "data directory"
         if is_metadata:
-            kind = "dynamic metadata voter directory" if self.standalone else "metadata directory"
+            kind = "dynamic metadata voter directory" if self._names_voters else "metadata directory"
         print(f"Formatting {kind} {path} with {METADATA_VERSION} {name}.", file=output)
-        directory_id = random_uuid(self.chance)
+        directory_id = self._directory_id(is_metadata=is_metadata)
         now_ms = self.clock.wall_ms()
         self.files.makedirs(path)
         if is_metadata:
             records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=self.metadata_version)]
             content = encode_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0)
             self.files.write_atomically(f"{path}/{BOOTSTRAP_FILE}", content)
-            if self.standalone:
-                self._write_first_voter(path, directory_id, now_ms)
+            if self._names_voters:
+                self._write_first_voters(path, directory_id, now_ms)
         properties = MetaProperties(
             cluster_id=self.cluster_id, node_id=self.config.node_id, directory_id=directory_id
         )
@@ -127,9 +134,17 @@ class Formatter(msgspec.Struct, frozen=True):
             f"{path}/{META_PROPERTIES_FILE}", encode_meta_properties(properties, now_ms)
         )
 
-    def _write_first_voter(self, path: str, directory_id: bytes, now_ms: int) -> None:
-        voter = Voter(self.config.node_id, directory_id, self._endpoints())
-        voters = VoterSet(MappingProxyType({voter.id: voter}), KRAFT_VERSION)
+    def _directory_id(self, *, is_metadata: bool) -> bytes:
+        """That of the list of first voters, if this node is among them."""
+        if is_metadata:
+            for voter in self.first_voters:
+                if voter.id == self.config.node_id:
+                    return voter.directory_id
+        return random_uuid(self.chance)
+
+    def _write_first_voters(self, path: str, directory_id: bytes, now_ms: int) -> None:
+        first = self.first_voters or (Voter(self.config.node_id, directory_id, self._endpoints()),)
+        voters = VoterSet(MappingProxyType({voter.id: voter for voter in first}), KRAFT_VERSION)
         directory = f"{path}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
         self.files.makedirs(directory)
         content = encode_snapshot(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from controller.handlers import (
+    add_raft_voter,
     allocate_producer_ids,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    begin_quorum_epoch,
     broker_heartbeat,
     broker_registration,
     controller_registration,
@@ -17,13 +19,17 @@ from controller.handlers import (
     describe_configs,
     describe_quorum,
     elect_leaders,
+    end_quorum_epoch,
     envelope,
     fetch,
     fetch_snapshot,
     incremental_alter_configs,
     list_partition_reassignments,
+    remove_raft_voter,
     unregister_broker,
     update_features,
+    update_raft_voter,
+    vote,
 )
 from protocol.serving import LISTENER_CONTROLLER, HandlerTable
 
@@ -34,10 +40,12 @@ def controller_handlers() -> HandlerTable:
     """The APIs of the controller listener."""
     return HandlerTable(
         (
+            add_raft_voter,
             allocate_producer_ids,
             alter_configs,
             alter_partition_reassignments,
             api_versions,
+            begin_quorum_epoch,
             broker_heartbeat,
             broker_registration,
             controller_registration,
@@ -48,13 +56,17 @@ def controller_handlers() -> HandlerTable:
             describe_configs,
             describe_quorum,
             elect_leaders,
+            end_quorum_epoch,
             envelope,
             fetch,
             fetch_snapshot,
             incremental_alter_configs,
             list_partition_reassignments,
+            remove_raft_voter,
             unregister_broker,
             update_features,
+            update_raft_voter,
+            vote,
         ),
         LISTENER_CONTROLLER,
     )

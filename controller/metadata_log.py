@@ -9,8 +9,7 @@ One voter's log commits when its disk has synced; a raft log commits when a majo
 only the difference in time. A listener gets everything in order: first a snapshot if there is one, then each
 committed batch, and a change of the leader only after the batches before it. All calls happen on the loop.
 
-`controller.local_metadata_log` is the side for a quorum of one; one contract test holds all sides to this
-text.
+`controller.replica` keeps it, with one voter or many; a contract test holds it to this text.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from controller.image.replayer import MetadataBatch
 from controller.levels import LATEST_METADATA_VERSION
 from protocol.codec.message import Message
 from protocol.primitives import Records
+from protocol.serving import Pending
 
 __all__ = [
     "METADATA_PARTITION",
@@ -160,16 +160,17 @@ class MetadataLog(Protocol):
         """
         ...
 
+    def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
+        """A request of the quorum (Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot of other
+        nodes, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter), by the listener with this name."""
+        ...
+
     def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
         """For observers: only what is committed."""
         ...
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls back once, when the high watermark next moves; the result takes the wish back."""
-        ...
-
-    def observed(self, replica_id: int, directory_id: bytes, fetch_offset: int, now_ms: int) -> None:
-        """An observer fetched from this offset: it has everything below."""
         ...
 
     def quorum(self, now_ms: int) -> QuorumView: ...

@@ -255,9 +255,13 @@ def _registrations(module: ModuleType) -> Iterator[Registration]:
 
 
 class PeerError(msgspec.Struct, frozen=True):
-    """A request to another node that got no answer: disconnected or timed out."""
+    """A request to another node that got no answer: disconnected or timed out.
+
+    is_unsupported: it was not even sent, the other side knows no version that can say it.
+    """
 
     reason: str
+    is_unsupported: bool = False
 
 
 class PeerChannel(Protocol):

@@ -21,9 +21,11 @@ from config.loading import file_settings, layered, load
 from config.ports import Chance, Clock, Files
 from controller.format import FormatRefused, Formatter, formatted_directories
 from controller.image.features import METADATA_VERSION
+from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.levels import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.random_ids import random_uuid as new_uuid
 from controller.subjects.features import SUPPORTED_FEATURES
+from controller.voters import Voter
 from protocol.values import uuid_to_text
 from storage.meta_properties import MalformedMetaProperties, MetaProperties
 
@@ -52,7 +54,8 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
         return REFUSED
     try:
         level = wished_level(options.release_version, options.feature)
-    except FormatRefused as fault:
+        voters = wished_voters(options, config)
+    except (FormatRefused, MalformedVoters) as fault:
         print(fault, file=sys.stderr)
         return REFUSED
     return format_directories(
@@ -63,9 +66,34 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
         chance=SystemChance(),
         ignore_formatted=options.ignore_formatted,
         metadata_version=level,
+        first_voters=voters,
+        standalone=config.is_controller and not options.no_initial_controllers,
         output=sys.stdout,
         errors=sys.stderr,
     )
+
+
+def wished_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence[Voter]:
+    """Those of --initial-controllers. Raises FormatRefused for options that do not go together."""
+    given = [
+        name
+        for name, value in (
+            ("--standalone", options.standalone),
+            ("--initial-controllers", options.initial_controllers),
+            ("--no-initial-controllers", options.no_initial_controllers),
+        )
+        if value
+    ]
+    if len(given) > 1:
+        raise FormatRefused(f"{' and '.join(given)} cannot be used together")
+    if given and config.quorum_voters:
+        raise FormatRefused(
+            f"You cannot specify {given[0]} and also set controller.quorum.voters: the voters are in the log "
+            "or in the config, not in both"
+        )
+    if not options.initial_controllers:
+        return ()
+    return parse_initial_voters(options.initial_controllers, config.controller_listener_names[0])
 
 
 def _config(path: str, errors: TextIO) -> BrokerConfig | None:
@@ -125,19 +153,21 @@ def format_directories(
     output: TextIO,
     errors: TextIO,
     metadata_version: int = LATEST_METADATA_VERSION,
+    first_voters: Sequence[Voter] = (),
+    standalone: bool | None = None,
 ) -> int:
-    """Formats every log directory of the node; the exit code. A node that is a controller becomes the one
-    voter of
-    its quorum."""
+    """Formats every log directory of the node; the exit code. Without first_voters a node that is a
+    controller becomes the one voter of its quorum, unless standalone is False."""
     formatter = Formatter(
         cluster_id=cluster_id,
         config=config,
         files=files,
         clock=clock,
         chance=chance,
-        standalone=config.is_controller,
+        standalone=config.is_controller if standalone is None else standalone,
         ignore_formatted=ignore_formatted,
         metadata_version=metadata_version,
+        first_voters=first_voters,
     )
     try:
         formatter.run(output)

@@ -72,6 +72,11 @@ class Server:
         self._channels: dict[SocketChannel, Connection] = {}
         self._number = 0
 
+    @property
+    def hangups(self) -> Hangups:
+        """For connections that this process makes itself: who has gone is noticed in one place."""
+        return self._hangups
+
     def listen(self, settings: ListenerSettings, service: Service | None = None) -> Acceptor:
         """Opens a listener; its port is known now. It takes connections at `start`, and who serves them must
         be named by then, here or with `serve`: a service may want to know the ports first. Raises OSError."""

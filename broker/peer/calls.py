@@ -68,9 +68,10 @@ class Calls:
             call.timer.cancel()
         return call
 
-    def fail(self, call: Call, reason: str) -> None:
+    def fail(self, call: Call, reason: str, *, is_unsupported: bool = False) -> None:
         if self.take(call.number) is not None:
-            self._timers.call_soon(partial(call.on_response, PeerError(reason)))
+            error = PeerError(reason, is_unsupported)
+            self._timers.call_soon(partial(call.on_response, error))
 
     def fail_all(self, reason: str) -> None:
         for call in list(self._open.values()):

@@ -33,7 +33,7 @@ from broker.peer.calls import Call, Calls, OnResponse
 from broker.peer.replies import ReplyConnection
 from config.ports import Clock, Timers
 from protocol.codec.message import Message
-from protocol.errors import ErrorCode, ProtocolError
+from protocol.errors import EncodeError, ErrorCode, ProtocolError
 from protocol.framing import decode_response, encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import ApiKey, api
@@ -196,9 +196,12 @@ class TcpPeer:
         version = min(high, ours.last)
         if version < max(low, ours.first):
             theirs = f"{low} to {high}" if high >= low else "no version"
-            self._sent.fail(call, f"{api(key).name}: there {theirs}, here {ours}")
+            self._sent.fail(call, f"{api(key).name}: there {theirs}, here {ours}", is_unsupported=True)
             return
-        self._write(call, version)
+        try:
+            self._write(call, version)
+        except EncodeError as error:
+            self._sent.fail(call, f"{api(key).name}: not in version {version}: {error}", is_unsupported=True)
 
     def _write(self, call: Call, version: int) -> None:
         call.version = version

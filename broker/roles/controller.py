@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.dispatch.dispatcher import Dispatcher
 from broker.peer.in_process import InProcessPeer
+from broker.peer.tcp import TcpPeer
 from broker.policies.process import configured_policies
 from broker.roles.ground import Ground, advertised
 from controller.handler_table import controller_handlers
-from controller.opening import open_metadata_log, read_bootstrap_records
+from controller.opening import read_bootstrap_records
 from controller.quorum_controller import QuorumController
+from controller.replica.opening import open_replica, raft_config
 from controller.services import ControllerServices
 
 
@@ -22,13 +26,18 @@ class ControllerRole:
         self.policies = configured_policies(ground.loop, config)
         self.acceptors = ground.listen(config.controller_listeners)
         endpoints = advertised(config.advertised_controller_listeners, self.acceptors)
-        self.log = open_metadata_log(
+        quorum = raft_config(
+            config, cluster_id=ground.cluster_id, directory_id=ground.directory_id, endpoints=endpoints
+        )
+        self.log = open_replica(
             config,
-            directory_id=ground.directory_id,
-            endpoints=endpoints,
+            quorum,
             files=ground.files,
             clock=ground.clock,
+            timers=ground.timers,
             offload=ground.offload,
+            chance=ground.chance,
+            make_channel=self._quorum_channel,
         )
         self.controller = QuorumController(
             node_id=ground.node_id,
@@ -59,8 +68,23 @@ class ControllerRole:
         for listener in self.acceptors:
             ground.server.serve(listener, self.dispatcher)
 
+    def _quorum_channel(self, host: str, port: int) -> TcpPeer:
+        """A way to another replica of the metadata log."""
+        ground = self._ground
+        return TcpPeer(
+            host,
+            port,
+            loop=ground.loop,
+            clock=ground.clock,
+            timers=ground.timers,
+            hangups=ground.server.hangups,
+            memory=ground.memory,
+            client_id=f"raft-client-{ground.node_id}",
+        )
+
     def start(self) -> None:
-        """Raises UnsupportedCluster."""
+        """An only voter leads when this returns. Raises UnsupportedCluster."""
+        self.log.start()
         self.controller.start()
         for acceptor in self.acceptors.values():
             acceptor.start()
@@ -78,6 +102,10 @@ class ControllerRole:
             client_id=client_id,
             listener=listener,
         )
+
+    def resign(self, timeout_ms: int, then: Callable[[], None]) -> None:
+        """A leader of the quorum tells the others, and stays until one of them leads, or the time is over."""
+        self.log.resign_and_stop(timeout_ms, then)
 
     def shut_down(self) -> None:
         self.controller.shut_down()

@@ -2,9 +2,10 @@
 
 Versions 4-18, of which Kafka's nodes speak 12 and above. One topic, `__cluster_metadata`, one partition, no
 sessions. Each fetch names the epoch of the record before its offset: if the log has no such record there,
-the answer says where the two part. A fetch at the end waits for the next commit, at most max_wait_ms; a
-client that tells its own high watermark (18) below ours is answered at once. Observers get committed
-records only. Needs CLUSTER_ACTION.
+the answer says where the two part. A fetch at the end waits for news, at most max_wait_ms; a client that
+tells its own high watermark (18) below ours is answered at once. Only the leader gives other nodes records,
+committed or not (`controller.raft.serving`). This process's own broker is served whoever leads, with what is
+committed and applied here. Needs CLUSTER_ACTION.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 from controller.metadata_log import METADATA_PARTITION, LeaderAndEpoch, ReadOutcome
 from controller.services import ControllerServices
 from controller.subjects.topic_names import METADATA_TOPIC
+from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.registry import ApiKey
@@ -33,24 +35,19 @@ Partition = FetchRequest.FetchPartition
 @serves(ApiKey.FETCH, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Pending[FetchResponse]:
+) -> FetchResponse | Pending[FetchResponse] | Pending[Message]:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if _replica_id(request, context.version) != services.node_id:
+        return services.log.ask(request, version=context.version, listener=context.session.listener)
     if request.cluster_id is not None and request.cluster_id != services.cluster_id:
         return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     partition = _the_partition(request, context.version)
     if partition is None:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    leader = services.log.leader
-    error = _fault(services, leader, request, partition)
+    error = _fault(services.log.leader, request, partition)
     if error is not ErrorCode.NONE:
         return _answer(services, context, error, UNKNOWN, ReadOutcome(b""))
-    services.log.observed(
-        _replica_id(request, context.version),
-        partition.replica_directory_id,
-        partition.fetch_offset,
-        context.now_ms,
-    )
     outcome = _read(services, request, partition)
     behind = (
         context.version >= HIGH_WATERMARK_SINCE and partition.high_watermark < services.log.high_watermark
@@ -78,9 +75,7 @@ def _replica_id(request: FetchRequest, version: int) -> int:
     return UNKNOWN if request.replica_state is None else request.replica_state.replica_id
 
 
-def _fault(
-    services: ControllerServices, leader: LeaderAndEpoch, request: FetchRequest, partition: Partition
-) -> ErrorCode:
+def _fault(leader: LeaderAndEpoch, request: FetchRequest, partition: Partition) -> ErrorCode:
     if (
         request.max_wait_ms < 0
         or partition.fetch_offset < 0
@@ -93,8 +88,6 @@ def _fault(
         return ErrorCode.FENCED_LEADER_EPOCH
     if partition.current_leader_epoch > leader.epoch:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if leader.leader_id != services.node_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
 
 

@@ -2,6 +2,7 @@
 
 Versions 0-1; 1 brings the fetcher's directory id. One partition of `__cluster_metadata`. A piece is at most
 max_bytes long and may end anywhere; the fetcher asks again from where it ended until it has `size` bytes.
+Other nodes are served by the leader (`controller.raft.serving`), this process's own broker whoever leads.
 Needs CLUSTER_ACTION.
 """
 
@@ -12,10 +13,11 @@ from typing import Final
 from controller.metadata_log import METADATA_PARTITION, SnapshotId
 from controller.services import ControllerServices
 from controller.subjects.topic_names import METADATA_TOPIC
+from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, serves
+from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
 
 PartitionSnapshot = FetchSnapshotResponse.PartitionSnapshot
 
@@ -25,9 +27,11 @@ LARGEST_PIECE_BYTES: Final = 1 << 20
 @serves(ApiKey.FETCH_SNAPSHOT, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: FetchSnapshotRequest
-) -> FetchSnapshotResponse:
+) -> FetchSnapshotResponse | Pending[Message]:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.replica_id != services.node_id:
+        return services.log.ask(request, version=context.version, listener=context.session.listener)
     if request.cluster_id is not None and request.cluster_id != services.cluster_id:
         return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
@@ -60,8 +64,6 @@ def _piece(
         answer.error_code = ErrorCode.FENCED_LEADER_EPOCH
     elif asked.current_leader_epoch > leader.epoch:
         answer.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
-    elif leader.leader_id != services.node_id:
-        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     elif asked.position < 0 or max_bytes < 0:
         answer.error_code = ErrorCode.POSITION_OUT_OF_RANGE
     if answer.error_code:

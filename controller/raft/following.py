@@ -156,9 +156,9 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
 def _try_again(replica: Replica, told: FetchResponse.LeaderIdAndEpoch) -> None:
     """An observer has lost its leader, and another replica believes in that leader still."""
     state = replica.state
-    if isinstance(state, Follower) and not replica.is_voter:
-        if (told.leader_id, told.leader_epoch) == (replica.leader_id, replica.epoch):
-            state.fetch_deadline_ms = replica.now_ms + state.fetch_timeout_ms
+    is_ours = (told.leader_id, told.leader_epoch) == (replica.leader_id, replica.epoch)
+    if is_ours and isinstance(state, Follower) and not replica.is_voter:
+        state.fetch_deadline_ms = replica.now_ms + state.fetch_timeout_ms
 
 
 def _fetched_partition(answer: FetchResponse) -> FetchResponse.PartitionData | None:

@@ -14,17 +14,18 @@ from controller.raft.replica import Replica
 from controller.raft.roles import NEVER, Leader
 from controller.raft.serving import answer_waiting
 from controller.raft.turning import become_resigned
-from protocol.records.header import patch_offset_and_epoch, read_header
+from protocol.records.header import headers, patch_offset_and_epoch
 
 __all__ = ["append", "note_synced", "poll_leader"]
 
 
-def append(replica: Replica, batch: bytearray) -> None:
-    """One batch of the state machine at the end of the log."""
-    header = read_header(batch)
-    base_offset = replica.log.end_offset
-    patch_offset_and_epoch(batch, 0, base_offset, replica.epoch)
-    replica.log.append(bytes(batch), base_offset + header.last_offset_delta + 1, replica.epoch)
+def append(replica: Replica, batches: bytearray) -> None:
+    """Batches of the state machine, one after the other, at the end of the log."""
+    end_offset = replica.log.end_offset
+    for position, header in headers(batches):
+        patch_offset_and_epoch(batches, position, end_offset, replica.epoch)
+        end_offset += header.last_offset_delta + 1
+    replica.log.append(bytes(batches), end_offset, replica.epoch)
 
 
 def note_synced(replica: Replica) -> None:

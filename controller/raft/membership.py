@@ -35,6 +35,7 @@ from protocol.values import ZERO_UUID, uuid_to_text
 __all__ = [
     "VersionChangeRefused",
     "add_refused",
+    "check_kraft_version",
     "finish_operation",
     "give_up",
     "handle_add",
@@ -282,8 +283,8 @@ def _remember_static(replica: Replica, state: Leader, voter: Voter) -> ErrorCode
 # kraft.version
 
 
-def upgrade_kraft_version(replica: Replica, version: int, *, validate_only: bool) -> None:
-    """From 0 to 1: the voters of the config, with the directories that they have told, go into the log."""
+def check_kraft_version(replica: Replica, version: int) -> None:
+    """Raises VersionChangeRefused if the version cannot be raised to this one now."""
     state = replica.leading()
     known = replica.history.version
     if version == known:
@@ -301,8 +302,13 @@ def upgrade_kraft_version(replica: Replica, version: int, *, validate_only: bool
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Invalid upgrade of {KRAFT_VERSION} to {version} because not all of the voters support it",
         )
-    if not validate_only:
-        append_control(replica, kraft_version=version, voters=voters)
+
+
+def upgrade_kraft_version(replica: Replica, version: int) -> None:
+    """From 0 to 1: the voters of the config, with the directories that they have told, go into the log."""
+    state = replica.leading()
+    if state.static_voters is not None and version > replica.history.version:
+        append_control(replica, kraft_version=version, voters=state.static_voters)
         state.static_voters = None
 
 

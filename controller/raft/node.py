@@ -21,6 +21,7 @@ from controller.raft.config import RaftConfig
 from controller.raft.effects import HardState, Ready
 from controller.raft.identity import NOBODY, LeaderAndEpoch, ReplicaKey, SnapshotId
 from controller.raft.log_port import RaftLog, SnapshotControl
+from controller.raft.log_view import Fit
 from controller.raft.membership import VersionChangeRefused
 from controller.raft.progress import forget_silent_observers
 from controller.raft.replica import Replica
@@ -98,6 +99,11 @@ class RaftNode:
     # What it is
 
     @property
+    def key(self) -> ReplicaKey:
+        """Which replica this is."""
+        return self._replica.key
+
+    @property
     def role(self) -> Role:
         return self._replica.role
 
@@ -168,13 +174,19 @@ class RaftNode:
     def wall_offset_ms(self, offset_ms: int) -> None:
         self._replica.wall_offset_ms = offset_ms
 
-    def progress(self) -> tuple[list[Progress], list[Progress]]:
-        """(voters, observers) as the leader knows them, for DescribeQuorum; empty elsewhere."""
+    def progress(self, now_ms: int = 0) -> tuple[list[Progress], list[Progress]]:
+        """(voters, observers) as the leader knows them, for DescribeQuorum; empty elsewhere. Observers that
+        were silent for long before now_ms are forgotten."""
         state = self._replica.state
         if not isinstance(state, Leader):
             return [], []
+        self._replica.now_ms = max(self._replica.now_ms, now_ms)
         forget_silent_observers(self._replica, state)
         return list(state.voters.values()), list(state.observers.values())
+
+    def fit(self, offset: int, epoch: int) -> Fit:
+        """Whether a log that ends at `offset` with a record of `epoch` is the beginning of this one."""
+        return self._replica.log.fit(offset, epoch)
 
     def control_at(self, end_offset: int) -> SnapshotControl:
         """What a snapshot that ends there says of version and voters."""
@@ -281,11 +293,11 @@ class RaftNode:
 
     # What the controller wants of it
 
-    def append(self, epoch: int, batch: bytearray, now_ms: int) -> Ready:
-        """One batch of the state machine, whose base offset and leader epoch are patched in here: the
-        offset is `end_offset` before the call. Raises AppendRefused."""
+    def append(self, epoch: int, batches: bytearray, now_ms: int) -> Ready:
+        """A batch of the state machine, or several in a row, whose base offsets and leader epochs are
+        patched in here: the first offset is `end_offset` before the call. Raises AppendRefused."""
         self._refuse_unless_leading(epoch)
-        leading.append(self._replica, batch)
+        leading.append(self._replica, batches)
         return self._settle(now_ms)
 
     def _refuse_unless_leading(self, epoch: int) -> None:
@@ -319,10 +331,16 @@ class RaftNode:
     def upgrade_kraft_version(self, epoch: int, version: int, *, validate_only: bool, now_ms: int) -> Ready:
         """UpdateFeatures for kraft.version, at the leader: 0 to 1 writes the voters into the log. Raises
         VersionChangeRefused, AppendRefused."""
-        self._refuse_unless_leading(epoch)
+        self.check_kraft_version(epoch, version)
         self._replica.now_ms = now_ms
-        membership.upgrade_kraft_version(self._replica, version, validate_only=validate_only)
+        if not validate_only:
+            membership.upgrade_kraft_version(self._replica, version)
         return self._settle(now_ms)
+
+    def check_kraft_version(self, epoch: int, version: int) -> None:
+        """Whether `upgrade_kraft_version` would do it now; raises as it does, and changes nothing."""
+        self._refuse_unless_leading(epoch)
+        membership.check_kraft_version(self._replica, version)
 
     def resign(self, epoch: int, now_ms: int) -> Ready:
         """The state machine cannot lead: let somebody else. Nothing if the epoch is over."""

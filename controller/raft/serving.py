@@ -98,7 +98,10 @@ def _try(
     request: FetchRequest,
     partition: FetchRequest.FetchPartition,
     key: ReplicaKey,
+    *,
+    has_waited: bool = False,
 ) -> FetchResponse:
+    """A replica that waited has been counted when it came, and may be dead by now."""
     error = leader_only_error(replica, partition.current_leader_epoch)
     if error is not ErrorCode.NONE:
         return fetch_answer(replica, caller, error)
@@ -109,7 +112,7 @@ def _try(
             replica, caller, ErrorCode.NONE, fit=fit, high_watermark=_known_high_watermark(replica)
         )
     is_replica = key.id >= 0 and key.id != replica.key.id  # else a tool, or this process's own broker
-    if is_replica and record_fetch(replica, key, partition.fetch_offset):
+    if is_replica and not has_waited and record_fetch(replica, key, partition.fetch_offset):
         commit_what_a_majority_has(replica)
     max_bytes = partition.partition_max_bytes or request.max_bytes
     records = log.read(partition.fetch_offset, max(min(max_bytes, LARGEST_ANSWER_BYTES), 1))
@@ -151,7 +154,8 @@ def answer_waiting(replica: Replica, *, has_news: bool) -> None:
     for waiting in due:
         caller = Caller(waiting.token, waiting.version, waiting.listener)
         partition = waiting.request.topics[0].partitions[0]
-        replica.answer(waiting.token, _try(replica, caller, waiting.request, partition, waiting.replica))
+        answer = _try(replica, caller, waiting.request, partition, waiting.replica, has_waited=True)
+        replica.answer(waiting.token, answer)
 
 
 def refuse_waiting(replica: Replica, state: Leader) -> None:

@@ -13,9 +13,11 @@ from config.loading import default_settings, layered, load, one_node_defaults
 from controller.format import Formatter
 from controller.handler_table import controller_handlers
 from controller.image.brokers import Endpoint
-from controller.local_metadata_log import LocalMetadataLog
-from controller.opening import open_metadata_log, read_bootstrap_records
+from controller.opening import read_bootstrap_records
 from controller.quorum_controller import QuorumController
+from controller.replica.metadata_log import ReplicatedMetadataLog
+from controller.replica.opening import open_replica, raft_config
+from controller.replica.peers import ClosablePeerChannel
 from controller.services import ControllerServices
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -117,6 +119,11 @@ def one_node_config(**settings: str) -> BrokerConfig:
     return load(layered(default_settings(one_node_defaults(DATA) | QUIET | named))).config
 
 
+def no_channel(host: str, port: int) -> ClosablePeerChannel:
+    """An only voter has nobody to talk to."""
+    raise AssertionError(f"a request to {host}:{port}")
+
+
 class ControllerFixture:
     """One life of a controller. `restart` begins the next one on the same files."""
 
@@ -178,18 +185,28 @@ class ControllerFixture:
         ).run(output)
         return output.getvalue()
 
-    def open_log(self) -> LocalMetadataLog:
+    def open_log(self) -> ReplicatedMetadataLog:
         properties = read_meta_properties(self.files, f"{DATA}/meta.properties")
         if properties is None or properties.directory_id is None:
             raise AssertionError("the directory is formatted")
-        return open_metadata_log(
+        quorum = raft_config(
             self.config,
+            cluster_id=CLUSTER_ID,
             directory_id=properties.directory_id,
             endpoints=self.endpoints,
+        )
+        log = open_replica(
+            self.config,
+            quorum,
             files=self.files,
             clock=self.clock,
+            timers=self.timers,
             offload=self.offload,
+            chance=self.chance,
+            make_channel=no_channel,
         )
+        log.start()
+        return log
 
     def restart(self, seed: int = 2) -> ControllerFixture:
         """The next life; the one before must have been ended or killed."""

@@ -9,10 +9,12 @@ import pytest
 from controller.handler_table import controller_handlers
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
+from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.controller_registration import ControllerRegistrationRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
@@ -22,11 +24,15 @@ from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
+from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from protocol.messages.update_raft_voter import UpdateRaftVoterRequest
+from protocol.messages.vote import VoteRequest
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, ResourceType, Session
 from tests.support.controllers import ControllerFixture, registration
@@ -87,6 +93,12 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
         ),
         [TOPIC, CLUSTER, CLUSTER, GROUP],
     ),
+    ApiKey.ADD_RAFT_VOTER: (AddRaftVoterRequest(), [CLUSTER]),
+    ApiKey.BEGIN_QUORUM_EPOCH: (BeginQuorumEpochRequest(), [CLUSTER]),
+    ApiKey.END_QUORUM_EPOCH: (EndQuorumEpochRequest(), [CLUSTER]),
+    ApiKey.REMOVE_RAFT_VOTER: (RemoveRaftVoterRequest(), [CLUSTER]),
+    ApiKey.UPDATE_RAFT_VOTER: (UpdateRaftVoterRequest(), [CLUSTER]),
+    ApiKey.VOTE: (VoteRequest(), [CLUSTER]),
     ApiKey.DESCRIBE_QUORUM: (DescribeQuorumRequest(), [CLUSTER]),
     ApiKey.ENVELOPE: (EnvelopeRequest(b"", None, b""), [CLUSTER]),
     ApiKey.FETCH: (FetchRequest(), [CLUSTER]),

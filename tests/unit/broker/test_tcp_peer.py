@@ -158,7 +158,7 @@ def test_what_the_other_side_does_not_serve_is_an_error_and_no_broken_connection
         nodes.send(VoteRequest())
         nodes.send(HeartbeatRequest())
         await nodes.answered(2)
-        assert PeerError("Vote: there no version, here 0-2") in nodes.answers
+        assert PeerError("Vote: there no version, here 0-2", is_unsupported=True) in nodes.answers
         assert HeartbeatResponse() in nodes.answers
         assert nodes.acceptor.traffic.closed == 0
 

@@ -14,14 +14,22 @@ from config.loading import default_settings, layered, load
 from controller.format import Formatter
 from controller.image.brokers import Endpoint
 from controller.image.cluster_image import ClusterImage
-from controller.opening import open_metadata_log, read_bootstrap_records
+from controller.opening import read_bootstrap_records
 from controller.quorum_controller import QuorumController
+from controller.replica.opening import open_replica, raft_config
 from controller.snapshots import snapshot_name
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from protocol.serving import Pending
 from storage.meta_properties import read_meta_properties
-from tests.support.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture, HandOffload, SeededChance
+from tests.support.controllers import (
+    CLUSTER_ID,
+    METADATA_LOG,
+    ControllerFixture,
+    HandOffload,
+    SeededChance,
+    no_channel,
+)
 from tests.support.genuine_kafka import GenuineKafka
 from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.kafka_tools import run_tool
@@ -111,21 +119,28 @@ class OnDisk:
         assert properties.directory_id is not None
         listener = config.controller_listeners[0]
         endpoints = {listener.listener: Endpoint(listener.host, listener.port, 0)}
-        self.log = open_metadata_log(
+        quorum = raft_config(
+            config, cluster_id=CLUSTER_ID, directory_id=properties.directory_id, endpoints=endpoints
+        )
+        timers = HandTimers(clock)
+        self.log = open_replica(
             config,
-            directory_id=properties.directory_id,
-            endpoints=endpoints,
+            quorum,
             files=files,
             clock=clock,
+            timers=timers,
             offload=self.offload,
+            chance=SeededChance(),
+            make_channel=no_channel,
         )
+        self.log.start()
         self.controller = QuorumController(
             node_id=1,
             cluster_id=CLUSTER_ID,
             log=self.log,
             config=config,
             clock=clock,
-            timers=HandTimers(clock),
+            timers=timers,
             chance=SeededChance(),
             bootstrap_records=read_bootstrap_records(config, files),
             endpoints=endpoints,

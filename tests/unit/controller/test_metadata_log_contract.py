@@ -12,15 +12,16 @@ import pytest
 
 from controller.image.cluster_image import ClusterImage
 from controller.image.replayer import MetadataBatch
-from controller.local_metadata_log import LocalMetadataLog
 from controller.metadata_log import LeaderAndEpoch, MetadataLog, NotLeader, SnapshotId
 from controller.records import read_metadata_batches
+from controller.replica.metadata_log import ReplicatedMetadataLog
 from protocol.codec.message import Message
 from protocol.metadata_log.configs import ConfigRecord
 from protocol.metadata_log.features import FeatureLevelRecord
 from protocol.primitives import RecordsSlice
 from storage.memory_files import MemoryFiles
-from tests.support.controllers import METADATA_LOG, ControllerFixture
+from tests.support.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture
+from tests.support.raft_messages import fetch
 
 
 class Follower:
@@ -53,7 +54,7 @@ class Side:
         self.fixture.offload.run()
 
     @property
-    def log(self) -> LocalMetadataLog:
+    def log(self) -> ReplicatedMetadataLog:
         return self.fixture.log
 
     def sync(self) -> None:
@@ -201,10 +202,12 @@ def test_a_sync_that_fails_commits_nothing_and_is_not_swallowed(side: Side) -> N
 
 
 def test_the_quorum_says_how_far_everybody_is(side: Side) -> None:
-    now_ms = 1_000_000
     end = side.log.end_offset
-    side.log.observed(7, b"o" * 16, end, now_ms)
-    side.log.observed(8, b"p" * 16, end - 1, now_ms)
+    for replica, offset in ((7, end), (8, end - 1)):
+        request = fetch(replica, side.log.leader.epoch, offset, side.log.leader.epoch)
+        request.cluster_id = CLUSTER_ID
+        side.log.ask(request, version=18, listener="CONTROLLER")
+    now_ms = side.fixture.clock.wall_ms()
     view = side.log.quorum(now_ms)
     assert view.leader == side.log.leader
     assert [(voter.replica_id, voter.log_end_offset) for voter in view.voters] == [(1, end)]
@@ -212,7 +215,8 @@ def test_the_quorum_says_how_far_everybody_is(side: Side) -> None:
         (7, end, now_ms),
         (8, end - 1, -1),
     ]
-    assert side.log.quorum(now_ms + 300_000).observers == []
+    side.fixture.timers.advance(300_000)
+    assert list(side.log.quorum(now_ms + 300_000).observers) == []
 
 
 def test_a_snapshot_stands_for_what_it_holds(side: Side) -> None:

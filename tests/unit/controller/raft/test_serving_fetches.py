@@ -240,3 +240,11 @@ def test_a_voter_that_loads_a_snapshot_follows() -> None:
         rig.tick(1_000)
         rig.ask(fetch_snapshot(2, 1, SnapshotId(4, 1), 0))
     assert rig.node.role is Role.LEADER
+
+
+def test_a_fetch_that_waits_is_a_sign_of_life_when_it_comes_and_not_when_it_is_answered() -> None:
+    rig = established()
+    rig.ask(fetch(2, 1, 5, 1))
+    fetched_at_ms = rig.now_ms
+    rig.tick(500)
+    assert rig.node.progress()[0][1].last_fetch_ms == fetched_at_ms

@@ -1,0 +1,23 @@
+"""EndQuorumEpoch (54): a leader resigns, and names whom it prefers. KIP-595, KIP-853.
+
+Versions 0-1. 1 names the candidates with their directories. The rules are in `controller.raft.epochs`.
+Needs CLUSTER_ACTION.
+"""
+
+from __future__ import annotations
+
+from controller.services import ControllerServices
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from protocol.registry import ApiKey
+from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+
+
+@serves(ApiKey.END_QUORUM_EPOCH, listener=LISTENER_CONTROLLER)
+def handle(
+    services: ControllerServices, context: RequestContext, request: EndQuorumEpochRequest
+) -> EndQuorumEpochResponse | Pending[Message]:
+    if not context.allows_cluster(Operation.CLUSTER_ACTION):
+        return EndQuorumEpochResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return services.log.ask(request, version=context.version, listener=context.session.listener)
