@@ -15,11 +15,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import MemberToRemove
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import GroupSubscribedToTopicError
 from kafka.structs import OffsetAndMetadata
 
 from tests.conftest import AnyBroker
+from tests.interop.test_confluent_groups import members, shared_among
 from tests.interop.test_java_group_tools import describe
 from tests.support.kafka_jars import java_command
 from tests.support.librdkafka import commit, create_topic, fill, settings, take, texts, until
@@ -58,24 +58,23 @@ def test_cooperative_static_members_and_one_that_is_removed(
     broker: AnyBroker, admin: Any, fresh: Fresh
 ) -> None:
     topic, group = create_topic(broker.bootstrap_servers, fresh(), 4), fresh()
-    chosen: dict[str, Any] = {"partition_assignment_strategy": [CooperativeStickyAssignor]}
-    long = {**chosen, "session_timeout_ms": 60_000}
-    one = member(broker, topic, group, group_instance_id="one", **long)
-    two = member(broker, topic, group, group_instance_id="two", **long)
-    until(settled(4, one, two), "both share")
-    described = admin.describe_groups([group])[group]
-    found = {each["group_instance_id"]: each["member_id"] for each in described["members"]}
-    assert found.keys() == {"one", "two"}
-    assert all(id_.startswith(f"{name}-") for name, id_ in found.items())
-    held = two.assignment()
-    two.close()
-    back = member(broker, topic, group, group_instance_id="two", **long)
-    until(settled(4, one, back), "it is back")
-    assert back.assignment() == held
-    admin.remove_group_members(group, [MemberToRemove(group_instance_id="two")])
-    until(settled(4, one), "one has all")
-    one.close()
-    back.close()
+    chosen = {"partition_assignment_strategy": "cooperative-sticky", "session_timeout_ms": 30_000}
+    with members() as join:
+        at = (broker.bootstrap_servers, group, topic)
+        one, two = (join(*at, group_instance_id=name, **chosen) for name in ("one", "two"))
+        until(shared_among(4, one, two), "both share")
+        described = admin.describe_groups([group])[group]
+        found = {each["group_instance_id"]: each["member_id"] for each in described["members"]}
+        assert found.keys() == {"one", "two"}
+        assert all(id_.startswith(f"{name}-") for name, id_ in found.items())
+        held, rebalances = two.partitions, one.assigned
+        two.leave()
+        back = join(*at, group_instance_id="two", **chosen)
+        until(shared_among(4, one, back), "it is back")
+        assert (back.partitions, one.assigned) == (held, rebalances)
+        back.leave()
+        admin.remove_group_members(group, [MemberToRemove(group_instance_id="two")])
+        until(lambda: one.partitions == set(range(4)), "one has all")
 
 
 def test_a_static_member_of_aiokafka_comes_back(broker: AnyBroker, tool: Tool, fresh: Fresh) -> None:
@@ -146,8 +145,8 @@ def test_an_application_of_streams(broker: AnyBroker, tool: Tool, fresh: Fresh, 
             counted = take(reader, 4)
             assert sorted(texts(counted)) == ["1", "1", "2", "3"]
             reader.close()
-            members = describe(tool, group, "--members")
-            assert {each["GROUP-INSTANCE-ID"] for each in members} == {
+            found = describe(tool, group, "--members")
+            assert {each["GROUP-INSTANCE-ID"] for each in found} == {
                 "instance-0-1",
                 "instance-1-1",
             }
