@@ -39,7 +39,12 @@ class Normalisation(NamedTuple):
 NORMALISATIONS: Final = (
     Normalisation(
         "a topic, a directory, a cluster and a process get random ids, which Kafka writes with 22 characters",
-        re.compile(r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{22}(?![\w(-])"),
+        re.compile(r"(?<![\w.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[A-Za-z0-9_-]{22}(?![\w(=+/-])"),
+        "<id>",
+    ),
+    Normalisation(
+        "other clients write them in the other Base64, with + and / and padding",
+        re.compile(r"(?<![\w+/])[A-Za-z0-9+/]{21}[AQgw](?:==|(?![\w+/=]))"),
         "<id>",
     ),
     Normalisation(

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Final
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from tests.side_by_side.brokers import BARNABAS, KAFKA, new_broker
+from tests.side_by_side.consoles import CONSOLES, asked
 from tests.side_by_side.differences import DIFFERENCES, beyond
 from tests.side_by_side.sides import Side, ask_both, slowest
 from tests.side_by_side.table import SUBJECTS
+from tests.support.librdkafka import commit
 from tests.support.tool_server import ToolServer, compile_java
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
@@ -61,6 +65,28 @@ def test_the_same_answer(sides: dict[str, Side], key: str) -> None:
     unexplained = beyond(STAYS[key], changed)
     assert changed, f"{key}: no longer different, so its entry in differences.py may go"
     assert not unexplained, f"{key}: more differs than '{STAYS[key].reason}'\n" + "\n".join(unexplained)
+
+
+@pytest.fixture(scope="module")
+def watched(sides: dict[str, Side]) -> dict[str, Side]:
+    """Both brokers with a group that a console can show."""
+    for side in sides.values():
+        commit(side.address, "watched", TopicPartition("flights", 0, 8), TopicPartition("flights", 2, 1))
+    return sides
+
+
+@pytest.mark.parametrize("console", CONSOLES)
+def test_the_same_for_a_console(watched: dict[str, Side], console: str) -> None:
+    command = CONSOLES[console]()
+    with ThreadPoolExecutor(2) as threads:
+        calls = {which: threads.submit(asked, command(side.address)) for which, side in watched.items()}
+        answers = {which: watched[which].without_chance(call.result()) for which, call in calls.items()}
+    lines = difflib.unified_diff(
+        answers[KAFKA].splitlines(), answers[BARNABAS].splitlines(), lineterm="", n=0
+    )
+    assert answers[KAFKA] == answers[BARNABAS], f"{console}\n" + "\n".join(lines)
+    assert answers[KAFKA].startswith("exit 0\n")
+    assert answers[KAFKA].count("\n") >= 5
 
 
 def test_the_tables() -> None:
