@@ -22,7 +22,9 @@ from protocol.records.control import TransactionMarker, read_marker
 from protocol.records.errors import CorruptRecord, RecordsError
 from protocol.records.header import BatchHeader, ReadBuffer, read_header
 from protocol.records.reader import records as records_of
-from protocol.records.validation import ValidatedBatch, ValidationRules, rebuild, validate_client_batch
+from protocol.records.record_validation import rebuild
+from protocol.records.validation import validate_client_batch
+from protocol.records.verdict import ValidatedBatch, ValidationRules
 from storage.errors import AppendRefused
 from storage.producer_state import ProducerBatch, ProducerEntry
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from protocol.errors import ErrorCode, invariant
 from protocol.records.errors import RecordsError
 from protocol.records.header import BatchHeader, ReadBuffer, headers, is_intact
-from protocol.records.validation import ValidatedBatch, ValidationRules, place
+from protocol.records.validation import place
+from protocol.records.verdict import ValidatedBatch, ValidationRules
 from storage.append import (
     NO_LOG_APPEND_TIME,
     AppendResult,

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from config.limits import DECOMPRESSED_BATCH_BYTES
-from protocol.records.validation import NO_BOUND_MS, ValidationRules
+from protocol.records.verdict import NO_BOUND_MS, ValidationRules
 
 UNLIMITED: Final = -1
 

@@ -24,7 +24,8 @@ from protocol.errors import ErrorCode, invariant
 from protocol.records.control import TransactionMarker
 from protocol.records.errors import RecordsError
 from protocol.records.header import TRANSACTIONAL_BIT, BatchHeader, ReadBuffer
-from protocol.records.validation import ValidatedBatch, place, validate_client_batch
+from protocol.records.validation import place, validate_client_batch
+from protocol.records.verdict import ValidatedBatch
 from storage import lookup, retention, truncation
 from storage.append import (
     LATEST_PRODUCE_VERSION,

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Final
 
 from config.ports import Buffer, Files
-from protocol.records.validation import NO_BOUND_MS
+from protocol.records.verdict import NO_BOUND_MS
 from storage.append import PreparedAppend
 from storage.chores import Chores
 from storage.errors import LogStorageError

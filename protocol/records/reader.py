@@ -73,7 +73,12 @@ def records(
         raise CorruptRecord(f"Record is corrupt (stored crc = {header.crc}) at offset {header.base_offset}")
     if header.record_count < 0:
         raise InvalidRecord(f"Found invalid record count {header.record_count} in magic v2 batch")
-    data = bytes(plain_records(buffer, position, header, limit_bytes))
+    yield from records_in(plain_records(buffer, position, header, limit_bytes), header)
+
+
+def records_in(plain: ReadBuffer, header: BatchHeader) -> Iterator[Record]:
+    """The records of a batch that is decompressed already. Raises as `records`."""
+    data = bytes(plain)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.timestamp_type else None
     cursor = 0

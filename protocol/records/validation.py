@@ -28,18 +28,12 @@ compressed). Bytes after the one batch that are no second batch are ignored as K
 
 from typing import Final
 
-import msgspec
-
 from protocol.crc import crc32c
-from protocol.errors import InvariantViolated
-from protocol.records.builder import append_record
-from protocol.records.compression import CODECS, NONE, ZSTD, compress
+from protocol.records.compression import CODECS, NONE, ZSTD
 from protocol.records.errors import (
     BatchTooLarge,
     CorruptRecord,
     InvalidRecord,
-    InvalidTimestamp,
-    RecordError,
     RecordsError,
     UnsupportedCompression,
 )
@@ -52,65 +46,20 @@ from protocol.records.header import (
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
     MAGIC,
-    NO_TIMESTAMP,
     BatchHeader,
     ReadBuffer,
     WriteBuffer,
     patch_offset_and_epoch,
     patch_timestamps,
-    seal,
 )
-from protocol.records.reader import DEFAULT_LIMIT_BYTES, Record, plain_records, records
+from protocol.records.record_validation import finish, judge_records
 from protocol.records.single_batch import require_one_batch, too_short_for_a_batch
-from protocol.records.walk import Walked
-from protocol.records.walk import walk as walk_records
+from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRules
+from protocol.records.walk import RECORDS_PER_SLICE
 
-NO_BOUND_MS: Final = (1 << 63) - 1
-_LATEST: Final = (1 << 63) - 1
-_EARLIEST: Final = -(1 << 63)
-_ONE_HOUR_MS: Final = 3_600_000
 _FIRST_VERSION_WITH_ZSTD: Final = 7
-_ERRORS_IN_TEXT: Final = 3
-_ERRORS_IN_LIST: Final = 1000
-"""Kafka lists every record; a request of 1 MB could then ask for an answer of 20 MB."""
-
-
-class ValidationRules(msgspec.Struct, frozen=True, gc=False):
-    """What a topic's configuration asks of its batches."""
-
-    partition_name: str
-    """`topic-0`, for error texts."""
-    max_message_bytes: int
-    compacted: bool = False
-    log_append_time: bool = False
-    """`message.timestamp.type`: every record gets the append time."""
-    before_max_ms: int = NO_BOUND_MS
-    after_max_ms: int = _ONE_HOUR_MS
-    codec: int | None = None
-    """The codec that batches are stored in; None keeps the producer's (`compression.type=producer`)."""
-    level: int | None = None
-    """Level for that codec; None is the codec's default."""
-    limit_bytes: int = DEFAULT_LIMIT_BYTES
-    """The most that a compressed batch may unfold into."""
-
-
-class ValidatedBatch(msgspec.Struct, gc=False):
-    """An accepted batch, not yet at its place."""
-
-    header: BatchHeader
-    """As the client sent it."""
-    max_timestamp: int
-    """What the stored batch will say: the append time, or the records' largest if they were walked."""
-    max_timestamp_delta: int
-    """Offset delta of the record with that timestamp; the batch's last if the records were not walked."""
-    log_append_time: bool
-    """The timestamp type that the stored batch will have."""
-    restamp: bool
-    """Largest timestamp or timestamp type differ from what the client sent: the checksum must be renewed."""
-    must_rebuild: bool
-    """The batch cannot be stored as it is (other codec, offset deltas with gaps): see `rebuild`."""
-    plain: bytes | bytearray | memoryview | None
-    """The decompressed records if they were walked, numbered 0, 1, 2 …; may be a view into the request."""
+_UNFOLDS_INLINE: Final = 4
+"""Decompressing is so much faster than compressing."""
 
 
 def validate_client_batch(
@@ -122,10 +71,15 @@ def validate_client_batch(
     now_ms: int,
     walk: bool,
     request_version: int,
+    inline_bytes: int = 0,
 ) -> ValidatedBatch:
     """Judge the `size_bytes` at `position`, one partition's records of a Produce request.
 
     1.2 µs and the checksum for a batch that is not walked; some 0.6 µs for each record of one that is.
+
+    inline_bytes: if given, the most that is compressed or decompressed here. A batch whose records must be
+    looked at and that is larger, or has more than `RECORDS_PER_SLICE`, comes back with `is_judged` False: go
+    on with `record_validation.judge_and_rebuild`.
 
     Raises a RecordsError with code, text and, where single records are at fault, their list. Kafka's broker
     sends the text only along with such a list; all others travel as the bare code.
@@ -165,7 +119,9 @@ def validate_client_batch(
         or attributes & LOG_APPEND_TIME_BIT
         or (not rules.log_append_time and header.max_timestamp - now_ms > rules.after_max_ms)
     ):
-        return _validate_records(buffer, position, header, rules, now_ms)
+        if inline_bytes:
+            return _judge_small_records(buffer, position, header, rules, now_ms, inline_bytes)
+        return finish(judge_records(buffer, position, header, rules, now_ms))
     if rules.log_append_time:
         return ValidatedBatch(header, now_ms, last_delta, True, True, False, None)
     return ValidatedBatch(header, header.max_timestamp, last_delta, False, False, False, None)
@@ -189,145 +145,28 @@ def place(
         )
 
 
-def rebuild(batch: ValidatedBatch, rules: ValidationRules, base_offset: int, leader_epoch: int) -> bytearray:
-    """The batch anew, in the topic's codec and with offset deltas 0, 1, 2 …, at its place in the log.
-
-    Large batches take milliseconds in the compression library, which lets other threads run meanwhile.
-    `batch` still refers to the request's buffer. Raises BatchTooLarge if the topic's codec makes it larger
-    than `max.message.bytes`.
-    """
-    header, plain = batch.header, batch.plain
-    if plain is None:
-        raise InvariantViolated(f"a batch of {rules.partition_name} is rebuilt that has not been walked")
-    codec = header.codec if rules.codec is None else rules.codec
-    section = plain if codec == NONE else compress(codec, plain, rules.level)
-    size_bytes = HEADER_BYTES + len(section)
-    if size_bytes > rules.max_message_bytes:
-        raise BatchTooLarge(
-            f"Message batch size is {size_bytes} bytes in append to partition {rules.partition_name}, which "
-            f"exceeds the maximum configured size of {rules.max_message_bytes}."
-        )
-    attributes = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME_BIT) | codec
-    if batch.log_append_time:
-        attributes |= LOG_APPEND_TIME_BIT
-    rebuilt = bytearray(HEADER_BYTES)
-    HEADER.pack_into(
-        rebuilt, 0,
-        base_offset, size_bytes - LOG_OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes,
-        header.record_count - 1, header.base_timestamp, batch.max_timestamp,
-        header.producer_id, header.producer_epoch, header.base_sequence, header.record_count,
-    )  # fmt: skip
-    rebuilt += section
-    seal(rebuilt, 0, size_bytes)
-    return rebuilt
-
-
-def _validate_records(
-    buffer: ReadBuffer, position: int, header: BatchHeader, rules: ValidationRules, now_ms: int
+def _judge_small_records(
+    buffer: ReadBuffer,
+    position: int,
+    header: BatchHeader,
+    rules: ValidationRules,
+    now_ms: int,
+    inline_bytes: int,
 ) -> ValidatedBatch:
-    """The second half of the verdict: what only the records can tell."""
-    plain: bytes | bytearray | memoryview
-    plain = plain_records(buffer, position, header, rules.limit_bytes)
-    walked = walk_records(plain, header.record_count)
-    if not header.base_timestamp + walked.min_timestamp_delta >= _EARLIEST or (
-        header.base_timestamp + walked.max_timestamp_delta > _LATEST
+    """The whole verdict if that takes a moment only, else one that is not judged yet."""
+    rebuilds = rules.codec is not None and rules.codec != header.codec
+    is_compressed = header.codec != NONE
+    if header.record_count <= RECORDS_PER_SLICE and (
+        header.size_bytes <= inline_bytes or not (rebuilds or is_compressed)
     ):
-        raise InvalidRecord(f"Timestamps go beyond 64 bits in topic partition {rules.partition_name}")
-    claims_append_time = header.attributes & LOG_APPEND_TIME_BIT != 0
-    if (
-        (rules.compacted and walked.first_without_key >= 0)
-        or claims_append_time
-        or (not rules.log_append_time and not _within_bounds(header, walked, rules, now_ms))
-    ):
-        _refuse_offending_records(buffer, position, rules, now_ms, claims_append_time)
-    must_rebuild = not walked.offsets_are_sequential
-    if must_rebuild:
-        plain = _renumbered(buffer, position, header, rules)
-    if rules.codec is not None and rules.codec != header.codec:
-        must_rebuild = True
-    if rules.log_append_time:
-        return ValidatedBatch(header, now_ms, header.last_offset_delta, True, True, must_rebuild, plain)
-    if claims_append_time:
-        largest, delta = header.max_timestamp, header.last_offset_delta
-    else:
-        largest = header.base_timestamp + walked.max_timestamp_delta
-        delta = walked.max_timestamp_index
-    restamp = claims_append_time or largest != header.max_timestamp
-    return ValidatedBatch(header, largest, delta, False, restamp, must_rebuild, plain)
-
-
-def _within_bounds(header: BatchHeader, walked: Walked, rules: ValidationRules, now_ms: int) -> bool:
-    """Whether no record can be out of bounds; a record without timestamp (-1) makes this say no at times."""
-    earliest = header.base_timestamp + walked.min_timestamp_delta
-    latest = header.base_timestamp + walked.max_timestamp_delta
-    return now_ms - earliest <= rules.before_max_ms and latest - now_ms <= rules.after_max_ms
-
-
-def _refuse_offending_records(
-    buffer: ReadBuffer, position: int, rules: ValidationRules, now_ms: int, claims_append_time: bool
-) -> None:
-    """Look at each record; return if there is nothing to blame after all (records without timestamp)."""
-    total = 0
-    verdict: type[RecordsError] = InvalidRecord
-    errors: list[RecordError] = []
-    for index, record in enumerate(records(buffer, position, limit_bytes=rules.limit_bytes)):
-        fault = _fault_of(record, rules, now_ms, claims_append_time)
-        if fault is None:
-            continue
-        kind, text = fault
-        if kind is InvalidTimestamp:  # one such record decides about the whole batch
-            verdict = kind
-        total += 1
-        if len(errors) < _ERRORS_IN_LIST:
-            errors.append(RecordError(index, text))
-    if not errors:
-        return
-    if verdict is InvalidTimestamp:
-        text = "One or more records have been rejected due to invalid timestamp"
-    else:
-        shown = ", ".join(
-            f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
-            for error in errors[:_ERRORS_IN_TEXT]
-        )
-        text = (
-            f"One or more records have been rejected due to {total} record errors in total, and only "
-            f"showing the first three errors at most: [{shown}]"
-        )
-    raise verdict(text, tuple(errors))
-
-
-def _fault_of(
-    record: Record, rules: ValidationRules, now_ms: int, claims_append_time: bool
-) -> tuple[type[RecordsError], str] | None:
-    """What is wrong with one record, in Kafka's words, or None."""
-    if rules.compacted and record.key is None:
-        where = f"in topic partition {rules.partition_name}"
-        return InvalidRecord, f"Compacted topic cannot accept message without key {where}"
-    if not rules.log_append_time and record.timestamp != NO_TIMESTAMP:
-        earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
-        if earliest <= record.timestamp <= latest:
-            return None
-        return InvalidTimestamp, (
-            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-            f"The timestamp should be within [{earliest}, {latest}]"
-        )
-    if claims_append_time:
-        return InvalidTimestamp, (
-            f"Invalid timestamp type in message DefaultRecord(offset={record.offset}, "
-            f"timestamp={record.timestamp}, key={len(record.key or b'')} bytes, "
-            f"value={len(record.value or b'')} bytes). "
-            "Producer should not set timestamp type to LogAppendTime."
-        )
-    return None
-
-
-def _renumbered(buffer: ReadBuffer, position: int, header: BatchHeader, rules: ValidationRules) -> bytearray:
-    """The records with offset deltas 0, 1, 2 … in the order in which they stand."""
-    renumbered = bytearray()
-    for index, record in enumerate(records(buffer, position, limit_bytes=rules.limit_bytes)):
-        delta = record.timestamp - header.base_timestamp
-        append_record(renumbered, index, delta, record.key, record.value, record.headers)
-    return renumbered
+        limit_bytes = inline_bytes if rebuilds else inline_bytes * _UNFOLDS_INLINE
+        try:
+            return finish(judge_records(buffer, position, header, rules, now_ms, limit_bytes))
+        except BatchTooLarge:  # it unfolds into more than that; whether it may is seen beside the loop
+            pass
+    return ValidatedBatch(
+        header, header.max_timestamp, header.last_offset_delta, False, False, True, None, is_judged=False
+    )
 
 
 def _misplaced_or_missized(header: BatchHeader, rules: ValidationRules) -> RecordsError:

@@ -66,7 +66,9 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
 from protocol.records.header import HEADER_BYTES, read_header
 from protocol.records.reader import records
-from protocol.records.validation import ValidationRules, place, rebuild, validate_client_batch
+from protocol.records.record_validation import rebuild
+from protocol.records.validation import place, validate_client_batch
+from protocol.records.verdict import ValidationRules
 from protocol.records.walk import Want, walk
 
 NOW: Final = 1_700_000_000_000

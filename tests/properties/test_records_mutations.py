@@ -14,7 +14,9 @@ from protocol.records.control import control_type, read_marker
 from protocol.records.errors import RecordsError
 from protocol.records.header import HEADER_BYTES, headers, seal
 from protocol.records.reader import batch_records, records
-from protocol.records.validation import ValidationRules, rebuild, validate_client_batch
+from protocol.records.record_validation import rebuild
+from protocol.records.validation import validate_client_batch
+from protocol.records.verdict import ValidationRules
 from protocol.records.walk import Want, walk
 
 CODEC_NUMBERS = st.sampled_from([codec.number for codec in CODECS])

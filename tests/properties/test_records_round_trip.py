@@ -7,7 +7,9 @@ from protocol.records.builder import BatchBuilder, SimpleRecord, build_batch
 from protocol.records.compression import CODECS, compress, decompress
 from protocol.records.header import headers, is_intact, read_header
 from protocol.records.reader import batch_records, plain_records, records
-from protocol.records.validation import ValidationRules, place, rebuild, validate_client_batch
+from protocol.records.record_validation import rebuild
+from protocol.records.validation import place, validate_client_batch
+from protocol.records.verdict import ValidationRules
 from protocol.records.walk import Want, walk
 from protocol.varint import append_signed, read_int, read_long, size_of_signed
 

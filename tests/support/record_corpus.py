@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from protocol.records.builder import SimpleRecord
 from protocol.records.reader import Record
-from protocol.records.validation import NO_BOUND_MS, ValidationRules
+from protocol.records.verdict import NO_BOUND_MS, ValidationRules
 
 CORPUS: Final = Path(__file__).resolve().parents[1] / "unit" / "protocol" / "records" / "corpus"
 ORACLE: Final = CORPUS / "RecordsOracle.java"

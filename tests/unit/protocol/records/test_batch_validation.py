@@ -10,13 +10,9 @@ from protocol.records.compression import CODECS
 from protocol.records.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from protocol.records.header import is_intact, read_header, seal
 from protocol.records.reader import records
-from protocol.records.validation import (
-    ValidatedBatch,
-    ValidationRules,
-    place,
-    rebuild,
-    validate_client_batch,
-)
+from protocol.records.record_validation import rebuild
+from protocol.records.validation import place, validate_client_batch
+from protocol.records.verdict import ValidatedBatch, ValidationRules
 from tests.support.record_corpus import many_records
 
 NOW = 1_700_000_000_000

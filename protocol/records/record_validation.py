@@ -1,0 +1,238 @@
+"""What only the records of a batch can tell, and the batch anew where it cannot be stored as it came.
+
+Large batches cost milliseconds here, in the compression libraries and in the walk. So the work is written
+down as steps: a generator that yields a call for a helper thread (one call of a library that lets other
+threads run meanwhile) and is sent its result, or yields None where others on the loop should have their
+turn. `finish` takes all steps at once, for small batches and for whoever has no loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+from protocol.errors import InvariantViolated
+from protocol.records.builder import append_record
+from protocol.records.compression import NONE, compress, decompress
+from protocol.records.errors import (
+    BatchTooLarge,
+    InvalidRecord,
+    InvalidTimestamp,
+    RecordError,
+    RecordsError,
+)
+from protocol.records.header import (
+    CODEC_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    ReadBuffer,
+    patch_offset_and_epoch,
+    seal,
+)
+from protocol.records.reader import DEFAULT_LIMIT_BYTES, Record, records_in
+from protocol.records.verdict import ValidatedBatch, ValidationRules
+from protocol.records.walk import Walked, walk_in_slices
+
+T = TypeVar("T")
+Plain: TypeAlias = bytes | bytearray | memoryview
+Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
+"""Yields a call for a helper thread and is sent its result, or None for a pause; returns what came of it."""
+
+_LATEST: Final = (1 << 63) - 1
+_EARLIEST: Final = -(1 << 63)
+_ERRORS_IN_TEXT: Final = 3
+_ERRORS_IN_LIST: Final = 1000
+"""Kafka lists every record; a request of 1 MB could then ask for an answer of 20 MB."""
+_OBJECTS_PER_SLICE: Final = 500
+"""So many records are made objects of in about a millisecond."""
+
+
+def finish(steps: Steps[T]) -> T:
+    """All steps, one after the other, at once."""
+    result: Any = None
+    try:
+        while True:
+            call = steps.send(result)
+            result = None if call is None else call()
+    except StopIteration as stop:
+        outcome: T = stop.value
+        return outcome
+
+
+def judge_records(
+    buffer: ReadBuffer,
+    position: int,
+    header: BatchHeader,
+    rules: ValidationRules,
+    now_ms: int,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+) -> Steps[ValidatedBatch]:
+    """The second half of the verdict on a batch whose header is good. Raises RecordsError.
+
+    limit_bytes: the most that it may unfold into, if that is less than the rules'; BatchTooLarge beyond.
+    """
+    plain: Plain = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
+    if header.codec != NONE:
+        plain = yield partial(decompress, header.codec, plain, min(limit_bytes, rules.limit_bytes))
+    walked = yield from walk_in_slices(plain, header.record_count)
+    if not header.base_timestamp + walked.min_timestamp_delta >= _EARLIEST or (
+        header.base_timestamp + walked.max_timestamp_delta > _LATEST
+    ):
+        raise InvalidRecord(f"Timestamps go beyond 64 bits in topic partition {rules.partition_name}")
+    claims_append_time = header.attributes & LOG_APPEND_TIME_BIT != 0
+    if (
+        (rules.compacted and walked.first_without_key >= 0)
+        or claims_append_time
+        or (not rules.log_append_time and not _within_bounds(header, walked, rules, now_ms))
+    ):
+        yield from _refuse_offending_records(plain, header, rules, now_ms, claims_append_time)
+    must_rebuild = not walked.offsets_are_sequential
+    if must_rebuild:
+        plain = yield from _renumbered(plain, header)
+    if rules.codec is not None and rules.codec != header.codec:
+        must_rebuild = True
+    if rules.log_append_time:
+        return ValidatedBatch(header, now_ms, header.last_offset_delta, True, True, must_rebuild, plain)
+    if claims_append_time:
+        largest, delta = header.max_timestamp, header.last_offset_delta
+    else:
+        largest = header.base_timestamp + walked.max_timestamp_delta
+        delta = walked.max_timestamp_index
+    restamp = claims_append_time or largest != header.max_timestamp
+    return ValidatedBatch(header, largest, delta, False, restamp, must_rebuild, plain)
+
+
+def rebuild_in_steps(batch: ValidatedBatch, rules: ValidationRules) -> Steps[bytearray]:
+    """The batch anew, in the topic's codec and with offset deltas 0, 1, 2 …; base offset 0, no leader epoch.
+
+    `batch` may still refer to the request's buffer. Raises BatchTooLarge if the topic's codec makes it larger
+    than `max.message.bytes`.
+    """
+    header, plain = batch.header, batch.plain
+    if plain is None:
+        raise InvariantViolated(f"a batch of {rules.partition_name} is rebuilt that has not been walked")
+    codec = header.codec if rules.codec is None else rules.codec
+    section: Plain = plain
+    if codec != NONE:
+        section = yield partial(compress, codec, plain, rules.level)
+    size_bytes = HEADER_BYTES + len(section)
+    if size_bytes > rules.max_message_bytes:
+        raise BatchTooLarge(
+            f"Message batch size is {size_bytes} bytes in append to partition {rules.partition_name}, which "
+            f"exceeds the maximum configured size of {rules.max_message_bytes}."
+        )
+    attributes = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME_BIT) | codec
+    if batch.log_append_time:
+        attributes |= LOG_APPEND_TIME_BIT
+    rebuilt = bytearray(HEADER_BYTES)
+    HEADER.pack_into(
+        rebuilt, 0,
+        0, size_bytes - LOG_OVERHEAD_BYTES, -1, MAGIC, 0, attributes,
+        header.record_count - 1, header.base_timestamp, batch.max_timestamp,
+        header.producer_id, header.producer_epoch, header.base_sequence, header.record_count,
+    )  # fmt: skip
+    rebuilt += section
+    seal(rebuilt, 0, size_bytes)
+    return rebuilt
+
+
+def rebuild(batch: ValidatedBatch, rules: ValidationRules, base_offset: int, leader_epoch: int) -> bytearray:
+    """`rebuild_in_steps` at once, and the batch put at its place in the log."""
+    rebuilt = batch.rebuilt if batch.rebuilt is not None else finish(rebuild_in_steps(batch, rules))
+    patch_offset_and_epoch(rebuilt, 0, base_offset, leader_epoch)
+    return rebuilt
+
+
+def judge_and_rebuild(
+    buffer: ReadBuffer, header: BatchHeader, rules: ValidationRules, now_ms: int
+) -> Steps[ValidatedBatch]:
+    """What a large batch costs before it gets its offset: the verdict, and what is stored in its place."""
+    batch = yield from judge_records(buffer, 0, header, rules, now_ms)
+    if batch.must_rebuild:
+        batch.rebuilt = yield from rebuild_in_steps(batch, rules)
+    batch.plain = None
+    return batch
+
+
+def _within_bounds(header: BatchHeader, walked: Walked, rules: ValidationRules, now_ms: int) -> bool:
+    """Whether no record can be out of bounds; a record without timestamp (-1) makes this say no at times."""
+    earliest = header.base_timestamp + walked.min_timestamp_delta
+    latest = header.base_timestamp + walked.max_timestamp_delta
+    return now_ms - earliest <= rules.before_max_ms and latest - now_ms <= rules.after_max_ms
+
+
+def _refuse_offending_records(
+    plain: Plain, header: BatchHeader, rules: ValidationRules, now_ms: int, claims_append_time: bool
+) -> Steps[None]:
+    """Look at each record; return if there is nothing to blame after all (records without timestamp)."""
+    total = 0
+    verdict: type[RecordsError] = InvalidRecord
+    errors: list[RecordError] = []
+    for index, record in enumerate(records_in(plain, header)):
+        if index % _OBJECTS_PER_SLICE == _OBJECTS_PER_SLICE - 1:
+            yield None
+        fault = _fault_of(record, rules, now_ms, claims_append_time)
+        if fault is None:
+            continue
+        kind, text = fault
+        if kind is InvalidTimestamp:  # one such record decides about the whole batch
+            verdict = kind
+        total += 1
+        if len(errors) < _ERRORS_IN_LIST:
+            errors.append(RecordError(index, text))
+    if not errors:
+        return
+    if verdict is InvalidTimestamp:
+        text = "One or more records have been rejected due to invalid timestamp"
+    else:
+        shown = ", ".join(
+            f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
+            for error in errors[:_ERRORS_IN_TEXT]
+        )
+        text = (
+            f"One or more records have been rejected due to {total} record errors in total, and only "
+            f"showing the first three errors at most: [{shown}]"
+        )
+    raise verdict(text, tuple(errors))
+
+
+def _fault_of(
+    record: Record, rules: ValidationRules, now_ms: int, claims_append_time: bool
+) -> tuple[type[RecordsError], str] | None:
+    """What is wrong with one record, in Kafka's words, or None."""
+    if rules.compacted and record.key is None:
+        where = f"in topic partition {rules.partition_name}"
+        return InvalidRecord, f"Compacted topic cannot accept message without key {where}"
+    if not rules.log_append_time and record.timestamp != NO_TIMESTAMP:
+        earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
+        if earliest <= record.timestamp <= latest:
+            return None
+        return InvalidTimestamp, (
+            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+            f"The timestamp should be within [{earliest}, {latest}]"
+        )
+    if claims_append_time:
+        return InvalidTimestamp, (
+            f"Invalid timestamp type in message DefaultRecord(offset={record.offset}, "
+            f"timestamp={record.timestamp}, key={len(record.key or b'')} bytes, "
+            f"value={len(record.value or b'')} bytes). "
+            "Producer should not set timestamp type to LogAppendTime."
+        )
+    return None
+
+
+def _renumbered(plain: Plain, header: BatchHeader) -> Steps[bytearray]:
+    """The records with offset deltas 0, 1, 2 … in the order in which they stand."""
+    renumbered = bytearray()
+    for index, record in enumerate(records_in(plain, header)):
+        if index % _OBJECTS_PER_SLICE == _OBJECTS_PER_SLICE - 1:
+            yield None
+        delta = record.timestamp - header.base_timestamp
+        append_record(renumbered, index, delta, record.key, record.value, record.headers)
+    return renumbered

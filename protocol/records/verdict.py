@@ -1,0 +1,57 @@
+"""What a batch is judged by, and what comes of it.
+
+Rules are a topic's, the verdict is one batch's. `validation` says what the header tells, `record_validation`
+what only the records can tell.
+"""
+
+from typing import Final
+
+import msgspec
+
+from protocol.records.header import BatchHeader
+from protocol.records.reader import DEFAULT_LIMIT_BYTES
+
+NO_BOUND_MS: Final = (1 << 63) - 1
+_ONE_HOUR_MS: Final = 3_600_000
+
+
+class ValidationRules(msgspec.Struct, frozen=True, gc=False):
+    """What a topic's configuration asks of its batches."""
+
+    partition_name: str
+    """`topic-0`, for error texts."""
+    max_message_bytes: int
+    compacted: bool = False
+    log_append_time: bool = False
+    """`message.timestamp.type`: every record gets the append time."""
+    before_max_ms: int = NO_BOUND_MS
+    after_max_ms: int = _ONE_HOUR_MS
+    codec: int | None = None
+    """The codec that batches are stored in; None keeps the producer's (`compression.type=producer`)."""
+    level: int | None = None
+    """Level for that codec; None is the codec's default."""
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+    """The most that a compressed batch may unfold into."""
+
+
+class ValidatedBatch(msgspec.Struct, gc=False):
+    """An accepted batch, not yet at its place."""
+
+    header: BatchHeader
+    """As the client sent it."""
+    max_timestamp: int
+    """What the stored batch will say: the append time, or the records' largest if they were walked."""
+    max_timestamp_delta: int
+    """Offset delta of the record with that timestamp; the batch's last if the records were not walked."""
+    log_append_time: bool
+    """The timestamp type that the stored batch will have."""
+    restamp: bool
+    """Largest timestamp or timestamp type differ from what the client sent: the checksum must be renewed."""
+    must_rebuild: bool
+    """The batch cannot be stored as it is (other codec, offset deltas with gaps), or is not judged yet."""
+    plain: bytes | bytearray | memoryview | None
+    """The decompressed records if they were walked, numbered 0, 1, 2 …; may be a view into the request."""
+    is_judged: bool = True
+    """False: the header is good, the records have still to be looked at, beside the loop."""
+    rebuilt: bytearray | None = None
+    """What is stored in its place, with base offset 0, once it is made; see `record_validation`."""
