@@ -123,8 +123,30 @@ INDEX_PENDING_BYTES: Final = 4 * KIB
 SLOW_DIRECTORY_MS: Final = 20
 """A write that took longer makes the directory slow: appends go through a helper thread for a while."""
 
+SLOW_DIRECTORY_REST_MS: Final = 5_000
+"""For so long no write may have been slow before appends write on the loop again."""
+
+WRITES_PER_DIRECTORY: Final = 4
+"""Helper threads that write to one directory at a time; a dead disk must leave some to the others."""
+
+APPEND_THREADS: Final = 16
+"""Threads for writes to slow directories and for syncs that an append waits for."""
+
+APPENDS_PER_WRITE: Final = 256
+"""Batches that wait for a partition's file and share its next write, and sync."""
+
+JUDGED_AT_ONCE: Final = 4
+"""Large batches of one partition that are decompressed, walked or compressed at the same time."""
+
+WAITING_APPEND_BYTES: Final = 256 * MIB
+"""Copies of batches that wait for helper threads, on the whole node; beyond it appends are refused with
+REQUEST_TIMED_OUT, which producers try again."""
+
 OPEN_SEGMENTS_READING: Final = 1024
 """Closed segments whose file stays open for fetches; the least recently read is closed first."""
+
+INLINE_RECOVERY_BYTES: Final = 8 * MIB
+"""After a crash so much is read by the starting broker itself; more is worth some worker processes."""
 
 COLD_PROBE_BYTES: Final = 64 * KIB
 """A file slice is asked at this distance whether its bytes are in memory."""
@@ -164,6 +186,9 @@ def broken_relations() -> list[str]:
         (STARTUP_FRAME_BYTES <= SCRATCH_BUFFER_BYTES, "an unauthenticated frame fits the scratch buffer"),
         (TURN_MS < SLOW_TURN_MS, "an ordinary turn is not a slow one"),
         (SLOW_DIRECTORY_MS < SLOW_TURN_MS, "a directory is slow before it makes a turn slow"),
+        (SLOW_DIRECTORY_MS < SLOW_DIRECTORY_REST_MS, "a slow directory rests longer than one slow write"),
+        (2 * WRITES_PER_DIRECTORY <= APPEND_THREADS, "two dead disks leave threads to a third"),
+        (WAITING_APPEND_BYTES >= DECOMPRESSED_BATCH_BYTES, "the largest batch may wait"),
         (WAITING_PRODUCE_PER_CONNECTION <= TURN_REQUESTS, "a turn can fill the produce window"),
         (DECOMPRESSION_STEP_BYTES * 16 <= DECOMPRESSED_BATCH_BYTES, "decompression has many steps"),
         (OFFLOADED_COMPRESSION_BYTES <= DECOMPRESSION_STEP_BYTES, "inline decompression needs one step"),
