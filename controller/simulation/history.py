@@ -145,6 +145,7 @@ class Library:
     ) -> Batch:
         is_control = attributes & _CONTROL_BIT != 0
         voters_after = _voters_after(content, voters) if is_control else voters
+        # said is said, though it be what held before: another log may not have known it
         batch = Batch(
             base_offset,
             end_offset,
@@ -152,7 +153,7 @@ class Library:
             bytes(content),
             chain,
             hash((chain, base_offset, end_offset, epoch, crc)),  # of whole numbers: the same in each process
-            None if voters_after == voters else voters_after,
+            None if voters_after is voters else voters_after,
             is_control,
         )
         self._batches[(base_offset, epoch)] = batch

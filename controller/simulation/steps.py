@@ -216,11 +216,16 @@ def _operate(world: World, step: Step) -> None:
 
 
 def _voter_to_remove(world: World, leader: Machine, step: Step) -> ReplicaKey | None:
-    """One of the voters, so that three remain if there were that many at first."""
+    """One of the voters, so that three remain if there were that many at first.
+
+    Of two voters the leader does not remove itself: if the other has not got the record when the leader stops,
+    neither can lead again (the one is no voter by its own log, the other's log is too short), as in Kafka.
+    """
     keys = leader.disk.voters.electorate
     if len(keys) <= min(3, world.weather.voters):
         return None
-    return keys[step.whom % len(keys)]
+    key = keys[step.whom % len(keys)]
+    return None if len(keys) == 2 and key == leader.key else key
 
 
 def _ask(world: World, leader: Machine, message: Message, text: str) -> None:

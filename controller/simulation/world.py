@@ -35,7 +35,7 @@ from controller.simulation.promises import error_of
 from controller.simulation.steps import Step, play, verb_of
 from controller.simulation.story import Story
 from controller.simulation.watch import Watch
-from controller.simulation.weather import Weather
+from controller.simulation.weather import VERBS, Weather
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.quorum.control_records import VotersRecord
@@ -49,6 +49,9 @@ LISTENER: Final = "CONTROLLER"
 PORT: Final = 9093
 ODDS: Final = 0xFFFF
 PAYLOADS: Final = 64
+REMOVE_VOTER: Final = VERBS.index("remove-voter")
+WIPE: Final = VERBS.index("wipe")
+MOVE: Final = VERBS.index("move")
 
 
 class World:
@@ -101,6 +104,8 @@ class World:
             self.first_electorate = tuple(ReplicaKey(id_, directory_of(id_, 0)) for id_ in voters)
         else:
             self.first_electorate = tuple(ReplicaKey(id_, ZERO_UUID) for id_ in voters)
+        voters_stay = not (weather.weights[REMOVE_VOTER] or weather.weights[WIPE] or weather.weights[MOVE])
+        servers = tuple((voters if voters_stay else addresses).values())
         for number in range(count):
             id_ = number + 1
             is_controller = number < len(controllers)
@@ -110,7 +115,7 @@ class World:
                 listener=LISTENER,
                 endpoints=MappingProxyType({LISTENER: addresses[id_]} if is_controller else {}),
                 static_voters=MappingProxyType({} if weather.dynamic else voters),
-                bootstrap_servers=tuple(voters.values()) if weather.dynamic else (),
+                bootstrap_servers=servers if weather.dynamic else (),
                 can_be_voter=is_controller,
                 auto_join=weather.auto_join and is_controller,
                 election_timeout_ms=weather.election_timeout_ms,
@@ -247,10 +252,15 @@ class World:
         return list(found)
 
     def can_decide(self, machines: Sequence[Machine]) -> bool:
-        """Whether these are a majority of every set of voters that may count, and can be found where those
-        say."""
-        found = [each for each in machines if self._is_where_expected(each)]
+        """Whether these are a majority of every set of voters that may count. Who cannot be found where those
+        say, or is no voter by its own log (and so never stands, though its log may be the longest), is not
+        counted."""
+        found = [each for each in machines if self._is_where_expected(each) and self._may_stand(each)]
         return all(self.has_majority(electorate, found) for electorate in self._electorates())
+
+    def _may_stand(self, machine: Machine) -> bool:
+        electorate = machine.disk.voters.electorate or self.first_electorate
+        return any(machine.key.matches(key) for key in electorate)
 
     def _is_where_expected(self, machine: Machine) -> bool:
         address = machine.config.endpoints.get(LISTENER)
