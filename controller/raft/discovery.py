@@ -55,7 +55,8 @@ def learn_from_answer(
         or error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     ):
         return learn_of_leader(replica, leader_id, epoch, endpoints)
-    if leader_id not in (NOBODY, replica.leader_id):
+    is_news = leader_id != replica.leader_id or replica.role is Role.UNATTACHED
+    if leader_id != NOBODY and is_news:
         if not learn_of_leader(replica, leader_id, epoch, endpoints):
             return False
         return None if error_code == ErrorCode.NONE and replica.role is Role.FOLLOWER else True

@@ -53,7 +53,7 @@ def poll_unattached(replica: Replica) -> int:
     if not isinstance(state, Unattached):
         return replica.now_ms
     deadline_ms = NEVER
-    if replica.is_voter and not replica.is_shutting_down:
+    if replica.may_stand and not replica.is_shutting_down:
         deadline_ms = state.election_deadline_ms
         if replica.now_ms >= deadline_ms:
             stand(replica, Cause.ELECTION_TIMEOUT)
@@ -67,7 +67,7 @@ def poll_follower(replica: Replica) -> int:
         return replica.now_ms
     now_ms = replica.now_ms
     has_timed_out = now_ms >= state.fetch_deadline_ms
-    if replica.is_voter:
+    if replica.may_stand:
         if replica.is_shutting_down:
             return NEVER
         if has_timed_out:

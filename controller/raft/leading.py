@@ -40,6 +40,8 @@ def poll_leader(replica: Replica) -> int:
     if state.counted is not replica.voters:
         commit_what_a_majority_has(replica)  # fewer voters, or others, may be a majority
     finish_operation(replica, state)
+    if state.is_established and not replica.may_stand:
+        state.wants_to_resign = True  # it leads until the voters without it are committed
     now_ms = replica.now_ms
     has_lost_quorum = len(state.voters) > 1 or not replica.is_voter
     has_lost_quorum = has_lost_quorum and now_ms >= state.check_quorum_deadline_ms

@@ -322,8 +322,6 @@ def finish_operation(replica: Replica, state: Leader) -> None:
         return
     if 0 <= operation.offset < replica.high_watermark:
         _end(replica, state, ErrorCode.NONE, None)
-        if not replica.is_voter:
-            state.wants_to_resign = True
     elif operation.deadline_ms <= replica.now_ms:
         _end(replica, state, ErrorCode.REQUEST_TIMED_OUT, None)
 

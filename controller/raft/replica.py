@@ -102,6 +102,18 @@ class Replica:
     def is_voter(self) -> bool:
         return self.config.can_be_voter and self.history.voters.has(self.config.node)
 
+    @property
+    def may_stand(self) -> bool:
+        """A voter, or one whose removal is not known to be committed: without its log nobody might win, and
+        the others need its votes only if they are voters (Ongaro's dissertation, 4.2.2)."""
+        if self.is_voter:
+            return True
+        offset = self.history.voters_offset
+        if not self.config.can_be_voter or offset is None or offset < self.high_watermark:
+            return False
+        _, before = self.history.at(self.high_watermark)
+        return before is not None and before.has(self.config.node)
+
     def as_voter(self) -> Voter:
         """This replica, as it would stand in the voters."""
         config = self.config

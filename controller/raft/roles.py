@@ -49,6 +49,11 @@ class Tally(msgspec.Struct):
     granted: set[int]
     refused: set[int]
 
+    @classmethod
+    def begun(cls, voters: VoterSet, nominee: ReplicaKey) -> Tally:
+        """It votes for itself, if it has a vote."""
+        return cls(voters, {nominee.id} if voters.has(nominee) else set(), set())
+
     @property
     def is_won(self) -> bool:
         return len(self.granted) >= self.voters.majority

@@ -19,7 +19,7 @@ def begin_life(replica: Replica) -> None:
     if replica.is_voter and replica.voters.is_only(replica.key):
         replica.begin(Role.UNATTACHED, Unattached(now_ms))
         return
-    deadline_ms = replica.random_election_deadline_ms() if replica.is_voter else NEVER
+    deadline_ms = replica.random_election_deadline_ms() if replica.may_stand else NEVER
     if replica.leader_id == replica.key.id:
         replica.follow(replica.key.id, replica.config.endpoints)
         others = [voter_id for voter_id in replica.voters.by_id if voter_id != replica.key.id]

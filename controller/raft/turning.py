@@ -43,7 +43,7 @@ def become_unattached(replica: Replica, epoch: int, cause: Cause = Cause.HIGHER_
 
 def _remaining_election_deadline_ms(replica: Replica) -> int:
     state = replica.state
-    if not replica.is_voter:
+    if not replica.may_stand:
         return NEVER
     if isinstance(state, Leader | Follower) or (isinstance(state, Prospective) and state.tally.is_lost):
         return replica.random_election_deadline_ms()
@@ -59,7 +59,7 @@ def give_vote(replica: Replica, candidate: ReplicaKey) -> None:
     replica.vote(candidate)
     deadline_ms = replica.random_election_deadline_ms()
     if isinstance(state, Prospective):
-        tally = Tally(state.tally.voters, {replica.key.id}, set())
+        tally = Tally.begun(state.tally.voters, replica.key)
         _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, state.rounds), Cause.VOTED)
         replica.connections.forget_all()  # answers for the election before do not count in this one
     else:
@@ -70,7 +70,7 @@ def become_prospective(replica: Replica, cause: Cause) -> None:
     """Begins to ask whether an election would be won; epoch, vote and leader stay as they are."""
     state = replica.state
     rounds = state.rounds + 1 if isinstance(state, Candidate) else 1
-    tally = Tally(replica.voters, {replica.key.id}, set())
+    tally = Tally.begun(replica.voters, replica.key)
     deadline_ms = replica.random_election_deadline_ms()
     _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, rounds), cause)
 
@@ -90,7 +90,7 @@ def become_candidate(replica: Replica) -> None:
     rounds = state.rounds if isinstance(state, Prospective) else 1
     replica.begin_epoch(replica.epoch + 1)
     replica.vote(replica.key)
-    tally = Tally(replica.voters, {replica.key.id}, set())
+    tally = Tally.begun(replica.voters, replica.key)
     deadline_ms = replica.random_election_deadline_ms()
     _turn(replica, Role.CANDIDATE, Candidate(tally, deadline_ms, rounds), Cause.PRE_VOTES_GRANTED)
 

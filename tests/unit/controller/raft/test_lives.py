@@ -15,7 +15,7 @@ from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest
-from tests.support.raft_messages import add_voter, begin, fetch, fetched
+from tests.support.raft_messages import add_voter, begin, fetch, fetch_answer, fetched
 from tests.support.raft_rig import MemoryLog, RaftRig, data_batch, elected, key, quorum_of, voters_record
 
 
@@ -140,3 +140,11 @@ def test_a_snapshot_tells_the_voters_of_its_place() -> None:
     assert control.kraft_version == 1
     assert control.voters is not None
     assert [voter.voter_id for voter in control.voters.voters] == [1, 2, 3]
+
+
+def test_a_leader_known_without_its_address_is_followed_when_it_answers_itself() -> None:
+    rig = RaftRig(hard_state=HardState(epoch=4, leader_id=9))
+    request, _ = rig.take_one(FetchRequest)
+    rig.respond(request, fetch_answer(9, 4, bytes(data_batch(epoch=4)), named=True))
+    assert (rig.node.role, rig.node.end_offset) == (Role.FOLLOWER, 1)
+    assert rig.take_one(FetchRequest)[0].to.host == "host9"

@@ -377,3 +377,20 @@ def test_static_voters_of_any_directory_are_counted() -> None:
     rig.ask(vote(2, 1))
     rig.ask(fetch(2, 1, 1, 1, directory_id=directory(2, life=9)))
     assert rig.node.high_watermark == 1
+
+
+def test_a_leader_that_resigned_before_its_removal_was_committed_may_be_needed_once_more() -> None:
+    quorum = quorum_of(1, 2)
+    quorum.run(3_000)
+    leader = quorum.leader()
+    other = next(rig for rig in quorum.rigs.values() if rig is not leader)
+    quorum.cut.add(frozenset((1, 2)))
+    leader.ask(remove_voter(leader.config.node.id))
+    quorum.run(5_000)
+    assert leader.node.is_observer
+    assert len(other.node.voters) == 2
+    quorum.cut.clear()
+    quorum.run(20_000)
+    assert list(other.node.voters.by_id) == [other.config.node.id]
+    assert quorum.leader() is other
+    assert leader.node.role is Role.FOLLOWER
