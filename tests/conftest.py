@@ -15,6 +15,7 @@ import pytest
 from tests.support.broker_process import BarnabasProcess
 from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
 from tests.support.kafka_jars import kafka_jars
+from tests.support.tool_server import ToolServer
 
 pytest_plugins = ("broker.launcher.pytest_plugin",)
 """`barnabas_broker` and `barnabas_topic`, as users of the wheel have them."""
@@ -50,6 +51,13 @@ def new_broker(tmp_path: Path) -> Iterator[Callable[..., AnyBroker]]:
     yield make
     for each in made:
         each.stop()
+
+
+@pytest.fixture(scope="session")
+def tool_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolServer]:
+    """A JVM that runs the command line tools of Apache Kafka one after the other."""
+    with ToolServer(tmp_path_factory.mktemp("tools")) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -95,6 +95,9 @@ def _dump_index(
     if base_offset is None:
         raise CannotDump(f"{path}: the name of an index is its segment's first offset in twenty digits")
     is_offsets = suffix == OFFSET_INDEX_SUFFIX
+    if is_offsets and not files.status(path).size_bytes:
+        write(f"{path} is empty.")
+        return
     if options.index_sanity_check:
         write(check_index(files, path, OFFSET_ENTRY_BYTES if is_offsets else TIME_ENTRY_BYTES))
         return

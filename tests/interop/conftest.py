@@ -1,8 +1,8 @@
-"""What the tests with genuine clients share: fresh topic names, and one JVM for the Java tools."""
+"""What the tests with genuine clients share: fresh topic names, and the Java tools on one broker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
@@ -20,13 +20,6 @@ def fresh(request: pytest.FixtureRequest) -> Callable[[], str]:
     """Makes names for topics and groups that nobody else uses."""
     stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in request.node.name)
     return lambda: f"{stem[:60]}-{next(NUMBERS)}"
-
-
-@pytest.fixture(scope="session")
-def tool_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolServer]:
-    """A JVM that runs the command line tools of Apache Kafka one after the other."""
-    with ToolServer(tmp_path_factory.mktemp("tools")) as server:
-        yield server
 
 
 @pytest.fixture

@@ -146,3 +146,13 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
     assert len(lines) == 2
     assert "the name of a segment is its first offset" in lines[0]
     assert "twenty digits" in lines[1] or "No such file" in lines[1]
+
+
+@pytest.mark.parametrize("option", [(), ("--verify-index-only",), ("--index-sanity-check",)])
+def test_indexes_without_entries(
+    tmp_path: Path, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / f"{0:020}{suffix}" for suffix in (".log", ".index", ".timeindex")]
+    for file in files:
+        file.touch()
+    assert "0.index is empty." in compare(capsys, files[1:], *option)
