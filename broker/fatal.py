@@ -23,6 +23,9 @@ EXIT_CODE: Final = 70
 """EX_SOFTWARE of sysexits: an internal error, as opposed to a wrong configuration or a full disk."""
 
 
+HALTED: Final = 1
+
+
 def end_on_failure(loop: AbstractEventLoop, end: Callable[[int], object] = os._exit) -> None:
     """Makes every exception that reaches the loop the last one."""
 
@@ -43,6 +46,14 @@ def end_on_failure(loop: AbstractEventLoop, end: Callable[[int], object] = os._e
         end(EXIT_CODE)
 
     loop.set_exception_handler(handle)
+
+
+def halt(sentence: str, end: Callable[[int], object] = os._exit) -> None:
+    """Ends the process at once, as Apache Kafka does when there is nothing left to write to."""
+    _log.critical("%s", sentence)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    end(HALTED)
 
 
 def _dump_stacks() -> None:

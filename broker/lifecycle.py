@@ -35,6 +35,7 @@ from protocol.errors import ErrorCode, invariant
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from protocol.serving import PeerChannel, PeerError
+from protocol.values import uuid_to_text
 
 __all__ = ["BrokerIdentity", "BrokerLifecycle", "BrokerState"]
 
@@ -125,6 +126,10 @@ class BrokerLifecycle:
         self._timer: Timer | None = None
         self._shutdown_timer: Timer | None = None
         self._on_gone: Callable[[bool], None] | None = None
+        self._lost_dirs: dict[bytes, bool] = {}
+        """Log directories that failed in this life, and whether the controller has taken note."""
+        self._told_dirs: tuple[bytes, ...] = ()
+        """Those that the heartbeat under way tells of."""
 
     # What the node says
 
@@ -152,6 +157,22 @@ class BrokerLifecycle:
         if self.epoch != NO_EPOCH and self.state is BrokerState.RUNNING and not self._telling_again:
             self._telling_again = True
             self._communicate()
+
+    def directory_failed(self, directory_id: bytes, timeout_ms: int) -> None:
+        """The controller must know (KIP-858); a broker that cannot tell it in time ends
+        (`log.dir.failure.timeout.ms`)."""
+        self._lost_dirs.setdefault(directory_id, False)
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        self._timers.call_at(deadline_ms, lambda: self._require_told(directory_id))
+        if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
+            self._communicate()
+
+    def _require_told(self, directory_id: bytes) -> None:
+        if not self._lost_dirs[directory_id] and self.state is not BrokerState.SHUTTING_DOWN:
+            self._fail(
+                "Shutting down because couldn't communicate offline log dir "
+                f"{uuid_to_text(directory_id)} with controllers"
+            )
 
     def begin_controlled_shutdown(self, timeout_ms: int, on_gone: Callable[[bool], None]) -> None:
         """Asks the controller to move leaderships away. on_gone: True when it agreed, False after the
@@ -242,7 +263,7 @@ class BrokerLifecycle:
                 for name, r in me.features.items()
             ],
             rack=me.rack,
-            log_dirs=list(me.log_dirs),
+            log_dirs=[directory for directory in me.log_dirs if directory not in self._lost_dirs],
             previous_broker_epoch=me.previous_epoch,
         )
 
@@ -289,12 +310,14 @@ class BrokerLifecycle:
 
     def _heartbeat(self) -> BrokerHeartbeatRequest:
         leaving = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        self._told_dirs = tuple(self._lost_dirs)
         return BrokerHeartbeatRequest(
             broker_id=self._identity.node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._metadata_offset(),
             want_fence=not self._ready and not leaving,
             want_shut_down=leaving,
+            offline_log_dirs=list(self._told_dirs),
         )
 
     def _answered(self, response: Message | PeerError) -> None:
@@ -307,6 +330,7 @@ class BrokerLifecycle:
             self._retry_later()
             return
         self._retry_ms = FIRST_RETRY_MS
+        self._lost_dirs.update((directory, True) for directory in self._told_dirs)
         self.fenced = response.is_fenced
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             if response.should_shut_down:

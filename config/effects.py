@@ -55,6 +55,7 @@ HONOURED: Final = _names(
     log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.max.compaction.lag.ms
     log.cleaner.delete.retention.ms log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
     log.cleaner.io.max.bytes.per.second
+    num.recovery.threads.per.data.dir log.dir.failure.timeout.ms
     log.message.timestamp.type log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms
 
     auto.create.topics.enable num.partitions default.replication.factor min.insync.replicas
@@ -67,7 +68,7 @@ HONOURED: Final = _names(
     offsets.retention.check.interval.ms offset.metadata.max.bytes offsets.load.buffer.size
     producer.id.expiration.ms producer.id.expiration.check.interval.ms
 
-    barnabas.record.validation barnabas.admin.listener barnabas.log.format
+    barnabas.record.validation barnabas.recovery.corrupt barnabas.admin.listener barnabas.log.format
     """
 )
 """Broker configs that do what their text says."""

@@ -31,8 +31,12 @@ LANES_AT_ONCE: Final = HELPER_THREADS // 2
 class ChoreLanes:
     """All calls come from the loop."""
 
-    def __init__(self, offload: Offload) -> None:
+    def __init__(
+        self, offload: Offload, on_failure: Callable[[Chore, BaseException], None] | None = None
+    ) -> None:
+        """on_failure: told of each chore that did not end well."""
         self._offload = offload
+        self._on_failure = on_failure
         self._running: dict[str, Chore] = {}
         """By lane."""
         self._queued: dict[str, deque[Chore]] = {}
@@ -68,6 +72,8 @@ class ChoreLanes:
                 chore.failed()
         elif chore.done is not None:
             chore.done()
+        if isinstance(result, BaseException) and self._on_failure is not None:
+            self._on_failure(chore, result)
         del self._running[chore.lane]
         self._fill()
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
+import msgspec
+
 from config.ports import FileLock, Files, Space
 from storage.checkpoints import (
     CLEANER_CHECKPOINT,
@@ -34,6 +36,20 @@ _OTHER_DIRECTORIES: Final = ("remote-log-index-cache", "lost+found")
 
 class DirectoryRefused(Exception):
     """A log directory cannot be used; one line for the operator, with what to do."""
+
+
+class FailedDirectory(msgspec.Struct, frozen=True):
+    """One that cannot be used in this life of the node."""
+
+    path: str
+    directory_id: bytes | None
+    """None if it failed before anybody could look."""
+    reason: str
+
+    @property
+    def absolute_path(self) -> str:
+        """As administrators name it, and are told of it."""
+        return os.path.join(os.getcwd(), self.path)
 
 
 class LogDirectory:
@@ -134,19 +150,42 @@ class LogDirectory:
 
 
 def open_directories(
-    files: Files, paths: list[str], *, cluster_id: str | None = None, node_id: int | None = None
-) -> list[LogDirectory]:
-    """Locks and reads all of them. Raises DirectoryRefused if one is locked, or is another node's."""
+    files: Files,
+    paths: list[str],
+    *,
+    cluster_id: str | None = None,
+    node_id: int | None = None,
+    required: str | None = None,
+) -> tuple[list[LogDirectory], list[FailedDirectory]]:
+    """Locks and reads all of them; a disk that fails at that costs its own directory only.
+
+    Raises DirectoryRefused if one is locked or another node's, if the `required` one cannot be used, or none.
+    """
     opened: list[LogDirectory] = []
+    failed: list[FailedDirectory] = []
     try:
         for path in paths:
-            opened.append(LogDirectory(files, path.rstrip("/") or "/"))
+            path = path.rstrip("/") or "/"
+            try:
+                opened.append(LogDirectory(files, path))
+            except OSError as error:
+                if path == required:
+                    raise DirectoryRefused(
+                        f"Encountered I/O error in metadata log directory {path}. Cannot continue: {error}"
+                    ) from error
+                failed.append(FailedDirectory(path, None, str(error)))
+                continue
             _require_ours(opened[-1], cluster_id, node_id)
+        if not opened:
+            reasons = "; ".join(each.reason for each in failed)
+            raise DirectoryRefused(
+                f"None of the specified log dirs from {', '.join(paths)} can be used: {reasons}"
+            )
     except BaseException:
         for directory in opened:
             directory.release()
         raise
-    return opened
+    return opened, failed
 
 
 def _require_ours(directory: LogDirectory, cluster_id: str | None, node_id: int | None) -> None:

@@ -7,8 +7,14 @@ KAFKA_STORAGE_ERROR.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from protocol.errors import ErrorCode
 from protocol.records.errors import RecordError
+
+if TYPE_CHECKING:
+    from storage.append import AppendResult
 
 
 class AppendRefused(Exception):
@@ -44,10 +50,48 @@ class LogStorageError(Exception):
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class CommitStopped(LogStorageError):
+    """A full segment's indexes could not be written; what was prepared and is not in `results` is not in the
+    log."""
+
+    def __init__(self, message: str, results: Sequence[AppendResult]) -> None:
+        super().__init__(message)
+        self.results = results
+        """Of the batches that are in the log all the same, in order."""
+
+
 class CorruptSegment(LogStorageError):
     """Bytes in a segment that should be a batch and are not."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path} has no valid record batch at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+
+
+class DamagedLog(LogStorageError):
+    """Bytes that are no batch, with valid batches behind them: the disk has changed what was written."""
+
+    def __init__(
+        self,
+        path: str,
+        position: int,
+        offset: int,
+        next_path: str,
+        next_position: int,
+        next_offset: int,
+        directory: str,
+    ) -> None:
+        """path, position, offset: where a batch should be; next_…: where the next valid one is."""
+        where = f"byte {next_position}" if next_path == path else f"byte {next_position} of {next_path}"
+        self.what = (
+            f"{path} is damaged: no valid record batch at byte {position}, where offset {offset} should be, "
+            f"and a valid one behind it, at {where} with offset {next_offset}"
+        )
+        super().__init__(
+            f"{self.what}. Nothing was removed. `barnabas log repair {directory}` shows what can be kept, "
+            "and keeps it with --yes while the broker is stopped; barnabas.recovery.corrupt=truncate cuts "
+            "such logs at that place, as Apache Kafka does"
+        )
         self.path = path
         self.position = position

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from storage.leader_epochs import LeaderEpochs
-from storage.producer_state import ProducerState
+from storage.producer_state import ProducerEntry, ProducerState
 from storage.segment import Segment
 
 
@@ -25,3 +25,18 @@ class FoundLog(msgspec.Struct):
     """Of a torn tail."""
     problems: tuple[str, ...] = ()
     """What was not as it should be, and has been put right; for the log."""
+
+
+class RecoveredLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What another process found in a log and has put right: what it says need not be read again."""
+
+    directory: str
+    producers: list[ProducerEntry]
+    leader_epochs: list[tuple[int, int]]
+    epochs_changed: bool
+    """The checkpoint does not say them yet."""
+    scanned_segments: int
+    cut_bytes: int
+    problems: list[str]
+    failure: str = ""
+    """Why the log cannot be used; then nothing else is said."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from storage.directories import LogDirectory
+from collections.abc import Callable
+
+from storage.directories import FailedDirectory, LogDirectory
 from storage.partition_log import PartitionLog
 
 Key = tuple[str, int]
@@ -14,10 +16,16 @@ class HostedLogs:
 
     def __init__(self) -> None:
         self.directories: list[LogDirectory] = []
+        """Those that can be used; one that fails leaves the list."""
+        self.failed: list[FailedDirectory] = []
         self.logs: dict[Key, PartitionLog] = {}
         self.homes: dict[Key, LogDirectory] = {}
         self.offline: dict[Key, str] = {}
         """Partitions whose log cannot be used, and why."""
+        self.unopened: dict[Key, LogDirectory] = {}
+        """Those among them that this life has not opened: the next one must know as much of them as this."""
+        self.on_offline: Callable[[Key, str], None] | None = None
+        """Told of a log that was in use and cannot be used on."""
         self._claimed: dict[Key, None] = {}
         """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
         self._counts: dict[str, int] = {}
@@ -41,9 +49,25 @@ class HostedLogs:
     def take_offline(self, key: Key, reason: str) -> None:
         """Nobody uses the log any more; its files stay as they are, for the next start to look at."""
         found = self.remove(key)
-        if found is not None:
-            found[0].abandon()
         self.offline[key] = reason
+        if found is None:
+            return
+        found[0].abandon()
+        if self.on_offline is not None:
+            self.on_offline(key, reason)
+
+    def move_home(self, key: Key, home: LogDirectory) -> None:
+        """The log lies in another directory now."""
+        self._counts[self.homes[key].path] -= 1
+        self._counts[home.path] = self._counts.get(home.path, 0) + 1
+        self.homes[key] = home
+
+    def directory_over(self, path: str) -> LogDirectory | None:
+        """In which directory a file lies; None if in none that can be used."""
+        for directory in self.directories:
+            if path == directory.path or path.startswith(directory.file("")):
+                return directory
+        return None
 
     def claim(self, key: Key) -> None:
         self._claimed[key] = None

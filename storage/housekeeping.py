@@ -33,6 +33,7 @@ from storage.chores import Chore, Chores
 from storage.cleaner.cleaner import Cleaner
 from storage.directories import LogDirectory
 from storage.errors import LogStorageError
+from storage.failures import DirectoryFailures
 from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import Workers
 from storage.partition_log import PartitionLog
@@ -67,6 +68,7 @@ class Housekeeping:
         lanes: ChoreLanes,
         workers: Workers,
         settings: LogManagerSettings,
+        failures: DirectoryFailures,
     ) -> None:
         self._files = files
         self._clock = clock
@@ -74,6 +76,7 @@ class Housekeeping:
         self._chores = chores
         self._lanes = lanes
         self._settings = settings
+        self._failures = failures
         self.cleaner = Cleaner(workers, clock, hosted.logs, self._cleaned, self._broken)
         self._to_look_at: Iterator[Key] = iter(())
         """The logs that this round of retention has not come to."""
@@ -103,6 +106,7 @@ class Housekeeping:
 
     def run(self) -> None:
         """What is due, handed to the helper threads. Call it about every second."""
+        self._failures.run()
         now_ms = self._clock.wall_ms()
         settings = self._settings
         logs = self._hosted.logs
@@ -115,6 +119,9 @@ class Housekeeping:
         if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
             self._to_write = iter(list(logs.values()))
             self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
+            for chore in self._failures.checks():
+                if not self._lanes.is_busy(chore.lane):
+                    self._lanes.submit(chore)
         for log in islice(self._to_write, LOGS_PER_LOOK):
             if logs.get((log.topic, log.partition)) is log:
                 log.write_leader_epochs()
@@ -145,6 +152,7 @@ class Housekeeping:
                 count += log.delete_old_segments(now_ms)
             except LogStorageError as error:
                 _logger.error("%s", error)
+                self._failures.suspect(log.directory, error.__cause__)
         return count
 
     def _cleaned(self, key: Key) -> None:
@@ -173,6 +181,15 @@ class Housekeeping:
             high_watermarks[key] = log.high_watermark
             if log.log_start_offset > log.segments[0].base_offset:
                 log_starts[key] = log.log_start_offset
+        for key, home in self._hosted.unopened.items():
+            if home is directory and key in self._hosted.offline:
+                for now, found in (
+                    (recovery_points, home.recovery_points),
+                    (high_watermarks, home.high_watermarks),
+                    (log_starts, home.log_starts),
+                ):
+                    if key in found:
+                        now[key] = found[key]
         return [
             (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
             (RECOVERY_POINT_CHECKPOINT, recovery_points),

@@ -7,51 +7,30 @@ and `housekeeping` hands the chores to the helper threads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from config.limits import PREFERRED_DIRECTORIES
 from config.ports import Chance, Clock, Files, Offload
-from protocol.values import ZERO_UUID
 from storage.checkpoints import encode_offsets
 from storage.chore_lanes import ChoreLanes, SideBySide, finish, one_after_the_other
 from storage.chores import Chores
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
 from storage.cleaner.cleaner import Cleaner
-from storage.directories import LogDirectory, open_directories
+from storage.directories import FailedDirectory, LogDirectory, open_directories
 from storage.errors import LogStorageError
-from storage.file_names import (
-    PARTITION_METADATA,
-    DirectoryKind,
-    DirectoryName,
-    leaving_directory,
-    partition_directory,
-)
-from storage.found_log import FoundLog
-from storage.hosted_logs import HostedLogs
+from storage.failures import DirectoryFailed, DirectoryFailures
+from storage.file_names import DirectoryKind, leaving_directory, partition_directory
+from storage.hosted_logs import HostedLogs, Key
 from storage.housekeeping import Housekeeping, LogManagerSettings
 from storage.jobs import DirectWorkers, Workers
 from storage.log_config import LogConfig
-from storage.opening import create_log, open_log
+from storage.log_loading import LogLoader, RecoverySettings, StartReport
+from storage.opening import create_log
 from storage.partition_log import PartitionLog
-from storage.partition_metadata import MalformedPartitionMetadata, read_partition_metadata
-
-METADATA_TOPIC: Final = "__cluster_metadata"
-"""The quorum opens its log itself."""
 
 _logger: Final = logging.getLogger(__name__)
-
-
-class StartReport(msgspec.Struct):
-    """What the start met, for the log and for tests."""
-
-    logs: int = 0
-    scanned_segments: int = 0
-    cut_bytes: int = 0
-    problems: list[str] = msgspec.field(default_factory=list)
 
 
 class LogManager:
@@ -68,34 +47,57 @@ class LogManager:
         default_config: LogConfig | None = None,
         settings: LogManagerSettings | None = None,
         workers: Workers | None = None,
+        recovery: RecoverySettings | None = None,
+        tell: Callable[[str], None] = _logger.info,
+        required_directory: str | None = None,
         cluster_id: str | None = None,
         node_id: int | None = None,
     ) -> None:
         """`cluster_id` and `node_id`, where known, must be those of every directory. Without `workers` what
-        they would do is done at once."""
+        they would do is done at once. tell: hears how far the start is. required_directory: without this one
+        there is no start."""
         self._files = files
         self._paths = list(directory_paths)
         self._clock = clock
         self._chance = chance
         self._default_config = default_config or LogConfig()
+        self._workers = workers or DirectWorkers(files)
+        self._recovery = recovery or RecoverySettings()
+        self._tell = tell
+        self._required_directory = required_directory
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._hosted = HostedLogs()
         self.logs = self._hosted.logs
         self.offline = self._hosted.offline
-        """Partitions whose log could not be opened, and why."""
+        """Partitions whose log cannot be used, and why."""
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         """Where logs shall lie that are not there yet, as somebody asked for it."""
         self._chores = Chores()
-        self._lanes = ChoreLanes(offload)
+        self._failures = DirectoryFailures(files, self._hosted, self._forget)
+        self._lanes = ChoreLanes(offload, self._failures.chore_failed)
         self._housekeeping = Housekeeping(
             files, clock, self._hosted, self._chores, self._lanes,
-            workers or DirectWorkers(files), settings or LogManagerSettings(),
+            self._workers, settings or LogManagerSettings(), self._failures,
         )  # fmt: skip
 
     @property
     def directories(self) -> list[LogDirectory]:
+        """Those that can be used."""
         return self._hosted.directories
+
+    @property
+    def failed_directories(self) -> list[FailedDirectory]:
+        return self._hosted.failed
+
+    def watch(self, on_offline: Callable[[Key, str], None], on_directory_failed: DirectoryFailed) -> None:
+        """Calls back for each log that cannot be used on, and then for the directory, if it was one."""
+        self._hosted.on_offline = on_offline
+        self._failures.on_failed = on_directory_failed
+
+    def suspect(self, path: str, error: BaseException | None) -> None:
+        """A call on a file under `path` has failed: perhaps the directory has."""
+        self._failures.suspect(path, error)
 
     @property
     def cleaner(self) -> Cleaner:
@@ -109,16 +111,17 @@ class LogManager:
         Raises DirectoryRefused and OSError of a directory itself. A single log that cannot be opened is
         offline, and the report says so.
         """
-        report = StartReport()
-        self._hosted.directories = open_directories(
-            self._files, self._paths, cluster_id=self._cluster_id, node_id=self._node_id
-        )
-        for directory in self.directories:
-            found = directory.partitions()
-            directory.forget_clean_shutdown()
-            for name, parsed in found:
-                self._meet(directory, name, parsed, report)
-            report.problems.extend(directory.problems)
+        self._hosted.directories, self._hosted.failed = open_directories(
+            self._files, self._paths,
+            cluster_id=self._cluster_id, node_id=self._node_id, required=self._required_directory,
+        )  # fmt: skip
+        for failed in self.failed_directories:
+            _logger.error("Log directory %s cannot be used, the rest goes on: %s", failed.path, failed.reason)
+        loader = LogLoader(
+            self._files, self._clock, self._hosted, self._chores, self._workers, self._default_config,
+            self._recovery, self._tell, self._chance,
+        )  # fmt: skip
+        report = loader.load(lambda directory, error: self._failures.fail(directory, str(error)))
         for problem in report.problems:
             _logger.warning("%s", problem)
         self._housekeeping.begin()
@@ -138,9 +141,12 @@ class LogManager:
         left = [*self._lanes.take_unfinished(), *self._chores.take_due(self._clock.wall_ms())]
         for chore in finish(left, side_by_side):
             failed.update((home.path, None) for home in self.directories if home.path in chore.what)
+        unopened = {home.path for home in self._hosted.unopened.values()}
         for directory in self.directories:
+            if directory.path in unopened:
+                _logger.warning("%s has logs that could not be opened: no clean mark", directory.path)
             if directory.path not in failed:
-                self._end_in_order(directory, broker_epoch)
+                self._end_in_order(directory, broker_epoch, is_clean=directory.path not in unopened)
             directory.release()
         self.logs.clear()
 
@@ -158,13 +164,14 @@ class LogManager:
             _logger.error("%s", error)
             failed[self._hosted.homes[key].path] = None
 
-    def _end_in_order(self, directory: LogDirectory, broker_epoch: int) -> None:
+    def _end_in_order(self, directory: LogDirectory, broker_epoch: int, *, is_clean: bool) -> None:
         try:
             for name, offsets in self._housekeeping.checkpoints(directory):
                 self._files.write_atomically(directory.file(name), encode_offsets(offsets))
-            self._files.write_atomically(
-                directory.file(CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(broker_epoch)
-            )
+            if is_clean:
+                self._files.write_atomically(
+                    directory.file(CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(broker_epoch)
+                )
         except OSError as error:
             _logger.error("%s was not closed in order: %s", directory.path, error)
 
@@ -184,15 +191,19 @@ class LogManager:
         """
         key = (topic, partition)
         if key in self.offline:
-            raise LogStorageError(f"{topic}-{partition} is there and cannot be opened: {self.offline[key]}")
+            raise LogStorageError(f"{topic}-{partition} is there and cannot be used: {self.offline[key]}")
         if key in self.logs:
             raise LogStorageError(f"{topic}-{partition} is there already")
         home = self._preferred.pop(key, None) or self._hosted.emptiest_directory()
         path = home.file(partition_directory(topic, partition))
-        log = create_log(
-            self._files, path, topic, partition, topic_id, config, self._chores,
-            now_ms=self._clock.wall_ms(),
-        )  # fmt: skip
+        try:
+            log = create_log(
+                self._files, path, topic, partition, topic_id, config, self._chores,
+                now_ms=self._clock.wall_ms(),
+            )  # fmt: skip
+        except OSError as error:
+            self.suspect(path, error)
+            raise
         self._hosted.add(key, log, home)
         self._hosted.claim(key)
         return log
@@ -234,61 +245,25 @@ class LogManager:
         """Lets expired segments of all logs go; how many did."""
         return self._housekeeping.apply_retention()
 
-    # How a start meets a directory
-
-    def _meet(self, directory: LogDirectory, name: str, parsed: DirectoryName, report: StartReport) -> None:
-        """Deals with one partition's directory at the start."""
-        path = directory.file(name)
-        if parsed.kind is DirectoryKind.STRAY:
-            report.problems.append(f"{path} was set aside earlier; remove it by hand if nobody misses it")
-            return
-        if parsed.kind is DirectoryKind.DELETED:
-            self._chores.add(f"remove {path}", path, partial(self._files.rmtree, path))
-            return
-        key = (parsed.topic, parsed.partition)
-        if parsed.kind is not DirectoryKind.LOG or parsed.topic == METADATA_TOPIC:
-            return
-        if key in self.logs:
-            self.offline[key] = f"it is in {self.logs[key].directory} and in {path}"
-            report.problems.append(f"{name} is there twice: {self.offline[key]}; remove one of them")
-            return
-        try:
-            log, found = self._open(directory, path, key)
-        except (OSError, LogStorageError, MalformedPartitionMetadata) as error:
-            self.offline[key] = str(error)
-            report.problems.append(f"{path} cannot be opened, {name} is offline: {error}")
-            return
-        self._hosted.add(key, log, directory)
-        report.logs += 1
-        report.scanned_segments += found.scanned_segments
-        report.cut_bytes += found.cut_bytes
-        report.problems.extend(found.problems)
-
-    def _open(
-        self, directory: LogDirectory, path: str, key: tuple[str, int]
-    ) -> tuple[PartitionLog, FoundLog]:
-        topic_id = read_partition_metadata(self._files, f"{path}/{PARTITION_METADATA}") or ZERO_UUID
-        log, found = open_log(
-            self._files, path, *key, topic_id, self._default_config, self._chores,
-            is_clean=directory.had_clean_shutdown,
-            now_ms=self._clock.wall_ms(),
-            recovery_point=directory.recovery_points.get(key, 0),
-            log_start_offset=directory.log_starts.get(key, 0),
-        )  # fmt: skip
-        log.update_high_watermark(directory.high_watermarks.get(key, 0))
-        return log, found
-
     # How logs come and go
+
+    def _forget(self, home: LogDirectory, key: Key) -> None:
+        """What was planned for a log that goes."""
+        directory = self.logs[key].directory
+        self.cleaner.forget(key)
+        self._chores.drop(f"write {directory}/", directory)
+        self._chores.drop(f"sync {directory}/", directory)
 
     def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
         key = (topic, partition)
+        if key not in self.logs:
+            self.offline.pop(key, None)
+            return
+        self._forget(self._hosted.homes[key], key)
         found = self._hosted.remove(key)
         if found is None:
             return
         log, home = found
-        self.cleaner.forget(key)
-        self._chores.drop(f"write {log.directory}/", log.directory)
-        self._chores.drop(f"sync {log.directory}/", log.directory)
         log.abandon()
         leaving = home.file(leaving_directory(topic, partition, self._chance.random_bytes(16), kind))
         self._files.rename(log.directory, leaving)

@@ -7,11 +7,11 @@ from functools import partial
 from config.ports import Files
 from storage.chores import Chores
 from storage.file_names import PARTITION_METADATA
-from storage.found_log import FoundLog
+from storage.found_log import FoundLog, RecoveredLog
 from storage.log_config import LogConfig
 from storage.partition_log import PartitionLog
 from storage.partition_metadata import encode_partition_metadata
-from storage.recovery import begin_log, find_log
+from storage.recovery import OnDamage, begin_log, find_log
 
 
 def create_log(
@@ -57,6 +57,8 @@ def open_log(
     now_ms: int,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    on_damage: OnDamage = OnDamage.REFUSE,
+    recovered: RecoveredLog | None = None,
 ) -> tuple[PartitionLog, FoundLog]:
     """The log in a directory, made usable, and what was found there. Raises OSError, LogStorageError."""
     found = find_log(
@@ -67,5 +69,7 @@ def open_log(
         log_start_offset=log_start_offset,
         index_interval_bytes=config.index_interval_bytes,
         now_ms=now_ms,
+        on_damage=on_damage,
+        recovered=recovered,
     )
     return PartitionLog(files, directory, topic, partition, topic_id, config, chores, found), found

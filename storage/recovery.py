@@ -4,47 +4,53 @@ After a clean end every file is believed: the tail of the last segment is read, 
 crash the segments that may not be on the disk in full (above the recovery point, and always the last one)
 are read from end to end, every checksum is verified and the indexes are made again:
 
-    │ batch │ batch │ batch │ bat…           the first thing that is no whole, intact, well-placed batch
-                            ▲                is the torn end of an append: the log is cut here
+    │ batch │ batch │ batch │ bat…           the first thing that is no whole, intact, well-placed batch,
+                            ▲                with nothing valid behind it, is the torn end of an append:
+                                             the log is cut here
 
-A producer's state comes from the newest snapshot and the headers behind it. Left-overs are tidied:
-`.deleted` and `.tmp` files go, `.swap` files (a compaction that had decided) take their place.
+    │ batch │ ░░░░░ │ batch │ batch │        valid batches behind it were written, and perhaps acknowledged:
+            ▲                                no crash does this, a disk does. The log is refused, unless it
+                                             shall be cut here as Kafka does it (`OnDamage.TRUNCATE`)
+
+A producer's state comes from the newest snapshot and the headers behind it. What another process has read
+already (`recovery_job`) is believed: only the tail is read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from enum import Enum
 from functools import partial
-from typing import Final
 
 from config.ports import Files
 from protocol.records.control import TransactionMarker
-from protocol.records.errors import CorruptRecord
-from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
+from protocol.records.header import BatchHeader
 from storage.append import stored_marker_of
+from storage.batch_scan import Note, next_whole_batch, nothing, stored_batches
 from storage.checkpoints import MalformedCheckpoint, read_leader_epochs
-from storage.errors import CorruptSegment
+from storage.errors import CorruptSegment, DamagedLog
 from storage.file_names import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
-    TEMPORARY_SUFFIX,
     offset_of,
     segment_file,
 )
-from storage.found_log import FoundLog
+from storage.found_log import FoundLog, RecoveredLog
 from storage.leader_epochs import LeaderEpochs
+from storage.leftovers import tidy
 from storage.producer_snapshot import MalformedSnapshot, decode_snapshot
 from storage.producer_state import ProducerState
 from storage.segment import Segment
 from storage.transaction_index import AbortedTransaction
 
-_SCAN_BYTES: Final = 1 << 20
-_LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, SWAP_SUFFIX)
+
+class OnDamage(Enum):
+    """What to do with damage that has valid batches behind it (`barnabas.recovery.corrupt`)."""
+
+    REFUSE = "refuse"
+    TRUNCATE = "truncate"
 
 
 def find_log(
@@ -56,21 +62,31 @@ def find_log(
     log_start_offset: int,
     index_interval_bytes: int,
     now_ms: int,
+    on_damage: OnDamage = OnDamage.REFUSE,
+    recovered: RecoveredLog | None = None,
+    note: Note = nothing,
 ) -> FoundLog:
     """Everything that a `PartitionLog` begins with; an empty directory becomes an empty log.
 
-    Raises OSError, and CorruptSegment where a log that ended well is not as it should be in the middle.
+    recovered: what another process has found and put right a moment ago. note: told of bytes read after a
+    crash. Raises OSError, DamagedLog, and CorruptSegment where a log that ended well is not as it should be
+    in the middle.
     """
     problems: list[str] = []
-    names = _tidy(files, directory)
+    names = tidy(files, directory)
     segments = _segments(files, directory, names, now_ms)
     if not segments:
         first = Segment(files, directory, log_start_offset, fresh=True, created_ms=now_ms)
         first.create()
         segments.append(first)
-    epochs = _leader_epochs(files, directory, segments, problems)
+    if recovered is None:
+        epochs = _leader_epochs(files, directory, segments, problems)
+    else:
+        is_clean = True
+        epochs = LeaderEpochs(recovered.leader_epochs)
+        epochs.changed = recovered.epochs_changed
     snapshots = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None)
-    scan = _Scan(files, index_interval_bytes, epochs, problems)
+    scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, note)
     scan.producers_at = partial(find_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     log_start_offset = min(max(log_start_offset, segments[0].base_offset), log_end_offset)
@@ -81,13 +97,15 @@ def find_log(
     while snapshots and snapshots[-1] > log_end_offset:
         files.unlink(f"{directory}/{segment_file(snapshots.pop(), SNAPSHOT_SUFFIX)}")
     producers = scan.producers
-    if producers is None:
+    if recovered is not None and not scan.scanned_segments:
+        producers = ProducerState(recovered.producers)
+    elif producers is None:
         producers = find_producers(files, directory, segments, snapshots, log_end_offset)
     return FoundLog(
         segments,
         log_start_offset,
         log_end_offset,
-        log_end_offset if is_clean else min(recovery_point, log_end_offset),
+        log_end_offset if is_clean and recovered is None else min(recovery_point, log_end_offset),
         producers,
         epochs,
         snapshots,
@@ -148,15 +166,25 @@ class _Scan:
     """One pass over the segments that need it."""
 
     def __init__(
-        self, files: Files, index_interval_bytes: int, epochs: LeaderEpochs, problems: list[str]
+        self,
+        files: Files,
+        directory: str,
+        index_interval_bytes: int,
+        epochs: LeaderEpochs,
+        problems: list[str],
+        on_damage: OnDamage,
+        note: Note,
     ) -> None:
         self._files = files
+        self._directory = directory
         self._interval = index_interval_bytes
         self._epochs = epochs
         self._problems = problems
+        self._on_damage = on_damage
+        self._note = note
         self.producers_at: Callable[[int], ProducerState]
         self.producers: ProducerState | None = None
-        """As of the end of the last segment that was verified; None if none was."""
+        """As of the end of the segment that was verified last; None if others follow it, or none was."""
         self.scanned_segments = 0
         self.cut_bytes = 0
 
@@ -168,16 +196,17 @@ class _Scan:
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
             if is_durable and segments[number + 1].base_offset == recovery_point:
                 is_durable = is_clean or self._is_sealed(segment)
-            if not (is_clean or is_durable):
-                end_offset, cut = self._verify(segment, end_offset)
-                if not is_last:
-                    segment.seal()
-                if cut and not is_last:
-                    self._drop_behind(segments, number)
-                    break
-            else:
-                end_offset = self._trust(segment, is_last)
+            if (is_clean or is_durable) and (trusted := self._trust(segment, is_last)) is not None:
+                end_offset = trusted
+                self.producers = None
                 segment.is_sealed = not is_last
+                continue
+            end_offset, cut = self._verify(segment, end_offset, segments[number + 1 :])
+            if not is_last:
+                segment.seal()
+            if cut and not is_last:
+                self._drop_behind(segments, number)
+                break
         return end_offset
 
     def _is_sealed(self, segment: Segment) -> bool:
@@ -188,22 +217,21 @@ class _Scan:
         except CorruptSegment:
             return False
 
-    def _trust(self, segment: Segment, is_last: bool) -> int:
-        """Believes the file; its indexes are made again if they cannot be right."""
+    def _trust(self, segment: Segment, is_last: bool) -> int | None:
+        """Believes the file, and says where it ends (or, of one with others behind it, where it begins); None
+        if its indexes cannot be right: then it must be read."""
         if not segment.has_sane_indexes():
-            end_offset, _ = self._verify(segment, segment.base_offset)
-            if not is_last:
-                segment.seal()
-            return end_offset
+            self._problems.append(f"{segment.log.path} has no sound indexes; they are made again")
+            return None
         if not is_last:
             return segment.base_offset
         try:
             return segment.load_tail()
         except CorruptSegment as error:
             self._problems.append(f"{error}; the segment is read from its beginning")
-            return self._verify(segment, segment.base_offset)[0]
+            return None
 
-    def _verify(self, segment: Segment, expected_offset: int) -> tuple[int, int]:
+    def _verify(self, segment: Segment, expected_offset: int, behind: list[Segment]) -> tuple[int, int]:
         """(end offset, bytes cut off) after a look at every batch; the indexes are new."""
         self.scanned_segments += 1
         file_bytes = segment.log.file().size()
@@ -211,8 +239,7 @@ class _Scan:
             self.producers = self.producers_at(segment.base_offset)
         segment.begin_rebuild()
         end_offset = max(expected_offset, segment.base_offset)
-        position = 0
-        for position, header, batch in _batches(segment, file_bytes):
+        for position, header, batch in stored_batches(segment.log.file(), file_bytes, self._note):
             if batch is None or header.base_offset < end_offset or header.last_offset_delta < 0:
                 break
             if header.producer_id >= 0:
@@ -224,16 +251,46 @@ class _Scan:
                 max(header.partition_leader_epoch, self._epochs.latest_epoch), header.base_offset
             )
             end_offset = header.next_offset
+        cut = file_bytes - segment.size_bytes
+        if cut:
+            self._meet_damage(segment, file_bytes, end_offset, behind)
+        return end_offset, cut
+
+    def _meet_damage(
+        self, segment: Segment, file_bytes: int, end_offset: int, behind: list[Segment]
+    ) -> None:
+        """Cuts off what is no whole batch, if that is all there is."""
         valid_bytes = segment.size_bytes
         cut = file_bytes - valid_bytes
-        if cut:
-            self._problems.append(
-                f"{segment.log.path} ends with {cut} bytes that are no whole batch: cut at byte "
-                f"{valid_bytes}, offset {end_offset}"
+        found = self._whole_batch_behind(segment, file_bytes, behind)
+        if found is not None:
+            path, position, header = found
+            damaged = DamagedLog(
+                segment.log.path, valid_bytes, end_offset, path, position, header.base_offset, self._directory
             )
-            segment.log.file().truncate(valid_bytes)
-            self.cut_bytes += cut
-        return end_offset, cut
+            if self._on_damage is OnDamage.REFUSE:
+                raise damaged
+            self._problems.append(f"{damaged.what}. It is cut at that place (barnabas.recovery.corrupt)")
+        self._problems.append(
+            f"{segment.log.path} ends with {cut} bytes that are no whole batch: cut at byte "
+            f"{valid_bytes}, offset {end_offset}"
+        )
+        segment.log.file().truncate(valid_bytes)
+        self.cut_bytes += cut
+
+    def _whole_batch_behind(
+        self, segment: Segment, file_bytes: int, behind: list[Segment]
+    ) -> tuple[str, int, BatchHeader] | None:
+        """The next batch behind a bad one, in this segment or a later one."""
+        position = segment.size_bytes + 1
+        for each in (segment, *behind):
+            file = each.log.file()
+            size_bytes = file_bytes if each is segment else file.size()
+            found = next_whole_batch(file, position, size_bytes, each.base_offset, self._note)
+            if found is not None:
+                return each.log.path, *found
+            position = 0
+        return None
 
     def _note_producer(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         """The producer's entry follows; an aborted transaction goes into the segment's index again."""
@@ -254,75 +311,6 @@ class _Scan:
             for path in segment.mark_deleted():
                 self._files.unlink(path)
         del segments[number + 1 :]
-
-
-def _batches(segment: Segment, file_bytes: int) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
-    """Position, header, and the batch if it is all there with its checksum; ends where no header is."""
-    file = segment.log.file()
-    position = start = 0
-    data = memoryview(b"")
-    while position + HEADER_BYTES <= file_bytes:
-        relative = position - start
-        if relative + HEADER_BYTES > len(data):
-            data, start, relative = memoryview(file.pread(_SCAN_BYTES, position)), position, 0
-        try:
-            header = read_header(data, relative)
-        except CorruptRecord:
-            return
-        size_bytes = header.size_bytes
-        if position + size_bytes > file_bytes:
-            return
-        if relative + size_bytes > len(data):
-            want = max(size_bytes, _SCAN_BYTES)
-            data, start, relative = memoryview(file.pread(want, position)), position, 0
-        whole = data[relative : relative + size_bytes]
-        yield position, header, whole if is_intact(data, relative, header) else None
-        position += size_bytes
-
-
-def _tidy(files: Files, directory: str) -> list[str]:
-    """Removes left-overs, completes swaps; the names that then are there."""
-    names = files.listdir(directory)
-    leftovers = [name for name in names if name.endswith(_LEFTOVERS)]
-    for name in leftovers:
-        if not name.endswith(SWAP_SUFFIX):
-            files.unlink(f"{directory}/{name}")
-    if any(name.endswith(SWAP_SUFFIX) for name in leftovers):
-        _complete_swap(files, directory)
-    return files.listdir(directory) if leftovers else names
-
-
-def _complete_swap(files: Files, directory: str) -> None:
-    """A compaction had decided: its segment replaces all that begin in its range, log first.
-
-    Where only an index still has the ending, the log has its place already.
-    """
-    names = files.listdir(directory)
-    for name in names:
-        base_offset = offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)
-        if base_offset is None:
-            continue
-        swap = Segment(files, directory, base_offset, fresh=False, created_ms=0, ending=SWAP_SUFFIX)
-        swap.size_bytes = files.status(f"{directory}/{name}").size_bytes
-        end_offset = max(swap.load_tail() if swap.has_sane_indexes() else _end_of(swap), base_offset + 1)
-        swap.close()
-        for other in names:
-            for suffix in SEGMENT_SUFFIXES:
-                offset = offset_of(other, suffix)
-                if offset is not None and base_offset <= offset < end_offset:
-                    files.unlink(f"{directory}/{other}")
-        files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
-    for name in names:
-        if name.endswith(SWAP_SUFFIX) and offset_of(name, LOG_SUFFIX + SWAP_SUFFIX) is None:
-            files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
-
-
-def _end_of(segment: Segment) -> int:
-    """The offset behind the last batch, by reading all headers."""
-    end_offset = segment.base_offset
-    for _, header in segment.headers():
-        end_offset = header.next_offset
-    return end_offset
 
 
 def _segments(files: Files, directory: str, names: list[str], now_ms: int) -> list[Segment]:

@@ -55,6 +55,8 @@ def handle(
             continue
         topics = [Topic(name, replicas) for name, replicas in lying.get(directory.path, {}).items()]
         results.append(Result(0, path, topics, space.total_bytes, space.usable_bytes))
+    for failed in services.logs.failed_directories:
+        results.append(Result(ErrorCode.KAFKA_STORAGE_ERROR, failed.absolute_path))
     return DescribeLogDirsResponse(results=results)
 
 

@@ -286,6 +286,8 @@ class Fetch:
         return None
 
     def _failed_read(self, wanted: WantedPartition, error: Exception) -> FetchResponse.PartitionData:
+        if wanted.partition is not None and not isinstance(error, OffsetOutOfRange):
+            self.services.replicas.read_failed(wanted.partition, error)
         return self._error(
             wanted, _OFFSET_OUT_OF_RANGE if isinstance(error, OffsetOutOfRange) else _STORAGE_ERROR
         )

@@ -138,7 +138,7 @@ class Partition:
         self.counters = counters
         self.is_leader = False
         self.is_offline = False
-        """The disk failed under the log; answers are KAFKA_STORAGE_ERROR until it is replaced."""
+        """The log cannot be used on; answers are KAFKA_STORAGE_ERROR for the rest of this broker's life."""
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.leader_epoch_start_offset = 0
@@ -245,6 +245,14 @@ class Partition:
         self.is_leader = self.is_alone = False
         self.leader_id = NO_LEADER
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.tell_changed()
+        self._tell_deletion_waiters()
+
+    def go_offline(self) -> None:
+        """The disk has failed under the log: whoever waits is told so."""
+        self.is_offline = True
+        self.is_leader = self.is_alone = False
+        self.fail_commit_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self.tell_changed()
         self._tell_deletion_waiters()
 

@@ -50,6 +50,8 @@ class Logs(Protocol):
 
     def delete_async(self, topic: str, partition: int) -> None: ...
 
+    def suspect(self, path: str, error: BaseException | None) -> None: ...
+
 
 class LeaderChange(NamedTuple):
     """This broker began or ceased to lead a partition, or leads it in another epoch."""
@@ -79,7 +81,7 @@ class ReplicaManager:
         """By topic, for topics that are hosted here; read by metrics."""
         self.watched = WatchedBatches(always=config.text("barnabas.record.validation") == _WALK_ALWAYS)
         self._offline: dict[tuple[str, int], None] = {}
-        """Partitions that should be here, but whose log could not be made."""
+        """Partitions that should be here, but whose log could not be made, or cannot be used any more."""
         self._failing: dict[Partition, None] = {}
         """Partitions whose last append met a disk error; logged when it begins and when it ends."""
 
@@ -360,10 +362,28 @@ class ReplicaManager:
 
     # Disk errors.
 
+    def log_went_offline(self, topic: str, index: int) -> LeaderChange | None:
+        """The log cannot be used any more; the change of leadership that this is, if it is one."""
+        key = (topic, index)
+        self._offline[key] = None
+        partition = self.by_name.pop(key, None)
+        if partition is None:
+            return None
+        self.by_id.pop((partition.topic_id, index), None)
+        self._failing.pop(partition, None)
+        led = partition.is_leader
+        partition.go_offline()
+        return LeaderChange(topic, index, partition.leader_epoch, False) if led else None
+
+    def read_failed(self, partition: Partition, error: BaseException) -> None:
+        """A read met a disk error: perhaps more has failed than this one file."""
+        self._logs.suspect(partition.log.directory, error.__cause__ or error)
+
     def _disk_failed(self, partition: Partition, error: LogStorageError) -> AppendRefused:
         if partition not in self._failing:
             self._failing[partition] = None
             LOG.error("Appends to %r fail, producers get KAFKA_STORAGE_ERROR: %s", partition, error)
+        self._logs.suspect(partition.log.directory, error.__cause__)
         return AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), (), partition.log.log_start_offset)
 
     def _disk_works(self, partition: Partition) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
 from broker.dispatch.dispatcher import Dispatcher
+from broker.fatal import halt
 from broker.fetch_sessions import FetchSessions
 from broker.forwarding import ControllerChannel
 from broker.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
@@ -34,6 +35,7 @@ from controller.image.features import KRAFT_VERSION
 from controller.levels import DIRECTORIES_LEVEL
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.serving import PeerChannel
+from storage.directories import FailedDirectory
 
 _log = logging.getLogger("barnabas.node")
 
@@ -83,6 +85,7 @@ class BrokerRole:
         self.followers.limit_connections(config)
         self.loader = self._make_loader(channel(f"broker-{ground.node_id}-metadata"))
         self.lifecycle = self._make_lifecycle(channel(f"broker-{ground.node_id}-lifecycle"), on_failure)
+        ground.logs.watch(self._log_went_offline, self._directory_failed)
 
     def _make_services(self, controller: ControllerChannel, kraft_version: int) -> BrokerServices:
         ground, config = self._ground, self._ground.config
@@ -216,6 +219,26 @@ class BrokerRole:
             groups.elected(index, leader_epoch)
         else:
             groups.resigned(index, leader_epoch)
+
+    # Disks that fail
+
+    def _log_went_offline(self, key: tuple[str, int], reason: str) -> None:
+        change = self.replicas.log_went_offline(*key)
+        if change is not None:
+            self._leader_changed(change)
+
+    def _directory_failed(self, failed: FailedDirectory, keys: list[tuple[str, int]]) -> None:
+        """The controller is told; without the metadata log's directory, or without any, the process ends."""
+        ground = self._ground
+        _log.warning("%d partitions went offline with log directory %s", len(keys), failed.path)
+        if failed.path == ground.metadata_directory:
+            halt(f"Shutdown broker because the metadata log dir {failed.path} has failed")
+        if not ground.logs.directories:
+            paths = ", ".join(ground.config.log_directories)
+            halt(f"Shutdown broker because all log dirs in {paths} have failed")
+        if failed.directory_id is not None:
+            timeout_ms = ground.config.integer("log.dir.failure.timeout.ms")
+            self.lifecycle.directory_failed(failed.directory_id, timeout_ms)
 
     def answer_all(self) -> None:
         """Whoever waits is answered with what there is: the broker goes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.offload import ThreadOffload
 from broker.ports.timers import LoopTimers
+from broker.service_manager import notify
 from broker.workers.pool import WorkerPool
 from config.broker_config import BrokerConfig
 from config.limits import COLD_READ_THREADS
@@ -34,7 +36,17 @@ from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
 from storage.housekeeping import LogManagerSettings
 from storage.log_config import LogConfig
+from storage.log_loading import RecoverySettings
 from storage.log_manager import LogManager
+from storage.recovery import OnDamage
+
+_log = logging.getLogger("barnabas.node")
+
+MOVING_WORKERS: Final = 1
+"""Worker processes beside the cleaner's, for replicas that move between directories."""
+
+PATIENCE_SECONDS: Final = 60
+"""So long after each word on the recovery a service manager is asked to wait for the next."""
 
 SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
     {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -55,7 +67,7 @@ class Ground:
         self.files: Files = RealFiles()
         self.offload = ThreadOffload(loop)
         self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
-        self.workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")))
+        self.workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")) + MOVING_WORKERS)
         self.authorizer: Authorizer = AllowAll()
         self.loggers: Loggers = ProcessLoggers()
         self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
@@ -80,6 +92,12 @@ class Ground:
             default_config=LogConfig(),
             settings=log_manager_settings(config),
             workers=self.workers,
+            recovery=RecoverySettings(
+                threads_per_directory=config.integer("num.recovery.threads.per.data.dir"),
+                on_damage=OnDamage(config.text("barnabas.recovery.corrupt")),
+            ),
+            tell=tell_of_the_start,
+            required_directory=self.metadata_directory,
             cluster_id=cluster_id,
             node_id=config.node_id,
         )
@@ -88,10 +106,15 @@ class Ground:
         self.collectors = Collectors()
 
     @property
+    def metadata_directory(self) -> str:
+        """As the log manager spells it."""
+        return self.config.metadata_log_directory.rstrip("/") or "/"
+
+    @property
     def directory_id(self) -> bytes:
         """Of the directory with the metadata log."""
         for directory in self.logs.directories:
-            if directory.path == self.config.metadata_log_directory and directory.directory_id is not None:
+            if directory.path == self.metadata_directory and directory.directory_id is not None:
                 return directory.directory_id
         return bytes(16)
 
@@ -105,6 +128,12 @@ class Ground:
     def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Acceptor]:
         """Open listeners; their ports are known now, they take connections when they are started."""
         return {each.listener: self.server.listen(listener_settings(each, self.config)) for each in listeners}
+
+
+def tell_of_the_start(line: str) -> None:
+    """How far the recovery is: for the log, and for systemd, which then waits on."""
+    _log.info("%s", line)
+    notify(f"STATUS={line}", f"EXTEND_TIMEOUT_USEC={PATIENCE_SECONDS * 1_000_000}")
 
 
 def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> ListenerSettings:

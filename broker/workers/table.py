@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from storage.cleaner.job import CLEAN
 from storage.jobs import Job
+from storage.recovery_job import RECOVER
 
-_ALL: Final[tuple[Job[Any, Any], ...]] = (CLEAN,)
+_ALL: Final[tuple[Job[Any, Any], ...]] = (CLEAN, RECOVER)
 
 JOBS: Final[Mapping[str, Job[Any, Any]]] = MappingProxyType({job.name: job for job in _ALL})

@@ -19,6 +19,7 @@ from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles, Torn
+from storage.recovery import OnDamage
 from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch
 
 
@@ -227,7 +228,10 @@ class LogMachine(RuleBasedStateMachine):
             return Torn(kept, data.draw(st.sampled_from([0, 0, 7, 300]), label="zeros"))
 
         self.memory.cut_power(plan, keep_names=keep_names)
-        self.rig.reopen(is_clean=False, recovery_point=self.saved_point, log_start_offset=self.saved_start)
+        self.rig.reopen(
+            is_clean=False, recovery_point=self.saved_point, log_start_offset=self.saved_start,
+            on_damage=OnDamage.TRUNCATE,  # of two segments that were never synced the older may be torn alone
+        )  # fmt: skip
         assert synced <= self.rig.log.log_end_offset <= self.end
         self.end = self.rig.log.log_end_offset
         self._start_may_fall_back()

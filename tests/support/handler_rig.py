@@ -97,6 +97,7 @@ class MemoryLogs:
         self.chores = Chores()
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.deleted: list[tuple[str, int]] = []
+        self.suspected: list[str] = []
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self.logs.get((topic, partition))
@@ -119,6 +120,9 @@ class MemoryLogs:
     def delete_async(self, topic: str, partition: int) -> None:
         self.deleted.append((topic, partition))
         self.logs.pop((topic, partition)).close()
+
+    def suspect(self, path: str, error: BaseException | None) -> None:
+        self.suspected.append(path)
 
 
 class ScriptedPeer:

@@ -14,6 +14,7 @@ from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.opening import create_log, open_log
 from storage.partition_log import PartitionLog
+from storage.recovery import OnDamage
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
@@ -101,13 +102,20 @@ class LogRig:
         self.log.write_leader_epochs()
         self.do_chores()
 
-    def reopen(self, *, is_clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> PartitionLog:
+    def reopen(
+        self,
+        *,
+        is_clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        on_damage: OnDamage = OnDamage.REFUSE,
+    ) -> PartitionLog:
         """What the next process finds."""
         self.chores = Chores()
         self.log, found = open_log(
             self.files, self.directory, "orders", 0, TOPIC_ID, self.config, self.chores,
             is_clean=is_clean, now_ms=self.now_ms,
-            recovery_point=recovery_point, log_start_offset=log_start_offset,
+            recovery_point=recovery_point, log_start_offset=log_start_offset, on_damage=on_damage,
         )  # fmt: skip
         self.problems = found.problems
         self.scanned_segments = found.scanned_segments

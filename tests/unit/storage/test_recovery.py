@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from storage.errors import DamagedLog
 from storage.file_names import SNAPSHOT_SUFFIX, segment_file
 from storage.memory_files import MemoryFiles, Torn
+from storage.recovery import OnDamage
 from tests.support.log_rig import LogRig, client_batch, everything, leader_batch, offsets_of
 
 
@@ -32,7 +34,7 @@ def add_to_file(rig: LogRig, data: bytes) -> None:
         leader_batch(10, b"length only")[:12],
         bytes(leader_batch(10, b"bad checksum"))[:-1] + b"!",
         leader_batch(9, b"an offset that is there already"),
-        leader_batch(10, b"bad")[:-1] + b"!" + leader_batch(11, b"nothing follows from it"),
+        leader_batch(10, b"bad")[:-1] + b"!" + leader_batch(11, b"not whole either")[:-1],
     ],
 )
 def test_a_torn_tail_is_cut_off_and_reported(torn: bytes) -> None:
@@ -74,16 +76,66 @@ def test_only_what_is_not_known_to_be_on_the_disk_is_scanned() -> None:
     assert rig.log.log_end_offset == 10
 
 
-def test_damage_in_an_older_segment_takes_the_later_ones_along() -> None:
+@pytest.mark.parametrize("later", [True, False])
+def test_damage_with_whole_batches_behind_it_is_refused_or_cut(later: bool) -> None:
+    """In the same segment, or with nothing but later segments behind it."""
     rig = filled(segment_bytes=400)
+    content = everything(rig.log)
     second = rig.log.segments[1]
-    file = rig.files.open(second.path(".log"), write=True)
-    file.write([b"\xff"], file.size() - 1)
+    path = second.path(".log")
+    file = rig.files.open(path, write=True)
+    place = file.size() - 1 if later else 100
+    flipped = bytes([file.pread(1, place)[0] ^ 1])
+    before = rig.files.read_bytes(path)
+    file.write([flipped], place)
+    names = rig.file_names()
+    with pytest.raises(DamagedLog) as refused:
+        rig.reopen(is_clean=False)
+    offset = 3 if later else 2
+    where = "byte 0 of /data/orders-0/00000000000000000004.log with offset 4" if later else "byte 170"
+    assert f"{path} is damaged: no valid record batch at byte {170 if later else 0}" in str(refused.value)
+    assert f"where offset {offset} should be" in str(refused.value)
+    assert where in str(refused.value)
+    assert "barnabas log repair /data/orders-0" in str(refused.value)
+    assert rig.file_names() == names, "nothing was removed"
+    file.write([before[place : place + 1]], place)
     rig.reopen(is_clean=False)
-    assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1), (2, 2)]
-    assert rig.log.log_end_offset == 3
+    assert everything(rig.log) == content
+    file.write([flipped], place)
+    rig.reopen(is_clean=False, on_damage=OnDamage.TRUNCATE)
+    assert offsets_of(everything(rig.log)) == [(number, number) for number in range(offset)]
+    assert rig.log.log_end_offset == offset
     assert sum("behind a torn segment" in problem for problem in rig.problems) == 3
-    assert rig.append(b"next") == 3
+    assert "is cut at that place (barnabas.recovery.corrupt)" in rig.problems[0]
+    assert rig.append(b"next") == offset
+
+
+def test_a_base_offset_that_was_flipped_upwards_is_damage_too() -> None:
+    """The checksum does not cover it: the batch itself looks well, those behind it seem to be misplaced."""
+    rig = filled()
+    file = rig.files.open(rig.log.active.path(".log"), write=True)
+    file.write([b"\x01"], 3 * 170 + 6)  # 3 becomes 259
+    with pytest.raises(DamagedLog, match="byte 680, where offset 260 should be"):
+        rig.reopen(is_clean=False)
+
+
+def test_a_broken_index_in_the_middle_costs_a_look_at_one_segment_only() -> None:
+    """And the producers of the segments behind it are still known."""
+    rig = LogRig()
+    rig.configure(segment_bytes=400, index_interval_bytes=100)
+    for sequence in range(12):
+        rig.produce(7, 0, sequence)
+    rig.close()
+    first = rig.log.segments[0]
+    file = rig.files.open(first.path(".index"), write=True)
+    file.truncate(file.size() - 1)
+    rig.reopen(is_clean=True)
+    assert rig.scanned_segments == 1
+    assert [f"{first.log.path} has no sound indexes" in problem for problem in rig.problems] == [True]
+    entry = rig.log.producer_state.get(7)
+    assert entry is not None
+    assert (entry.last_sequence, entry.last_offset) == (11, 11)
+    assert rig.produce(7, 0, 12) == 12
 
 
 @pytest.mark.parametrize("harm", ["missing", "odd size", "zeros", "too far"])

@@ -1,0 +1,99 @@
+"""Reading a segment's bytes without trusting any: every batch in a row, and the next whole one behind damage.
+
+    │ batch │ batch │ bat…                     nothing valid behind it: the torn end of an append
+    │ batch │ batch │ ░░░░░ │ batch │ batch │  valid batches behind it: the disk has damaged what was written
+                            ▲
+                            found by its shape: magic 2, an offset that may come next, a length that
+                            fits into the file, and the right checksum
+
+A search for the next batch looks at one byte in 256 or so of arbitrary data, and checks a sum only where a
+whole header could stand: one in four billion by chance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from config.ports import File
+from protocol.records.errors import CorruptRecord
+from protocol.records.header import HEADER_BYTES, MAGIC_POSITION, BatchHeader, is_intact, read_header
+
+SCAN_BYTES: Final = 1 << 20
+_LONGEST_OFFSET_RANGE: Final = 0x7FFFFFFF
+_MAGIC_AND_ATTRIBUTES: Final = re.compile(rb"\x02.{4}\x00[\x00-\x7f]", re.DOTALL)
+_TAIL_BYTES: Final = 6
+"""What of the pattern lies behind its first byte."""
+
+Note = Callable[[int], None]
+"""Told of so many bytes read; may sleep."""
+
+
+def nothing(_size_bytes: int) -> None:
+    """Nobody wants to know."""
+
+
+def stored_batches(
+    file: File, file_bytes: int, note: Note = nothing
+) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
+    """Position, header, and the batch if it is all there with its checksum; ends where no header is."""
+    position = start = 0
+    data = memoryview(b"")
+    while position + HEADER_BYTES <= file_bytes:
+        relative = position - start
+        if relative + HEADER_BYTES > len(data):
+            data, start, relative = memoryview(file.pread(SCAN_BYTES, position)), position, 0
+            note(len(data))
+        try:
+            header = read_header(data, relative)
+        except CorruptRecord:
+            return
+        size_bytes = header.size_bytes
+        if position + size_bytes > file_bytes:
+            return
+        if relative + size_bytes > len(data):
+            want = max(size_bytes, SCAN_BYTES)
+            data, start, relative = memoryview(file.pread(want, position)), position, 0
+            note(len(data))
+        whole = data[relative : relative + size_bytes]
+        yield position, header, whole if is_intact(data, relative, header) else None
+        position += size_bytes
+
+
+def next_whole_batch(
+    file: File, position: int, file_bytes: int, least_offset: int, note: Note = nothing
+) -> tuple[int, BatchHeader] | None:
+    """The first whole batch at or behind `position` whose base offset is `least_offset` or not far above."""
+    start = position
+    while start + HEADER_BYTES <= file_bytes:
+        data = file.pread(SCAN_BYTES, start)
+        note(len(data))
+        if len(data) < HEADER_BYTES:
+            return None
+        at = MAGIC_POSITION
+        while (found := _MAGIC_AND_ATTRIBUTES.search(data, at)) is not None:
+            at = found.start() + 1
+            candidate = start + found.start() - MAGIC_POSITION
+            header = _whole_batch_at(file, candidate, file_bytes, least_offset)
+            if header is not None:
+                return candidate, header
+        if start + len(data) >= file_bytes:
+            return None
+        start += len(data) - MAGIC_POSITION - _TAIL_BYTES
+    return None
+
+
+def _whole_batch_at(file: File, position: int, file_bytes: int, least_offset: int) -> BatchHeader | None:
+    try:
+        header = read_header(file.pread(HEADER_BYTES, position))
+    except CorruptRecord:
+        return None
+    if (
+        not least_offset <= header.base_offset <= least_offset + _LONGEST_OFFSET_RANGE
+        or header.last_offset_delta < 0
+        or header.record_count < 0
+        or position + header.size_bytes > file_bytes
+    ):
+        return None
+    return header if is_intact(file.pread(header.size_bytes, position), 0, header) else None

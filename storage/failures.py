@@ -1,0 +1,121 @@
+"""Noticing that a disk has failed, and taking its directory offline, alone.
+
+Any call on a file may tell: an append, a sync, a checkpoint, a roll. What a full disk or a bound of the
+process says (ENOSPC, EMFILE) passes by itself and concerns one call; what a broken disk says (EIO, EROFS, a
+directory that is gone) concerns all that lies on it. Open files of a directory that was unmounted or renamed
+work on as if nothing were, so housekeeping also looks at the directories themselves from time to time.
+
+A suspicion is only noted, since it comes up in the middle of something; `run` acts on it within a second.
+Until then each call fails by itself. KIP-112.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from config.ports import Files
+from storage.chores import Chore
+from storage.directories import FailedDirectory, LogDirectory
+from storage.hosted_logs import HostedLogs, Key
+
+_OF_A_BROKEN_DISK: Final = (
+    errno.EIO,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENODEV,
+    errno.ENXIO,
+    errno.ENOTDIR,
+    errno.ESTALE,
+    errno.EUCLEAN,
+    errno.EREMOTEIO,
+    errno.ENOTCONN,
+    errno.ESHUTDOWN,
+)
+
+_logger: Final = logging.getLogger(__name__)
+
+DirectoryFailed = Callable[[FailedDirectory, list[Key]], None]
+"""Told of a directory that cannot be used any more, and whose logs went with it."""
+
+
+class DirectoryFailures:
+    """For the directories of one node. All calls come from the loop."""
+
+    def __init__(self, files: Files, hosted: HostedLogs, forget: Callable[[LogDirectory, Key], None]) -> None:
+        """forget: drops what is planned for a log that is about to go offline."""
+        self._files = files
+        self._hosted = hosted
+        self._forget = forget
+        self._suspected: dict[str, BaseException] = {}
+        self.on_failed: DirectoryFailed | None = None
+
+    def suspect(self, path: str, error: BaseException | None) -> None:
+        """A call on a file under `path` has failed."""
+        if isinstance(error, OSError) and error.errno in (*_OF_A_BROKEN_DISK, errno.ENOENT):
+            directory = self._hosted.directory_over(path)
+            if directory is not None:
+                self._suspected.setdefault(directory.path, error)
+
+    def chore_failed(self, chore: Chore, error: BaseException) -> None:
+        """For `ChoreLanes`: the lane is a path."""
+        self.suspect(chore.lane, error)
+
+    def checks(self) -> list[Chore]:
+        """A look at each directory, for a helper thread."""
+        return [
+            Chore(
+                f"look at {directory.path}",
+                directory.file(".look"),
+                partial(require_directory, self._files, directory.path),
+            )
+            for directory in self._hosted.directories
+        ]
+
+    def run(self) -> None:
+        """Takes the suspected directories offline, if the suspicion stands."""
+        suspected, self._suspected = self._suspected, {}
+        for directory in list(self._hosted.directories):
+            error = suspected.get(directory.path)
+            if error is None:
+                continue
+            if isinstance(error, FileNotFoundError) and self._files.exists(directory.path):
+                continue  # a single file or partition's directory has gone: that is not the disk
+            self.fail(directory, str(error))
+
+    def fail(self, directory: LogDirectory, reason: str) -> None:
+        """Nothing in the directory is used from now on."""
+        hosted = self._hosted
+        _logger.error(
+            "Stopping serving logs in dir %s, because it has failed: %s. Its partitions answer "
+            "KAFKA_STORAGE_ERROR until the broker starts with a directory that works",
+            directory.path,
+            reason,
+        )
+        hosted.directories.remove(directory)
+        failed = FailedDirectory(directory.path, directory.directory_id, reason)
+        hosted.failed.append(failed)
+        keys = [key for key, home in hosted.homes.items() if home is directory]
+        for key in keys:
+            self._forget(directory, key)
+            hosted.take_offline(key, f"log directory {directory.path} has failed: {reason}")
+        try:
+            directory.release()
+        except OSError as error:
+            _logger.warning("The lock of %s could not be released: %s", directory.path, error)
+        if self.on_failed is not None:
+            self.on_failed(failed, keys)
+
+
+def require_directory(files: Files, path: str) -> None:
+    """Raises NotADirectoryError if it is gone or something else, OSError if it cannot be looked at."""
+    try:
+        is_directory = files.status(path).is_directory
+    except FileNotFoundError:
+        is_directory = False
+    if not is_directory:
+        raise NotADirectoryError(errno.ENOTDIR, "The log directory is not there any more", path)
