@@ -216,16 +216,11 @@ def _operate(world: World, step: Step) -> None:
 
 
 def _voter_to_remove(world: World, leader: Machine, step: Step) -> ReplicaKey | None:
-    """One of the voters, so that three remain if there were that many at first.
-
-    Of two voters the leader does not remove itself: if the other has not got the record when the leader stops,
-    neither can lead again (the one is no voter by its own log, the other's log is too short), as in Kafka.
-    """
+    """One of the voters, so that three remain if there were that many at first."""
     keys = leader.disk.voters.electorate
     if len(keys) <= min(3, world.weather.voters):
         return None
-    key = keys[step.whom % len(keys)]
-    return None if len(keys) == 2 and key == leader.key else key
+    return keys[step.whom % len(keys)]
 
 
 def _ask(world: World, leader: Machine, message: Message, text: str) -> None:

@@ -252,15 +252,10 @@ class World:
         return list(found)
 
     def can_decide(self, machines: Sequence[Machine]) -> bool:
-        """Whether these are a majority of every set of voters that may count. Who cannot be found where those
-        say, or is no voter by its own log (and so never stands, though its log may be the longest), is not
-        counted."""
-        found = [each for each in machines if self._is_where_expected(each) and self._may_stand(each)]
+        """Whether these are a majority of every set of voters that may count, and can be found where those
+        say."""
+        found = [each for each in machines if self._is_where_expected(each)]
         return all(self.has_majority(electorate, found) for electorate in self._electorates())
-
-    def _may_stand(self, machine: Machine) -> bool:
-        electorate = machine.disk.voters.electorate or self.first_electorate
-        return any(machine.key.matches(key) for key in electorate)
 
     def _is_where_expected(self, machine: Machine) -> bool:
         address = machine.config.endpoints.get(LISTENER)

@@ -24,6 +24,8 @@ from controller.simulation.coverage import Coverage
 from controller.simulation.running import Outcome, run
 
 SEEDS_AT_ONCE: Final = 100
+REPORT_EVERY: Final = 4
+"""Hundreds."""
 
 MUST_BE_MET: Final = (
     "election",
@@ -121,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     hundreds: list[Hundred] = []
     results = run_many(options.first, options.seeds, options.events, options.processes)
-    while some := list(islice(results, 10)):
+    while some := list(islice(results, REPORT_EVERY)):
         hundreds += some
         text = report(hundreds, time.monotonic() - began, options.processes)
         if options.report is not None:
