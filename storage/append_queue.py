@@ -4,13 +4,16 @@ Most wake-ups bring one batch, and `PartitionLog.append` takes it without coming
 several batches that share a write, batches that are stored in another form than they came in, the broker's
 own, and what a follower copies from its leader.
 
+The write is one system call of the loop, or a helper thread's (`write_elsewhere`), which gets plain values
+and files and no object of the log.
+
 A write that needs more than one segment begins the next ones as files only; they join the log when their
 first batch is committed, and a rollback removes them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, invariant
@@ -27,9 +30,12 @@ from storage.append import (
     refusal,
     stored_marker_of,
 )
-from storage.errors import AppendRefused
+from storage.append_checks import check_producer, marker_in, too_large_for_segment
+from storage.errors import AppendRefused, CommitStopped
+from storage.group_write import FileWrite, GroupWrite
 from storage.producer_state import ProducerBatch, ProducerEntry, successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.slices import SharedFile
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
 class AppendQueue:
     """Invariant: offsets in the queue follow each other, the first one the log's end."""
 
-    __slots__ = ("_begun", "_log", "_producers", "prepared")
+    __slots__ = ("_begun", "_held", "_log", "_producers", "prepared")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
@@ -47,6 +53,8 @@ class AppendQueue:
         """Entries as they will be, of producers with a batch in the queue."""
         self._begun: list[Segment] = []
         """Segments that `write` made and no commit has joined to the log yet."""
+        self._held: SharedFile | None = None
+        """The active file while a helper thread writes to it."""
 
     @property
     def end_offset(self) -> int:
@@ -73,9 +81,9 @@ class AppendQueue:
         if header.producer_id >= 0:
             known = self._known_producer(header.producer_id)
             if header.is_control:
-                marker = log.check_marker(known, records, header, transaction_version)
+                marker = marker_in(log, known, records, header, transaction_version)
             else:
-                duplicate = log.check_producer(known, header)
+                duplicate = check_producer(log, known, header)
                 if duplicate is not None:
                     return self._add_duplicate(duplicate, batch, leader_epoch)
             producer = successor(known, placed_header(batch, base_offset), marker)
@@ -86,7 +94,7 @@ class AppendQueue:
             stored = _writable(records, header.size_bytes)
             place(stored, 0, batch, base_offset, leader_epoch)
         if len(stored) > log.config.segment_bytes:
-            raise log.too_large_for_segment(len(stored))
+            raise too_large_for_segment(log, len(stored))
         append_time_ms = now_ms if batch.log_append_time else NO_LOG_APPEND_TIME
         last_offset = base_offset + header.last_offset_delta
         return self._add(
@@ -132,51 +140,108 @@ class AppendQueue:
         Raises LogStorageError; the file is then as it was, and what remains to be done is `rollback`.
         """
         log = self._log
-        segment = log.active
-        position, roll_timestamp = segment.size_bytes, log.roll_timestamp
-        group: list[PreparedAppend] = []
+        began_ns = log.disk.now_ns()
         try:
-            for each in prepared:
-                if each.is_duplicate:
-                    continue
-                if position and (
-                    position + each.size_bytes > log.config.segment_bytes
-                    or each.max_timestamp > roll_timestamp
-                    or each.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-                    or segment.is_full
-                ):
-                    log.write_group(segment, group)
-                    segment = log.begin_segment(each.base_offset, now_ms)
-                    self._begun.append(segment)
-                    group, position = [], 0
-                    roll_timestamp = log.roll_timestamp_after(each.max_timestamp)
-                each.segment, each.position = segment, position
-                position += each.size_bytes
-                group.append(each)
-            log.write_group(segment, group)
+            for segment, group in self._places(prepared, now_ms):
+                if segment is not log.active:
+                    segment.create()
+                log.write_group(segment, group)
         except OSError as error:
             self._remove_begun()
             raise log.write_failed(error) from error
+        log.disk.took(log.disk.now_ns() - began_ns)
+
+    def write_elsewhere(
+        self, prepared: Sequence[PreparedAppend], now_ms: int, sync: Callable[[], object] | None
+    ) -> GroupWrite:
+        """The same as something that a helper thread can do; then follows `written_elsewhere`.
+
+        Meanwhile nobody else may write to the log, cut it, or roll it. sync: called by the thread at the end.
+        Raises LogStorageError if the active file cannot be opened.
+        """
+        log = self._log
+        writes: list[FileWrite] = []
+        try:
+            for segment, group in self._places(prepared, now_ms):
+                size_bytes = sum(each.size_bytes for each in group)
+                file = segment.log.file() if segment is log.active else None
+                buffers = [each.records for each in group]
+                writes.append(FileWrite(segment.log.path, buffers, group[0].position, size_bytes, file))
+        except OSError as error:
+            self._remove_begun()
+            raise log.write_failed(error) from error
+        log.active.log.retain()
+        self._held = log.active.log
+        return GroupWrite(log.files, writes, log.disk.now_ns, log.has_stale_bytes, sync)
+
+    def written_elsewhere(self, error: OSError | None) -> None:
+        """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
+        if error is None:
+            self._log.has_stale_bytes = False
+            return
+        self._remove_begun()
+        raise self._log.write_failed(error, cut=False) from error
+
+    def _places(
+        self, prepared: Sequence[PreparedAppend], now_ms: int
+    ) -> list[tuple[Segment, list[PreparedAppend]]]:
+        """Which batches go to which segment; segments that are not in the log yet have no file either."""
+        log = self._log
+        segment = log.active
+        position, roll_timestamp = segment.size_bytes, log.roll_timestamp
+        group: list[PreparedAppend] = []
+        places = [(segment, group)]
+        for each in prepared:
+            if each.is_duplicate:
+                continue
+            if position and (
+                position + each.size_bytes > log.config.segment_bytes
+                or each.max_timestamp > roll_timestamp
+                or each.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+                or segment.is_full
+            ):
+                segment = log.new_segment(each.base_offset, now_ms)
+                self._begun.append(segment)
+                group, position = [], 0
+                places.append((segment, group))
+                roll_timestamp = log.roll_timestamp_after(each.max_timestamp)
+            each.segment, each.position = segment, position
+            position += each.size_bytes
+            group.append(each)
+        return [place for place in places if place[1]]
 
     def commit(self, prepared: Sequence[PreparedAppend]) -> list[AppendResult]:
-        """What was written is in the log now; one result for each, in order."""
+        """What was written is in the log now; one result for each, in order.
+
+        Raises CommitStopped if a segment's indexes cannot be written: the rest is to be rolled back.
+        """
         log, queue = self._log, self.prepared
         in_order = len(prepared) <= len(queue) and all(a is b for a, b in zip(prepared, queue, strict=False))
         if not in_order:
             invariant(False, "Batches are committed in the order of their queue", log=log.name)
+        start = log.log_start_offset
+        results: list[AppendResult] = []
+        problem: OSError | None = None
         for each in prepared:
             if not each.is_duplicate:
-                self._commit_one(each)
-        start = log.log_start_offset
-        results = [
-            AppendResult(
-                each.base_offset, each.last_offset, each.log_append_time_ms, start, each.is_duplicate
+                try:
+                    self._commit_one(each)
+                except OSError as error:
+                    problem = error
+                    break
+            results.append(
+                AppendResult(
+                    each.base_offset, each.last_offset, each.log_append_time_ms, start, each.is_duplicate
+                )
             )
-            for each in prepared
-        ]
-        del queue[: len(prepared)]
+        del queue[: len(results)]
         if not queue:
             self._producers.clear()
+        if problem is not None:
+            raise CommitStopped(str(log.write_failed(problem)), results) from problem
         return results
 
     def rollback(self) -> int:
@@ -190,6 +255,14 @@ class AppendQueue:
             self._log.cut_off_unfinished()
         return count
 
+    def forget(self) -> None:
+        """The log is given up, with its files: nothing is cut any more."""
+        self.prepared.clear()
+        self._producers.clear()
+        begun, self._begun = self._begun, []
+        for segment in begun:
+            segment.close()
+
     def _commit_one(self, each: PreparedAppend) -> None:
         log, segment = self._log, each.segment
         if segment is None or each.base_offset < log.log_end_offset:
@@ -202,8 +275,8 @@ class AppendQueue:
             )
             return
         if segment is not log.active:
-            self._begun.remove(segment)
             log.join_segment(segment)
+            self._begun.remove(segment)
         if each.leader_epoch != log.leader_epochs.latest_epoch:
             log.leader_epochs.assign(each.leader_epoch, each.base_offset)
         if each.producer is not None:

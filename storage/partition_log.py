@@ -6,9 +6,10 @@
     segments  │ sealed  │ sealed         │ active             │ … the next append goes here
 
 Consumers read from the log start up to the high watermark, followers up to the log end. The append has
-stages (see `append`); `append` itself is the three stages in one for a single batch, written out in a row
-because each produced batch passes it: 5 µs beside the checksum and the system call. After an error nothing
-has changed.
+stages (see `append`); `append_or_wait` is the three stages in one for a single batch, written out in a row
+because each produced batch passes it: 5 µs beside the checksum and the system call. What takes longer (large
+batches that are compressed anew, slow disks, appends that are synced) waits in the log's `append_lane`.
+After an error nothing has changed.
 
 Nothing here waits for the disk: syncs and small files are chores for the helper threads.
 """
@@ -18,14 +19,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
+from config.limits import OFFLOADED_COMPRESSION_BYTES
 from config.ports import Files
-from protocol.errors import ErrorCode, invariant
+from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.control import TransactionMarker
 from protocol.records.errors import RecordsError
-from protocol.records.header import TRANSACTIONAL_BIT, BatchHeader, ReadBuffer
+from protocol.records.header import ReadBuffer
 from protocol.records.validation import place, validate_client_batch
-from protocol.records.verdict import ValidatedBatch
+from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRules
 from storage import lookup, retention, truncation
 from storage.append import (
     LATEST_PRODUCE_VERSION,
@@ -33,41 +36,43 @@ from storage.append import (
     AppendResult,
     PreparedAppend,
     judge_client_batch,
-    marker_of,
     placed_header,
     refusal,
     result_of_duplicate,
     trusted_batch,
 )
+from storage.append_checks import check_producer, too_large_for_segment
 from storage.append_queue import AppendQueue
 from storage.checkpoints import encode_leader_epochs
 from storage.chores import Chores
-from storage.errors import AppendRefused, LogStorageError, OffsetOutOfRange
+from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.found_log import FoundLog
+from storage.group_write import write_whole
 from storage.log_config import LogConfig
+from storage.log_disk import SLOW_NS, LogDisk
 from storage.producer_snapshot import encode_snapshot
-from storage.producer_state import (
-    ProducerBatch,
-    ProducerEntry,
-    check_marker,
-    check_sequence,
-    check_transaction,
-    successor,
-)
+from storage.producer_state import successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.segment_row import SegmentRow
 from storage.slices import LogSlice
 from storage.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from storage.append_lane import AppendLane
 
 
 class PartitionLog(SegmentRow):
     """All numbers are plain attributes: read them freely, change them through the methods."""
 
     __slots__ = (
+        "_detours",
         "_flushed_ms",
+        "_now_ns",
         "_rules",
         "high_watermark",
+        "is_abandoned",
+        "lane",
         "leader_epochs",
         "log_start_offset",
         "producer_state",
@@ -102,15 +107,41 @@ class PartitionLog(SegmentRow):
         self.snapshot_offsets = found.snapshot_offsets
         """The producer snapshots in the directory, ascending."""
         self.queue = AppendQueue(self)
+        self.lane: AppendLane | None = None
+        """Where appends wait for helper threads, once one had to."""
+        self.is_abandoned = False
+        self._now_ns = self.disk.now_ns
         self._flushed_ms = 0
         self._rules = config.validation_rules(self.name)
+        self._detours = config.flush_messages < NO_BOUND_MS
+        """Appends do not take the short way."""
 
     def update_config(self, config: LogConfig) -> None:
         """The topic was altered; holds from the next append on."""
         self.set_config(config)
         self._rules = config.validation_rules(self.name)
+        self.lane_changed()
         if self.active.size_bytes:
             self.roll_timestamp = self.roll_timestamp_after(self.active.first_batch_timestamp())
+
+    @property
+    def rules(self) -> ValidationRules:
+        """What a client's batch is judged by now."""
+        return self._rules
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Appends wait for helper threads: nobody else may append, cut the log or roll it."""
+        return self.lane is not None and self.lane.is_busy
+
+    def lane_changed(self) -> None:
+        """The lane has become busy or idle, or what appends ask of the disk has changed."""
+        self._detours = self.is_waited_for or self.config.flush_messages < NO_BOUND_MS
+
+    def watch_disk(self, disk: LogDisk) -> None:
+        """From now on writes are timed."""
+        self.disk = disk
+        self._now_ns = disk.now_ns
 
     @property
     def last_stable_offset(self) -> int:
@@ -140,61 +171,84 @@ class PartitionLog(SegmentRow):
         walk: bool = False,
         request_version: int = LATEST_PRODUCE_VERSION,
     ) -> AppendResult:
-        """Takes one client's batch as the leader. Base offset and epoch are patched into `records` itself.
+        """Takes one client's batch as the leader, at once, whatever it costs: for whoever has no loop.
 
         Raises AppendRefused (nothing changed) and LogStorageError (nothing of it is in the log).
         """
         if self.queue.prepared:
-            invariant(False, "Nothing overtakes a prepared batch", log=self.name)
+            raise InvariantViolated(f"an append to {self.name} overtakes prepared batches")
+        result = self.append_or_wait(
+            records, leader_epoch=leader_epoch, now_ms=now_ms, walk=walk,
+            request_version=request_version, inline_bytes=0,
+        )  # fmt: skip
+        if result is None:
+            raise InvariantViolated(f"an append to {self.name} overtakes those that wait")
+        if self.is_flush_due(self.log_end_offset):
+            self.flush()
+        return result
+
+    def append_or_wait(
+        self,
+        records: ReadBuffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        walk: bool = False,
+        request_version: int = LATEST_PRODUCE_VERSION,
+        inline_bytes: int = OFFLOADED_COMPRESSION_BYTES,
+    ) -> AppendResult | None:
+        """Takes one client's batch as the leader. Base offset and epoch are patched into `records` itself.
+
+        None: nothing happened, the batch is one for the log's `AppendLane` (helper threads have to do
+        something for it, or others wait there). Raises as `append`.
+        """
+        if self._detours and (self.is_waited_for or inline_bytes):
+            return None
+        if self.disk.is_slow and inline_bytes and self.disk.still_slow():
+            return None
         try:
             batch = validate_client_batch(
-                records, 0, len(records), self._rules,
-                now_ms=now_ms, walk=walk, request_version=request_version,
+                records, 0, len(records), self._rules, now_ms=now_ms, walk=walk,
+                request_version=request_version, inline_bytes=inline_bytes,
             )  # fmt: skip
         except RecordsError as error:
             raise refusal(error, self.log_start_offset) from error
         header = batch.header
         size_bytes = header.batch_length + 12
-        in_place = len(records) == size_bytes and not batch.must_rebuild
-        if not in_place or isinstance(records, bytes) or _is_read_only(records):
-            return self._append_staged(records, batch, leader_epoch, now_ms)
+        if batch.must_rebuild or len(records) != size_bytes or _is_read_only(records):
+            return self._append_staged(records, batch, leader_epoch, now_ms) if batch.is_judged else None
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         producer = None
         if header.producer_id >= 0:
             known = self.producer_state.get(header.producer_id)
-            if (
-                known is not None
-                and known.epoch == header.producer_epoch
-                and known.batches
-                and header.base_sequence == known.batches[-1].last_sequence + 1
-                and not header.attributes & TRANSACTIONAL_BIT
-                and known.transaction_first_offset < 0
-            ):
+            if known is not None:
                 producer = known.followed_by(header, base_offset, last_offset, batch.max_timestamp)
-            else:
-                first = self.check_producer(known, header)
+            if producer is None:
+                first = check_producer(self, known, header)
                 if first is not None:
                     return result_of_duplicate(first, batch.log_append_time, self.log_start_offset)
                 producer = successor(known, placed_header(batch, base_offset))
         active = self.active
-        position = active.size_bytes
         if (
-            position + size_bytes > self._segment_bytes
+            active.size_bytes + size_bytes > self._segment_bytes
             or batch.max_timestamp > self.roll_timestamp
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
             or active.is_full
         ):
             active = self._make_room(size_bytes, now_ms)
-            position = active.size_bytes
-        place(records, 0, batch, base_offset, leader_epoch)
+        position = active.size_bytes
+        place(records, 0, batch, base_offset, leader_epoch)  # type: ignore[arg-type]
+        began_ns = self._now_ns()
         try:
-            if self._stale_bytes:
+            if self.has_stale_bytes:
                 self.cut_stale_bytes()
-            if (written := self._active_write((records,), position)) != size_bytes:
-                self.write_rest(active, (records,), written, position)
+            if self._active_write((records,), position) != size_bytes:
+                write_whole(active.log.file(), (records,), size_bytes, position, active.log.path)
         except OSError as error:
             raise self.write_failed(error) from error
+        if self._now_ns() - began_ns > SLOW_NS:
+            self.disk.took(self._now_ns() - began_ns)
         if leader_epoch != self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if producer is not None:
@@ -226,14 +280,17 @@ class PartitionLog(SegmentRow):
         A batch that is cut off at the end is left out. Raises AppendRefused for a damaged or misplaced one
         (those before it are in the log), LogStorageError (none of them is).
         """
+        self._require_quiet()
         problem = self.queue.prepare_copies(batches)
         copies = list(self.queue.prepared)
         try:
             self.write(copies, now_ms)
+            self.commit(copies)
         except LogStorageError:
             self.rollback()
             raise
-        self.commit(copies)
+        if self.is_flush_due(self.log_end_offset):
+            self.flush()
         if problem is not None:
             raise problem
         return len(copies)
@@ -285,13 +342,14 @@ class PartitionLog(SegmentRow):
         now_ms: int,
         transaction_version: int = 0,
     ) -> AppendResult:
+        self._require_quiet()
         prepared = self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms, transaction_version)
         try:
             self.write([prepared], now_ms)
+            return self.commit([prepared])[0]
         except LogStorageError:
             self.rollback()
             raise
-        return self.commit([prepared])[0]
 
     # The way out
 
@@ -369,8 +427,9 @@ class PartitionLog(SegmentRow):
         if self.active.size_bytes == 0:
             return
         try:
-            segment = self.begin_segment(self.log_end_offset, now_ms)
+            segment = self.new_segment(self.log_end_offset, now_ms)
             try:
+                segment.create()
                 self.join_segment(segment)
             except OSError:
                 self.discard_segment(segment)
@@ -410,12 +469,16 @@ class PartitionLog(SegmentRow):
         """Notes chores after which everything up to the present log end is on the disk."""
         self.note_sync(self.log_end_offset)
 
+    def is_flush_due(self, end_offset: int) -> bool:
+        """Whether a log that ends there has `flush.messages` records or more that may not be on the disk."""
+        return end_offset - self.recovery_point >= self.config.flush_messages
+
     def flush_if_due(self, now_ms: int) -> None:
-        """Applies `flush.messages` and `flush.ms`; by default the disk is left to the operating system."""
-        unflushed = self.log_end_offset - self.recovery_point
-        if not unflushed:
+        """Applies `flush.ms`, and `flush.messages` to what no append has synced; by default the disk is left
+        to the operating system."""
+        if self.log_end_offset == self.recovery_point:
             self._flushed_ms = now_ms
-        elif unflushed >= self.config.flush_messages or now_ms - self._flushed_ms >= self.config.flush_ms:
+        elif self.is_flush_due(self.log_end_offset) or now_ms - self._flushed_ms >= self.config.flush_ms:
             self._flushed_ms = now_ms
             self.flush()
 
@@ -443,8 +506,12 @@ class PartitionLog(SegmentRow):
     def close(self) -> None:
         """Seals the indexes and gives the descriptors back, each when its last slice is gone.
 
-        Raises LogStorageError if the indexes cannot be written.
+        What waited to be appended is not in the log. Raises LogStorageError if the indexes cannot be written.
         """
+        if self.lane is not None:
+            self.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.queue.prepared:
+            self.rollback()  # the helper thread that wrote them has ended, and nobody heard of it
         try:
             self.active.seal()
         except OSError as error:
@@ -454,38 +521,17 @@ class PartitionLog(SegmentRow):
                 segment.close()
 
     def abandon(self) -> None:
-        """Gives the descriptors back and writes nothing: the directory is about to go."""
+        """Gives the descriptors back and writes nothing: the directory is about to go, or has failed.
+
+        Whoever waits to append is told KAFKA_STORAGE_ERROR, unless he has been told something else before.
+        """
+        self.is_abandoned = True
+        if self.lane is not None:
+            self.lane.give_up(ErrorCode.KAFKA_STORAGE_ERROR)
         for segment in self.segments:
             segment.close()
 
     # For the append
-
-    def check_producer(self, known: ProducerEntry | None, header: BatchHeader) -> ProducerBatch | None:
-        """The batch that this one repeats, None if it is the next one. Raises AppendRefused."""
-        try:
-            duplicate = check_sequence(
-                known, header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence
-            )
-        except AppendRefused as refused:
-            refused.message += f" in {self.name} at offset {self.log_end_offset}"
-            refused.log_start_offset = self.log_start_offset
-            raise
-        if duplicate is None:
-            check_transaction(known, header, self.name)
-        return duplicate
-
-    def check_marker(
-        self,
-        known: ProducerEntry | None,
-        records: ReadBuffer,
-        header: BatchHeader,
-        transaction_version: int,
-    ) -> TransactionMarker | None:
-        """What a control batch of a producer says. Raises AppendRefused."""
-        marker = marker_of(records, header)
-        if marker is not None:
-            check_marker(known, header, marker, self.name, transaction_version)
-        return marker
 
     def end_transaction(
         self, segment: Segment, producer_id: int, marker_offset: int, marker: TransactionMarker
@@ -498,22 +544,18 @@ class PartitionLog(SegmentRow):
                 AbortedTransaction(*completed, transactions.stable_offset_after(completed))
             )
 
-    def too_large_for_segment(self, size_bytes: int) -> AppendRefused:
-        return AppendRefused(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"A batch of {size_bytes} bytes does not fit into a segment of {self.name}: segment.bytes is "
-            f"{self.config.segment_bytes}",
-            (),
-            self.log_start_offset,
-        )
+    def _require_quiet(self) -> None:
+        """Whoever does not go through the lane has to try again when it is idle. Raises LogStorageError."""
+        if self.is_waited_for:
+            raise LogStorageError(f"Appends to {self.name} are under way in helper threads; try again")
 
     def _make_room(self, size_bytes: int, now_ms: int) -> Segment:
         """A new active segment for a batch that does not fit into this one."""
         if size_bytes > self._segment_bytes:
-            raise self.too_large_for_segment(size_bytes)
+            raise too_large_for_segment(self, size_bytes)
         self.roll(now_ms)
         return self.active
 
 
-def _is_read_only(records: memoryview | bytearray) -> bool:
-    return type(records) is memoryview and records.readonly
+def _is_read_only(records: ReadBuffer) -> bool:
+    return records.readonly if records.__class__ is memoryview else records.__class__ is bytes

@@ -29,7 +29,7 @@ import msgspec
 from config.limits import PRODUCER_BATCHES_REMEMBERED
 from protocol.errors import ErrorCode
 from protocol.records.control import TransactionMarker
-from protocol.records.header import BatchHeader
+from protocol.records.header import TRANSACTIONAL_BIT, BatchHeader
 from storage.errors import AppendRefused
 from storage.transactions import CompletedTransaction, OpenTransactions
 
@@ -75,9 +75,18 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
 
     def followed_by(
         self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int
-    ) -> ProducerEntry:
-        """The entry after the next batch of the same epoch, outside a transaction: `successor` in short."""
+    ) -> ProducerEntry | None:
+        """`successor` in short, for nearly all batches: the entry after the next one in sequence of the same
+        epoch, outside a transaction. None if this is not such a batch."""
         first = header.base_sequence
+        if (
+            header.producer_epoch != self.epoch
+            or not self.batches
+            or first != self.batches[-1].last_sequence + 1
+            or header.attributes & TRANSACTIONAL_BIT
+            or self.transaction_first_offset >= 0
+        ):
+            return None
         last = (first + header.last_offset_delta) & _LAST_SEQUENCE
         batch = ProducerBatch(first, last, base_offset, last_offset, timestamp)
         return ProducerEntry(

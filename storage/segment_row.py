@@ -10,13 +10,12 @@ segment): who reads near the end of the log needs no index.
 
 from __future__ import annotations
 
-import errno
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from config.ports import Buffer, Files
 from protocol.records.verdict import NO_BOUND_MS
@@ -24,7 +23,9 @@ from storage.append import PreparedAppend
 from storage.chores import Chores
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from storage.group_write import write_whole
 from storage.log_config import LogConfig
+from storage.log_disk import LogDisk
 from storage.segment import Segment
 
 _REMEMBERED_BATCHES: Final = 128
@@ -33,23 +34,33 @@ _REMEMBERED_BATCHES: Final = 128
 _BASE_OFFSET: Final = attrgetter("base_offset")
 
 
+class Sync(NamedTuple):
+    """`call` is for a helper thread, one of the others follows on the loop."""
+
+    call: Callable[[], None]
+    done: Callable[[], None]
+    failed: Callable[[], None]
+
+
 class SegmentRow:
     """What `PartitionLog` stands on; not used by itself."""
 
     __slots__ = (
         "_active_write",
+        "_has_new_directory",
         "_has_new_names",
         "_interval_bytes",
         "_recent_offsets",
         "_recent_positions",
         "_segment_bytes",
-        "_stale_bytes",
         "_truncations",
         "active",
         "chores",
         "config",
         "directory",
+        "disk",
         "files",
+        "has_stale_bytes",
         "log_end_offset",
         "partition",
         "recovery_point",
@@ -85,8 +96,12 @@ class SegmentRow:
         """How often something was cut off: a sync that began before proves nothing about what came after."""
         self.roll_timestamp = NO_BOUND_MS
         """A batch with a later timestamp belongs to the next segment."""
-        self._stale_bytes = False
+        self.has_stale_bytes = False
+        """Bytes of a failed write may lie behind the log's end."""
+        self.disk = LogDisk(directory)
+        """That of the log directory, if somebody has told (`watch_disk`)."""
         self._has_new_names = True
+        self._has_new_directory = False
         self._recent_offsets = array("q")
         self._recent_positions = array("q")
         self._active_write: Callable[[Sequence[Buffer], int], int]
@@ -152,29 +167,18 @@ class SegmentRow:
         """Writes batches one after the other to where the first one belongs. Raises OSError."""
         if not group:
             return
-        if self._stale_bytes:
+        if self.has_stale_bytes:
             self.cut_stale_bytes()
         buffers = [each.records for each in group]
-        position = group[0].position
         size_bytes = sum(each.size_bytes for each in group)
-        written = segment.log.file().write(buffers, position)
-        if written != size_bytes:
-            self.write_rest(segment, buffers, written, position)
+        write_whole(segment.log.file(), buffers, size_bytes, group[0].position, segment.log.path)
 
-    def write_rest(self, segment: Segment, buffers: Sequence[Buffer], written: int, position: int) -> None:
-        """Goes on after a write that took only a part; a full disk then says so. Raises OSError."""
-        data = b"".join(buffers)
-        file = segment.log.file()
-        while written < len(data):
-            count = file.write([memoryview(data)[written:]], position + written)
-            if count <= 0:
-                raise OSError(errno.EIO, "The disk takes no more", segment.log.path)
-            written += count
-
-    def write_failed(self, error: OSError) -> LogStorageError:
-        """Cuts off what a failed write left; the error to raise."""
-        self._stale_bytes = True
-        self.cut_off_unfinished()
+    def write_failed(self, error: OSError, *, cut: bool = True) -> LogStorageError:
+        """Cuts off what a failed write left, now or (`cut` false) before the next write; the error to
+        raise."""
+        self.has_stale_bytes = True
+        if cut:
+            self.cut_off_unfinished()
         return LogStorageError(
             f"{self.active.log.path} cannot be written: {error}. Nothing of it was kept; free space or "
             "replace the disk, then clients go on by themselves"
@@ -182,7 +186,7 @@ class SegmentRow:
 
     def cut_off_unfinished(self) -> None:
         """Makes the active file end where the log does, now or before the next write."""
-        self._stale_bytes = True
+        self.has_stale_bytes = True
         try:
             self.cut_stale_bytes()
         except OSError:
@@ -190,7 +194,7 @@ class SegmentRow:
 
     def cut_stale_bytes(self) -> None:
         self.active.log.file().truncate(self.active.size_bytes)
-        self._stale_bytes = False
+        self.has_stale_bytes = False
 
     # Segments
 
@@ -204,12 +208,10 @@ class SegmentRow:
         if segment.size_bytes:
             self.roll_timestamp = self.roll_timestamp_after(segment.first_batch_timestamp())
 
-    def begin_segment(self, base_offset: int, now_ms: int) -> Segment:
-        """Makes the file of a segment that is not in the row yet. Raises OSError."""
-        segment = Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
-        segment.create()
+    def new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        """One that is not in the row yet, and has no file."""
         self._has_new_names = True
-        return segment
+        return Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
 
     def join_segment(self, segment: Segment) -> None:
         """Seals the active segment and puts a begun one behind it. Raises OSError."""
@@ -231,6 +233,10 @@ class SegmentRow:
         self._truncations += 1
         self._has_new_names = True
 
+    def note_new_directory(self) -> None:
+        """The log's own directory was made: the first sync is one of its parent too."""
+        self._has_new_directory = True
+
     def note_new_names(self) -> None:
         """Files were made or renamed: the next sync is one of the directory too."""
         self._has_new_names = True
@@ -241,7 +247,12 @@ class SegmentRow:
         return self._truncations
 
     def note_sync(self, up_to_offset: int) -> None:
-        """Notes the chore after which everything below `up_to_offset` is on the disk.
+        """Notes the chore after which everything below `up_to_offset` is on the disk."""
+        sync = self.plan_sync(up_to_offset)
+        self.chores.add(f"sync {self.directory}/", self.directory, sync.call, sync.done, sync.failed)
+
+    def plan_sync(self, up_to_offset: int) -> Sync:
+        """What is to be done for that, by whoever does it.
 
         The active segment's indexes are left out: whoever recovers it makes them anew.
         """
@@ -254,9 +265,12 @@ class SegmentRow:
                     paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
                     if segment.transaction_index.has_file:
                         paths.append(segment.transaction_index.path)
-        directory = self.directory if self._has_new_names else None
+        directories = [self.directory] if self._has_new_names else []
+        if self._has_new_directory:
+            directories.append(self.directory.rpartition("/")[0])
         truncations = self._truncations
-        self._has_new_names = False
+        had_new_directory = self._has_new_directory
+        self._has_new_names = self._has_new_directory = False
 
         def synced() -> None:
             if self._truncations == truncations:
@@ -264,13 +278,13 @@ class SegmentRow:
 
         def failed() -> None:
             self._has_new_names = True
+            self._has_new_directory |= had_new_directory
 
-        call = partial(sync_files, self.files, directory, paths)
-        self.chores.add(f"sync {self.directory}/", self.directory, call, synced, failed)
+        return Sync(partial(sync_files, self.files, directories, paths), synced, failed)
 
 
-def sync_files(files: Files, directory: str | None, paths: Sequence[str]) -> None:
-    """For a helper thread: content, and names if a directory is given, are on the disk afterwards.
+def sync_files(files: Files, directories: Sequence[str], paths: Sequence[str]) -> None:
+    """For a helper thread: content, and the names in the directories, are on the disk afterwards.
 
     Files that have gone meanwhile are skipped.
     """
@@ -283,5 +297,6 @@ def sync_files(files: Files, directory: str | None, paths: Sequence[str]) -> Non
             file.fdatasync()
         finally:
             file.close()
-    if directory is not None and files.exists(directory):
-        files.fsync_directory(directory)
+    for directory in directories:
+        if files.exists(directory):
+            files.fsync_directory(directory)

@@ -135,18 +135,12 @@ def _walk_lengths(data: bytes, record_count: int) -> int:
     return position
 
 
-def _walk_structure(
-    records: bytes, data: bytes, position: int, first_index: int, stop: int
-) -> tuple[int, Walked]:
-    """Records `first_index` to `stop`, from `position` on; `data` is `records` with zeros behind.
-
-    One loop in one function: a call for each record would double its time.
-    """
-    index = first_index
+def _walk_structure(records: bytes, data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
+    """One loop in one function: a call for each record would double its time. data: with zeros behind."""
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
     try:
-        for index in range(first_index, stop):
+        for index in range(index, stop):  # noqa: B020
             # `after` becomes -1, which no position is, where a number takes more bytes than expected here
             start = position
             first = data[position]

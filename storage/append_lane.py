@@ -1,0 +1,357 @@
+"""Where the appends of one partition wait for helper threads, in order.
+
+Nearly all appends never come here. Those that do: a large batch that must be decompressed to be looked at or
+compressed anew; an append that is only answered when it is on the disk (`flush.messages`); all appends while
+the directory is slow; and whatever comes while others wait, for nothing overtakes.
+
+      submit        judge                  prepare, write, commit          outcome
+    ──────────►  in a helper thread,  ──►  one group at a time,     ──►   one for each,
+      header     several at once,          on the loop or in a            in order
+      is good    the walk in slices        helper thread, then synced
+
+A large batch is judged and rebuilt before it has an offset, so those behind it are judged at the same time.
+It gets its offset when all before it are in the log. What waits together is written together and synced
+once: the more appends a slow disk has to take, the fewer writes they cost.
+
+`give_up` ends it from outside (leadership lost, log deleted, disk failed): what waits gets the error at once;
+a write that a thread is at cannot be called back, so its batches are rolled back and get theirs when it has
+ended. Until then the log is `is_waited_for`; `when_quiet` tells when nothing is under way any more.
+
+A partition's followers see a batch when it is committed, so after its sync; Apache Kafka shows it to them
+before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from config.limits import (
+    APPENDS_PER_WRITE,
+    JUDGED_AT_ONCE,
+    OFFLOADED_COMPRESSION_BYTES,
+    WAITING_APPEND_BYTES,
+)
+from config.ports import Offload
+from protocol.errors import ErrorCode, InvariantViolated
+from protocol.records.errors import RecordsError
+from protocol.records.header import ReadBuffer
+from protocol.records.record_validation import Steps, judge_and_rebuild
+from protocol.records.validation import validate_client_batch
+from protocol.records.verdict import ValidatedBatch
+from storage.append import AppendResult, PreparedAppend, refusal, trusted_batch
+from storage.errors import AppendRefused, CommitStopped, LogStorageError
+from storage.segment_row import Sync
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+Outcome = AppendResult | AppendRefused | LogStorageError
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class LaneHelpers:
+    """What the lanes of a node share. codecs: threads for compression. soon: calls back after the loop has
+    seen to others."""
+
+    __slots__ = ("codecs", "soon", "waiting_bytes")
+
+    def __init__(self, codecs: Offload, soon: Callable[[Callable[[], None]], None]) -> None:
+        self.codecs = codecs
+        self.soon = soon
+        self.waiting_bytes = 0
+        """Copies of batches in all lanes; at most `WAITING_APPEND_BYTES`."""
+
+
+class WaitingAppend:
+    """One batch on its way. `then` may be asked before or after its outcome is known."""
+
+    __slots__ = (
+        "_calls",
+        "batch",
+        "leader_epoch",
+        "now_ms",
+        "outcome",
+        "records",
+        "size_bytes",
+        "transaction_version",
+    )
+
+    def __init__(self, records: bytearray, batch: ValidatedBatch, leader_epoch: int, now_ms: int) -> None:
+        self.records = records
+        self.size_bytes = len(records)
+        self.batch = batch
+        self.leader_epoch = leader_epoch
+        self.now_ms = now_ms
+        self.transaction_version = 0
+        self.outcome: Outcome | None = None
+        self._calls: list[Callable[[Outcome], None]] = []
+
+    def then(self, call: Callable[[Outcome], None]) -> None:
+        """Calls back once, on the loop: at once if it is decided, in the order of the asking."""
+        if self.outcome is None:
+            self._calls.append(call)
+        else:
+            call(self.outcome)
+
+    def settle(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.records = bytearray()
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call(outcome)
+
+
+class AppendLane:
+    """Of one log. All calls come from the loop."""
+
+    __slots__ = ("_group", "_helpers", "_judging", "_lost", "_quiet", "_sync", "_unjudged", "_waiting", "log")
+
+    def __init__(self, log: PartitionLog, helpers: LaneHelpers) -> None:
+        self.log = log
+        self._helpers = helpers
+        self._waiting: deque[WaitingAppend] = deque()
+        """Not prepared yet, in order; some are judged, some are being judged, the rest has not begun."""
+        self._unjudged: deque[WaitingAppend] = deque()
+        """Those of them whose judging has not begun."""
+        self._judging = 0
+        """How many are being judged."""
+        self._group: list[tuple[WaitingAppend, PreparedAppend]] = []
+        """Those that a helper thread writes."""
+        self._sync: Sync | None = None
+        self._lost: ErrorCode | None = None
+        """What becomes of the group that is being written, whether its write succeeds or not."""
+        self._quiet: list[Callable[[], None]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._waiting or self._group)
+
+    def when_quiet(self, call: Callable[[], None]) -> None:
+        """Calls back when no append is under way any more: at once, or when a thread has come back."""
+        if self.is_busy:
+            self._quiet.append(call)
+        else:
+            call()
+
+    # In
+
+    def submit(
+        self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, walk: bool, request_version: int
+    ) -> WaitingAppend:
+        """A client's batch, copied. Raises AppendRefused if its header is no good, or too much waits."""
+        log = self.log
+        try:
+            batch = validate_client_batch(
+                records, 0, len(records), log.rules, now_ms=now_ms, walk=walk,
+                request_version=request_version, inline_bytes=OFFLOADED_COMPRESSION_BYTES,
+            )  # fmt: skip
+        except RecordsError as error:
+            raise refusal(error, log.log_start_offset) from error
+        copy = bytearray(memoryview(records)[: batch.header.size_bytes])
+        if batch.plain is not None:  # it may be a view into what is now copied
+            batch.plain = bytes(batch.plain) if batch.must_rebuild else None
+        waiting = WaitingAppend(copy, batch, leader_epoch, now_ms)
+        self._admit(waiting)
+        return waiting
+
+    def submit_own(
+        self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, transaction_version: int = 0
+    ) -> WaitingAppend:
+        """One of the broker's own: a coordinator's batch, or a transaction's marker. Raises AppendRefused if
+        too much waits."""
+        waiting = WaitingAppend(bytearray(records), trusted_batch(records), leader_epoch, now_ms)
+        waiting.transaction_version = transaction_version
+        self._admit(waiting)
+        return waiting
+
+    def _admit(self, waiting: WaitingAppend) -> None:
+        helpers = self._helpers
+        if self.log.is_abandoned:
+            raise AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.log.name} is not in use any more")
+        if helpers.waiting_bytes + waiting.size_bytes > WAITING_APPEND_BYTES:
+            raise AppendRefused(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{helpers.waiting_bytes} bytes of appends wait for helper threads already, another "
+                f"{waiting.size_bytes} are too much; try again",
+                (),
+                self.log.log_start_offset,
+            )
+        helpers.waiting_bytes += waiting.size_bytes
+        self._waiting.append(waiting)
+        if not waiting.batch.is_judged:
+            self._unjudged.append(waiting)
+        if len(self._waiting) == 1 and not self._group:
+            self.log.lane_changed()
+        self._helpers.soon(self._go_on)
+
+    # Judging
+
+    def _begin_to_judge(self) -> None:
+        while self._unjudged and self._judging < JUDGED_AT_ONCE:
+            each = self._unjudged.popleft()
+            self._judging += 1
+            steps = judge_and_rebuild(each.records, each.batch.header, self.log.rules, each.now_ms)
+            self._step(each, steps, None)
+
+    def _step(self, waiting: WaitingAppend, steps: Steps[ValidatedBatch], result: Any) -> None:
+        """Goes on with a batch until it is judged, or needs a helper thread or a pause."""
+        if waiting.outcome is not None:
+            steps.close()  # given up meanwhile
+            self._judging -= 1
+            return
+        try:
+            call = steps.throw(result) if isinstance(result, BaseException) else steps.send(result)
+        except StopIteration as stop:
+            waiting.batch = stop.value
+        except RecordsError as error:
+            self._settle(waiting, refusal(error, self.log.log_start_offset))
+        except InvariantViolated:
+            raise
+        except Exception as error:
+            _logger.exception("A batch for %s could not be judged; this is our fault", self.log.name)
+            self._settle(waiting, AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+        else:
+            on = partial(self._step, waiting, steps)
+            if call is None:
+                self._helpers.soon(partial(on, None))
+            else:
+                self._helpers.codecs.submit(call, on)
+            return
+        self._judging -= 1
+        self._go_on()
+
+    # Writing
+
+    def _go_on(self) -> None:
+        """Judges and writes what can be."""
+        self._begin_to_judge()
+        while not self._group and not self.log.is_abandoned:
+            group = self._next_group()
+            if not group:
+                break
+            self._write(group)
+        if not self.is_busy:
+            self.log.lane_changed()
+            quiet, self._quiet = self._quiet, []
+            for call in quiet:
+                call()
+
+    def _next_group(self) -> list[tuple[WaitingAppend, PreparedAppend]]:
+        """Prepares what is judged at the head of the queue."""
+        log = self.log
+        group: list[tuple[WaitingAppend, PreparedAppend]] = []
+        waiting = self._waiting
+        while waiting and len(group) < APPENDS_PER_WRITE:
+            each = waiting[0]
+            if each.outcome is None and not each.batch.is_judged:
+                break
+            waiting.popleft()
+            if each.outcome is not None:
+                continue
+            try:
+                prepared = log.queue.prepare(
+                    each.records, each.batch, log.rules, each.leader_epoch, each.now_ms,
+                    each.transaction_version,
+                )  # fmt: skip
+            except AppendRefused as refused:
+                self._settle(each, refused)
+            else:
+                group.append((each, prepared))
+        return group
+
+    def _write(self, group: list[tuple[WaitingAppend, PreparedAppend]]) -> None:
+        log = self.log
+        prepared = [each for _, each in group]
+        now_ms = group[-1][0].now_ms
+        self._group, self._lost = group, None
+        must_sync = log.is_flush_due(log.queue.end_offset)
+        try:
+            if not must_sync and not log.disk.still_slow():
+                log.write(prepared, now_ms)
+                self._commit()
+                return
+            write = log.queue.write_elsewhere(prepared, now_ms, None)
+        except LogStorageError as error:
+            self._roll_back(error)
+            return
+        if must_sync:
+            log.write_leader_epochs()
+            self._sync = log.plan_sync(log.queue.end_offset)
+            write.sync = self._sync.call
+        log.disk.submit(write.run, self._written)
+
+    def _written(self, result: object) -> None:
+        """A helper thread has come back, with how long it took or with an error."""
+        log = self.log
+        sync, self._sync = self._sync, None
+        failed = result if isinstance(result, OSError) else None
+        if isinstance(result, int):
+            log.disk.took(result)
+        elif failed is None:
+            raise InvariantViolated(f"a helper thread could not write to {log.name}: {result!r}")
+        try:
+            log.queue.written_elsewhere(failed)
+        except LogStorageError as error:
+            self._roll_back(error)
+        else:
+            if self._lost is not None:
+                self._roll_back(AppendRefused(self._lost, self._lost.message))
+            else:
+                all_is_in = self._commit()
+                if sync is not None and all_is_in:
+                    sync.done()
+                    sync = None
+        if sync is not None:
+            sync.failed()
+        self._go_on()
+
+    def _commit(self) -> bool:
+        """Whether the whole group is in the log now."""
+        group = self._group
+        problem: CommitStopped | None = None
+        try:
+            results = self.log.commit([each for _, each in group])
+        except CommitStopped as stopped:
+            problem, results = stopped, list(stopped.results)
+            self.log.rollback()
+        self._group = []
+        for (waiting, _), result in zip(group, results, strict=False):
+            self._settle(waiting, result)
+        if problem is not None:
+            for waiting, _ in group[len(results) :]:
+                self._settle(waiting, problem)
+        return problem is None
+
+    def _roll_back(self, error: AppendRefused | LogStorageError) -> None:
+        if self.log.is_abandoned:
+            self.log.queue.forget()
+        else:
+            self.log.rollback()
+        group, self._group = self._group, []
+        for waiting, _ in group:
+            self._settle(waiting, error)
+
+    def _settle(self, waiting: WaitingAppend, outcome: Outcome) -> None:
+        self._helpers.waiting_bytes -= waiting.size_bytes
+        waiting.settle(outcome)
+
+    # Out
+
+    def give_up(self, error: ErrorCode) -> None:
+        """Nothing that waits comes into the log any more: each gets this error, those that are being written
+        when that has ended."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._unjudged.clear()
+        if self._lost is None:
+            self._lost = error
+        for each in waiting:
+            if each.outcome is None:
+                self._settle(each, AppendRefused(error, error.message))
+        if not self.is_busy:
+            self.log.lane_changed()
