@@ -56,6 +56,7 @@ HONOURED: Final = _names(
     log.cleaner.delete.retention.ms log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
     log.cleaner.io.max.bytes.per.second
     num.recovery.threads.per.data.dir log.dir.failure.timeout.ms
+    replica.alter.log.dirs.io.max.bytes.per.second
     log.message.timestamp.type log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms
 
     auto.create.topics.enable num.partitions default.replication.factor min.insync.replicas

@@ -35,10 +35,10 @@ def nothing(_size_bytes: int) -> None:
 
 
 def stored_batches(
-    file: File, file_bytes: int, note: Note = nothing
+    file: File, file_bytes: int, note: Note = nothing, begin: int = 0
 ) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
     """Position, header, and the batch if it is all there with its checksum; ends where no header is."""
-    position = start = 0
+    position = start = begin
     data = memoryview(b"")
     while position + HEADER_BYTES <= file_bytes:
         relative = position - start

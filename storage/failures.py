@@ -53,6 +53,8 @@ class DirectoryFailures:
         self._forget = forget
         self._suspected: dict[str, BaseException] = {}
         self.on_failed: DirectoryFailed | None = None
+        self.on_failing: Callable[[LogDirectory], None] | None = None
+        """Told first, while its logs are still there."""
 
     def suspect(self, path: str, error: BaseException | None) -> None:
         """A call on a file under `path` has failed."""
@@ -97,6 +99,8 @@ class DirectoryFailures:
             reason,
         )
         hosted.directories.remove(directory)
+        if self.on_failing is not None:
+            self.on_failing(directory)
         failed = FailedDirectory(directory.path, directory.directory_id, reason)
         hosted.failed.append(failed)
         keys = [key for key, home in hosted.homes.items() if home is directory]

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from config.ports import Clock, Files
+from config.ports import Chance, Clock, Files
 from storage.checkpoints import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -36,6 +36,7 @@ from storage.errors import LogStorageError
 from storage.failures import DirectoryFailures
 from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import Workers
+from storage.moves import ReplicaMoves
 from storage.partition_log import PartitionLog
 
 LOGS_PER_LOOK: Final = 1000
@@ -63,6 +64,7 @@ class Housekeeping:
         self,
         files: Files,
         clock: Clock,
+        chance: Chance,
         hosted: HostedLogs,
         chores: Chores,
         lanes: ChoreLanes,
@@ -78,6 +80,9 @@ class Housekeeping:
         self._settings = settings
         self._failures = failures
         self.cleaner = Cleaner(workers, clock, hosted.logs, self._cleaned, self._broken)
+        self.moves = ReplicaMoves(files, clock, chance, hosted, chores, self.cleaner, workers)
+        self.moves.suspect = failures.suspect
+        failures.on_failing = self.moves.directory_failed
         self._to_look_at: Iterator[Key] = iter(())
         """The logs that this round of retention has not come to."""
         self._to_write: Iterator[PartitionLog] = iter(())
@@ -130,6 +135,7 @@ class Housekeeping:
             self._write_checkpoints(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
         if self._is_due("compaction", self.cleaner.settings.backoff_ms):
             self.cleaner.look()
+        self.moves.run()
         for chore in self._chores.take_due(now_ms):
             self._lanes.submit(chore)
 

@@ -49,6 +49,13 @@ class IndexFile:
             except OSError:
                 return  # the log's own write meets the same disk and reports it
 
+    def copy_from(self, other: IndexFile) -> None:
+        """Takes over all entries of another one, into the file. Raises OSError."""
+        self.reset()
+        self._pending += other.entries(0, other.count)
+        other.close()
+        self.write_pending()
+
     def entry(self, number: int) -> bytes:
         return self.entries(number, 1)
 

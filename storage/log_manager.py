@@ -27,6 +27,7 @@ from storage.housekeeping import Housekeeping, LogManagerSettings
 from storage.jobs import DirectWorkers, Workers
 from storage.log_config import LogConfig
 from storage.log_loading import LogLoader, RecoverySettings, StartReport
+from storage.moves import ReplicaMoves
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
 
@@ -77,7 +78,7 @@ class LogManager:
         self._failures = DirectoryFailures(files, self._hosted, self._forget)
         self._lanes = ChoreLanes(offload, self._failures.chore_failed)
         self._housekeeping = Housekeeping(
-            files, clock, self._hosted, self._chores, self._lanes,
+            files, clock, chance, self._hosted, self._chores, self._lanes,
             self._workers, settings or LogManagerSettings(), self._failures,
         )  # fmt: skip
 
@@ -98,6 +99,11 @@ class LogManager:
     def suspect(self, path: str, error: BaseException | None) -> None:
         """A call on a file under `path` has failed: perhaps the directory has."""
         self._failures.suspect(path, error)
+
+    @property
+    def moves(self) -> ReplicaMoves:
+        """Logs on their way to another directory."""
+        return self._housekeeping.moves
 
     @property
     def cleaner(self) -> Cleaner:
@@ -125,6 +131,8 @@ class LogManager:
         for problem in report.problems:
             _logger.warning("%s", problem)
         self._housekeeping.begin()
+        for key, target in report.moving:
+            self.moves.begin(key, target)
         return report
 
     def shut_down(
@@ -250,6 +258,7 @@ class LogManager:
     def _forget(self, home: LogDirectory, key: Key) -> None:
         """What was planned for a log that goes."""
         directory = self.logs[key].directory
+        self.moves.stop(key, "its log goes")
         self.cleaner.forget(key)
         self._chores.drop(f"write {directory}/", directory)
         self._chores.drop(f"sync {directory}/", directory)

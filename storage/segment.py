@@ -219,6 +219,10 @@ class Segment:
             position += size
         return None
 
+    def locate_position(self, position: int) -> int | None:
+        """The offset of an index entry at or behind a place in the file; None if there is none."""
+        return self.offset_index.offset_behind(position)
+
     def headers(self, position: int = 0, read_bytes: int = _READ_BYTES) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from `position` on, up to the segment's end.
 

@@ -46,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_storage(commands)
     _add_config(commands)
     _add_dump(commands)
+    _add_log(commands)
     _add_codec(commands)
     _add_worker(commands)
     return parser
@@ -179,6 +180,23 @@ def _add_dump(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     dump.add_argument("--verify-index-only", action="store_true", help="print only what does not fit")
     dump.add_argument("--index-sanity-check", action="store_true", help="look only at an index itself")
     dump.set_defaults(run=_command("dump", "run"))
+
+
+def _add_log(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    log = commands.add_parser("log", help="repair logs that a disk has damaged")
+    verbs = log.add_subparsers(title="verbs", metavar="VERB", required=True)
+    repair = verbs.add_parser(
+        "repair",
+        help="cut damaged bytes out of a partition's log",
+        description="Reads every batch of a partition's log. What is no valid batch is cut out and kept in a "
+        "file beside the segment; the batches behind it keep their offsets. Without --yes it only says what "
+        "it would do. The broker must be stopped.",
+    )
+    repair.add_argument(
+        "directories", nargs="+", metavar="DIRECTORY", help="of a partition, or a log directory with many"
+    )
+    repair.add_argument("--yes", action="store_true", help="do it")
+    repair.set_defaults(run=_command("log_repair", "run"))
 
 
 def _add_codec(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

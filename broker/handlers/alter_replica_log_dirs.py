@@ -6,23 +6,22 @@ Versions 1-2. 2: flexible. The answer is one error code per partition:
     the directory is not one of log.dirs                    LOG_DIR_NOT_FOUND, before what is wrong below
     a partition that does not exist                         UNKNOWN_TOPIC_OR_PARTITION
     a partition that is elsewhere                           REPLICA_NOT_AVAILABLE
-    its log could not be opened                             KAFKA_STORAGE_ERROR
-    it lies there already                                   NONE
-    it lies in another directory                            UNSUPPORTED_VERSION
+    its log could not be opened, or its disk has failed     KAFKA_STORAGE_ERROR
+    another log directory of this broker has failed         KAFKA_STORAGE_ERROR
+    it lies there already, and a move elsewhere is stopped  NONE
+    it lies in another directory, and begins to move        NONE
 
 For a partition that is not here the wish is kept, and if its log is made in this life of the broker it is
 made there, as in Kafka. Of two wishes for one partition the later counts.
 
-Left out: the move itself, a copy that is caught up and swapped in while the replica serves. Apache Kafka
-answers NONE and begins to copy; here the answer is a final error, so that nobody waits for a copy that does
-not come.
+The answer comes when the move begins. The replica serves on while it is copied (`storage.moves`), and
+DescribeLogDirs tells how far the copy is.
 
 Needs ALTER on the cluster.
 """
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode
@@ -36,8 +35,6 @@ from storage.file_names import may_have_future
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
-
-_log = logging.getLogger("barnabas.replicas")
 
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
@@ -74,12 +71,7 @@ def _answer(services: BrokerServices, topic: str, index: int, path: str) -> Erro
         if hosted is not ErrorCode.KAFKA_STORAGE_ERROR:
             logs.prefer(topic, index, target)
         return ErrorCode.REPLICA_NOT_AVAILABLE if hosted is ErrorCode.NOT_LEADER_OR_FOLLOWER else hosted
-    if logs.directory_of(topic, index) is target:
-        return ErrorCode.NONE
-    _log.warning(
-        "%s-%d was asked to move to %s; this release does not move replicas between directories",
-        topic,
-        index,
-        path,
-    )
-    return ErrorCode.UNSUPPORTED_VERSION
+    if logs.failed_directories and logs.directory_of(topic, index) is not target:
+        return ErrorCode.KAFKA_STORAGE_ERROR  # a copy may lie there: there must not be two
+    logs.moves.begin((topic, index), target)
+    return ErrorCode.NONE

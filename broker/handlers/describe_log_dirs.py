@@ -9,9 +9,11 @@ size is that of the segments, the lag is -1 for a log on disk that this broker d
 whose volume cannot be asked for its size is an error of its own, and says nothing else. The metadata log is
 no partition.
 
-Needs DESCRIBE on the cluster. There are no future replicas, because nothing moves between directories yet,
-and no cordoned directories: `cordoned.log.dirs` is without effect at the feature levels of this release, as
-it is in Apache Kafka at the same ones.
+A replica that moves to another directory is in both: where it comes from, and as a future replica where it
+goes, with as many records less as the lag says. A directory that has failed is KAFKA_STORAGE_ERROR.
+
+Needs DESCRIBE on the cluster. There are no cordoned directories: `cordoned.log.dirs` is without effect at the
+feature levels of this release, as it is in Apache Kafka at the same ones.
 """
 
 from __future__ import annotations
@@ -55,8 +57,10 @@ def handle(
             continue
         topics = [Topic(name, replicas) for name, replicas in lying.get(directory.path, {}).items()]
         results.append(Result(0, path, topics, space.total_bytes, space.usable_bytes))
-    for failed in services.logs.failed_directories:
-        results.append(Result(ErrorCode.KAFKA_STORAGE_ERROR, failed.absolute_path))
+    results += [
+        Result(ErrorCode.KAFKA_STORAGE_ERROR, failed.absolute_path)
+        for failed in services.logs.failed_directories
+    ]
     return DescribeLogDirsResponse(results=results)
 
 
@@ -76,4 +80,9 @@ def _replicas_by_directory(
         name, index = key
         replica = Replica(index, log.size_bytes, 0 if key in hosted else NO_LAG)
         found.setdefault(home.path, {}).setdefault(name, []).append(replica)
+        move = services.logs.moves.get(key)
+        if move is not None:
+            lag = max(log.log_end_offset - move.end_offset, 0)
+            future = Replica(index, move.size_bytes, lag, is_future_key=True)
+            found.setdefault(move.target.path, {}).setdefault(name, []).append(future)
     return found

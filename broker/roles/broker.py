@@ -30,6 +30,7 @@ from broker.roles.group_settings import group_settings
 from broker.roles.handler_table import broker_handlers
 from broker.services import BrokerServices
 from broker.topic_creation import TopicCreation
+from config.broker_config import BrokerConfig
 from controller.image.cluster_image import ClusterImage, ImageDelta
 from controller.image.features import KRAFT_VERSION
 from controller.levels import DIRECTORIES_LEVEL
@@ -133,6 +134,7 @@ class BrokerRole:
         configs = BrokerConfigPublisher(ground.config, ground.node_id)
         configs.on_config(self.replicas.configure)
         configs.on_config(self.followers.follow)
+        configs.on_config(self._follow_rates)
         replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
         replicas.on_leader_change(self._leader_changed)
         return MetadataLoader(
@@ -219,6 +221,10 @@ class BrokerRole:
             groups.elected(index, leader_epoch)
         else:
             groups.resigned(index, leader_epoch)
+
+    def _follow_rates(self, image: ClusterImage, config: BrokerConfig) -> None:
+        rate = config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
+        self._ground.logs.moves.bytes_per_second = rate
 
     # Disks that fail
 

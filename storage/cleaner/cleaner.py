@@ -91,10 +91,18 @@ class Cleaner:
         self._on_cleaned = on_cleaned
         self._on_broken = on_broken
         self._passes: dict[Key, _Pass] = {}
+        self._held: dict[Key, None] = {}
 
     def is_cleaning(self, key: Key) -> bool:
         """Whether a pass reads the log's segments now: retention leaves them alone until it has ended."""
         return key in self._passes
+
+    def hold(self, key: Key) -> None:
+        """No new pass for this log until it is released."""
+        self._held[key] = None
+
+    def release(self, key: Key) -> None:
+        self._held.pop(key, None)
 
     def forget(self, key: Key) -> None:
         """The log has gone."""
@@ -116,7 +124,7 @@ class Cleaner:
         due: list[tuple[Key, Cleanable]] = []
         self.statistics.max_dirty_ratio = 0.0
         for key, log in self._logs.items():
-            if not log.config.compact or key in self._passes or len(log.segments) < 2:
+            if not log.config.compact or key in self._passes or key in self._held or len(log.segments) < 2:
                 continue
             if key in self.set_aside and monotonic_ms < self.set_aside[key][1]:
                 continue

@@ -1,0 +1,82 @@
+"""``barnabas log repair``: finds what a disk has damaged in a log, and cuts it out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Final
+
+from broker.ports.files import RealFiles
+from config.ports import FileLock
+from storage.directories import LOCK_FILE
+from storage.file_names import DirectoryKind, parse_directory
+from storage.repair import Damage, cut_out, find_damage
+
+WELL: Final = 0
+DAMAGED: Final = 1
+"""Also where nothing could be looked at."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Says what is damaged in each log, and with --yes repairs it. 0: all is well now."""
+    code = WELL
+    for path in options.directories:
+        try:
+            for directory in _partitions(path.rstrip("/") or "/"):
+                code = max(code, _repair(directory, does_it=options.yes))
+        except BlockingIOError as error:
+            print(f"barnabas: {error}: stop the broker first", file=sys.stderr)
+            code = DAMAGED
+        except OSError as error:
+            print(f"barnabas: {error}", file=sys.stderr)
+            code = DAMAGED
+    return code
+
+
+def _partitions(path: str) -> list[str]:
+    """The path itself if it is a partition's directory, else those in it. Raises OSError."""
+    if _is_partition(path):
+        return [path]
+    found = [os.path.join(path, name) for name in sorted(os.listdir(path))]
+    found = [each for each in found if _is_partition(each)]
+    if not found:
+        print(f"{path} is no partition's directory (<topic>-<partition>) and has none", file=sys.stderr)
+    return found
+
+
+def _is_partition(path: str) -> bool:
+    return parse_directory(os.path.basename(path)).kind is DirectoryKind.LOG and os.path.isdir(path)
+
+
+def _repair(directory: str, *, does_it: bool) -> int:
+    files = RealFiles()
+    lock: FileLock | None = None
+    if does_it:
+        lock = files.lock(os.path.join(os.path.dirname(os.path.abspath(directory)), LOCK_FILE))
+    try:
+        damages = find_damage(files, directory)
+        if not damages:
+            print(f"{directory}: every batch is whole")
+            return WELL
+        for damage in damages:
+            print(f"{directory}: {_described(damage)}")
+        if not does_it:
+            print(f"{directory}: nothing was changed; with --yes these bytes are cut out")
+            return DAMAGED
+        for path in cut_out(files, directory, damages):
+            print(f"{directory}: what was cut out is kept in {path}")
+        return WELL
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _described(damage: Damage) -> str:
+    where = f"{os.path.basename(damage.path)} has {damage.size_bytes} bytes from byte {damage.position} on"
+    if damage.next_offset < 0:
+        return f"{where} that are no whole batch, with nothing behind: offset {damage.first_offset} is the end"
+    lost = damage.next_offset - damage.first_offset
+    if not lost:
+        return f"{where} that are no batch; no offset is missing"
+    return f"{where} that are no batch: offsets {damage.first_offset} to {damage.next_offset - 1} are lost"

@@ -1,0 +1,306 @@
+"""Logs on their way from one log directory to another, while they serve. KIP-113.
+
+    wanted ──► copying: worker processes append to the copy what it lacks, part by part, until little is left
+                  │                                        ▲
+                  │ little is left                         │ more than that again
+                  ▼                                        │
+               swap, in one turn of the loop: the last bytes are copied, the copy gets the log's name and the
+               log its files, the old directory becomes `-delete`
+                  │
+    stopped ◄─────┴── taken back, the log deleted or cut, a disk that fails: the copy is removed; a log that
+                      was cut begins its move anew
+
+What the log is in memory stays as it is: only its files are others afterwards. So nobody who holds it
+notices; a reader's slice goes on with the old file, which lives until it is closed.
+
+While a log moves it is not compacted (the copy would be of both states); retention goes on, and what it has
+removed is left out of the copy. After a crash between the two renames both directories are there, alike, and
+the start sets one of them aside (`log_loading`); a copy that was not swapped in begins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from config.ports import Chance, Clock, Files
+from storage.chores import Chores
+from storage.cleaner.cleaner import Cleaner
+from storage.directories import LogDirectory
+from storage.file_names import (
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    DirectoryKind,
+    leaving_directory,
+    offset_of,
+    partition_directory,
+    segment_file,
+)
+from storage.hosted_logs import HostedLogs, Key
+from storage.jobs import JobFailed, Workers
+from storage.move_job import MOVE, MovePlan, MoveResult, SegmentLength, write_all
+from storage.partition_log import PartitionLog
+from storage.rehoming import rehome
+
+PART_BYTES: Final = 64 * 1024 * 1024
+"""One order to a worker; the lag is told after each."""
+
+LAST_BYTES: Final = 1 << 20
+"""So much is copied on the loop, in the turn of the swap."""
+
+MOVES_AT_ONCE: Final = 2
+_NO_LIMIT: Final = (1 << 63) - 1
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class Move(msgspec.Struct):
+    """One log under way."""
+
+    log: PartitionLog
+    target: LogDirectory
+    path: str
+    """Of the copy."""
+    truncations: int
+    copied: dict[int, int] = msgspec.field(default_factory=dict)
+    """Bytes of each segment in the copy."""
+    synced_offset: int = 0
+    """The copy holds all below on its disk."""
+    active_offset: int = -1
+    """Base offset of the segment that was active when the last complete part was ordered."""
+    is_ordered: bool = False
+    is_stopped: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(self.copied.values())
+
+    @property
+    def missing_bytes(self) -> int:
+        return sum(
+            segment.size_bytes - self.copied.get(segment.base_offset, 0) for segment in self.log.segments
+        )
+
+    @property
+    def end_offset(self) -> int:
+        """Where the copy ends, as the indexes can tell."""
+        for segment in self.log.segments:
+            copied = self.copied.get(segment.base_offset, 0)
+            if copied < segment.size_bytes:
+                found = segment.locate_position(copied)
+                return found if found is not None else segment.base_offset
+        return self.log.log_end_offset
+
+
+class ReplicaMoves:
+    """All calls come from the loop."""
+
+    def __init__(
+        self,
+        files: Files,
+        clock: Clock,
+        chance: Chance,
+        hosted: HostedLogs,
+        chores: Chores,
+        cleaner: Cleaner,
+        workers: Workers,
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._chance = chance
+        self._hosted = hosted
+        self._chores = chores
+        self._cleaner = cleaner
+        self._workers = workers
+        self._moves: dict[Key, Move] = {}
+        self.bytes_per_second = _NO_LIMIT
+        """`replica.alter.log.dirs.io.max.bytes.per.second`."""
+        self.suspect: Callable[[str, BaseException | None], None] | None = None
+        """Told of a call on a file that failed, with its path."""
+        self.on_moved: Callable[[Key], None] | None = None
+        """Told of a log that lies elsewhere now."""
+
+    def get(self, key: Key) -> Move | None:
+        return self._moves.get(key)
+
+    def begin(self, key: Key, target: LogDirectory) -> None:
+        """The log shall lie there; an earlier wish for another directory is dropped, and to stay where it is
+        stops a move."""
+        current = self._moves.get(key)
+        if current is not None:
+            if current.target is target:
+                return
+            self.stop(key, f"it shall lie in {target.path}")
+        if self._hosted.homes[key] is target:
+            return
+        log = self._hosted.logs[key]
+        unique = self._chance.random_bytes(16)
+        path = target.file(leaving_directory(*key, unique, DirectoryKind.FUTURE))
+        self._moves[key] = Move(log, target, path, log.truncations)
+        self._cleaner.hold(key)
+        _logger.info("%s begins to move from %s to %s", log.name, self._hosted.homes[key].path, target.path)
+        self.run()
+
+    def stop(self, key: Key, reason: str) -> None:
+        """The copy is given up."""
+        move = self._moves.pop(key, None)
+        if move is None:
+            return
+        self._cleaner.release(key)
+        move.is_stopped = True
+        _logger.info("%s does not move to %s any more: %s", move.log.name, move.target.path, reason)
+        if not move.is_ordered:
+            self._remove_copy(move)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """Copies in it are nobody's any more."""
+        for key, move in list(self._moves.items()):
+            if move.target is directory:
+                self.stop(key, f"{directory.path} has failed")
+
+    def run(self) -> None:
+        """Goes on with all moves; about every second, and when a part has come."""
+        ordered = sum(move.is_ordered for move in self._moves.values())
+        for key, move in list(self._moves.items()):
+            if move.is_ordered:
+                continue
+            if self._hosted.logs.get(key) is not move.log:
+                self.stop(key, "the log has gone")
+            elif move.log.truncations != move.truncations:
+                target = move.target
+                self.stop(key, "the log was cut; the move begins anew")
+                self.begin(key, target)
+            elif self._cleaner.is_cleaning(key):
+                continue
+            elif self._may_swap(move):
+                self._swap(key, move)
+            elif ordered < MOVES_AT_ONCE:
+                ordered += 1
+                self._order(key, move)
+
+    # Copying
+
+    def _order(self, key: Key, move: Move) -> None:
+        segments = [
+            SegmentLength(segment.base_offset, segment.size_bytes, segment.is_sealed)
+            for segment in move.log.segments
+        ]
+        plan = MovePlan(
+            source=move.log.directory, target=move.path, segments=segments, most_bytes=self._part_bytes()
+        )
+        move.is_ordered = True
+        rate = 0 if self.bytes_per_second >= _NO_LIMIT else max(self.bytes_per_second, 1)
+        done = partial(self._copied, key, move, move.log.log_end_offset, segments[-1].base_offset)
+        self._workers.submit(MOVE, plan, done, bytes_per_second=rate)
+
+    def _part_bytes(self) -> int:
+        """Less where little may be copied in a second: the rate may be changed, the lag is asked for."""
+        return max(min(PART_BYTES, 5 * self.bytes_per_second), 64 * 1024)
+
+    def _copied(
+        self, key: Key, move: Move, end_offset: int, active_offset: int, result: MoveResult | JobFailed
+    ) -> None:
+        move.is_ordered = False
+        if move.is_stopped:
+            self._remove_copy(move)
+            return
+        if isinstance(result, JobFailed):
+            _logger.error("%s cannot be copied to %s: %s", move.log.name, move.target.path, result)
+            self.stop(key, str(result))
+            return
+        move.copied = result.copied
+        if result.is_complete:
+            move.synced_offset, move.active_offset = end_offset, active_offset
+        self.run()
+
+    # The swap
+
+    def _may_swap(self, move: Move) -> bool:
+        log = move.log
+        return (
+            move.active_offset == log.active.base_offset
+            and not log.is_waited_for
+            and not log.queue.prepared
+            and all(move.copied.get(each.base_offset) == each.size_bytes for each in log.segments[:-1])
+            and move.missing_bytes <= LAST_BYTES
+        )
+
+    def _swap(self, key: Key, move: Move) -> None:
+        log, home = move.log, self._hosted.homes[key]
+        old_directory = log.directory
+        new_directory = move.target.file(partition_directory(*key))
+        leaving = home.file(leaving_directory(*key, self._chance.random_bytes(16), DirectoryKind.DELETED))
+        try:
+            self._copy_last(move)
+            self._files.rename(move.path, new_directory)
+        except OSError as error:
+            _logger.error("%s cannot take its place in %s: %s", log.name, move.target.path, error)
+            self._told(move.target.path, error)
+            self.stop(key, str(error))
+            return
+        del self._moves[key]
+        self._cleaner.release(key)
+        self._chores.drop(f"write {old_directory}/", old_directory)
+        self._chores.drop(f"sync {old_directory}/", old_directory)
+        try:
+            rehome(log, new_directory, move.synced_offset, self._clock.wall_ms())
+        except OSError as error:
+            self._told(move.target.path, error)
+            self._hosted.take_offline(key, f"{new_directory} cannot take the log's place: {error}")
+            return
+        self._hosted.move_home(key, move.target)
+        self._match_names(log)
+        log.write_snapshot()
+        log.flush()
+        log.write_leader_epochs()
+        _logger.info("%s lies in %s now", log.name, new_directory)
+        self._retire(old_directory, leaving, log.config.file_delete_delay_ms)
+        if self.on_moved is not None:
+            self.on_moved(key)
+
+    def _copy_last(self, move: Move) -> None:
+        segment = move.log.active
+        done = move.copied.get(segment.base_offset, 0)
+        data = segment.read(done, segment.size_bytes - done)
+        file = self._files.open(f"{move.path}/{segment_file(segment.base_offset, LOG_SUFFIX)}", create=True)
+        try:
+            write_all(file, data, done)
+        finally:
+            file.close()
+
+    def _match_names(self, log: PartitionLog) -> None:
+        """Removes what retention has removed from the log meanwhile; forgets the producer snapshots that were
+        still to be written when the log moved."""
+        names = self._files.listdir(log.directory)
+        snapshots = [offset_of(name, SNAPSHOT_SUFFIX) for name in names]
+        log.snapshot_offsets[:] = [offset for offset in log.snapshot_offsets if offset in snapshots]
+        there = {segment.base_offset: None for segment in log.segments}
+        for name in names:
+            for suffix in SEGMENT_SUFFIXES:
+                offset = offset_of(name, suffix)
+                if offset is not None and offset not in there:
+                    path = f"{log.directory}/{name}"
+                    self._chores.add(f"remove {path}", log.directory, partial(self._files.unlink, path))
+
+    def _retire(self, directory: str, leaving: str, delay_ms: int) -> None:
+        try:
+            self._files.rename(directory, leaving)
+        except OSError as error:
+            _logger.error("%s has moved, its old directory could not be renamed: %s", directory, error)
+            self._told(directory, error)
+            return
+        due_ms = self._clock.wall_ms() + delay_ms
+        call = partial(self._files.rmtree, leaving)
+        self._chores.add(f"remove {leaving}", directory, call, due_ms=due_ms)
+
+    def _remove_copy(self, move: Move) -> None:
+        self._chores.add(f"remove {move.path}", move.path, partial(self._files.rmtree, move.path))
+
+    def _told(self, path: str, error: BaseException) -> None:
+        if self.suspect is not None:
+            self.suspect(path, error)
