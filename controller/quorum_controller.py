@@ -192,10 +192,21 @@ class QuorumController:
         """At each start, and when the level is raised to one that has registrations of controllers."""
         image = self._timeline.newest
         if image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
-            request = registration_request(
-                self.node_id, self._incarnation_id, self._endpoints, self.supported_features
-            )
-            self._append(register_controller(image, request).records)
+            self._append(register_controller(image, self.registration()).records)
+
+    def registration(self) -> ControllerRegistrationRequest:
+        """What this controller says of itself."""
+        return registration_request(
+            self.node_id, self._incarnation_id, self._endpoints, self.supported_features
+        )
+
+    @property
+    def must_be_registered(self) -> bool:
+        """It follows, and the committed metadata does not name this life of it."""
+        if self.is_active or self.image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+            return False
+        known = self.image.controllers.by_id.get(self.node_id)
+        return known is None or known.record.incarnation_id != self._incarnation_id
 
     def _bootstrap(self) -> None:
         levels = {

@@ -12,6 +12,7 @@ from broker.roles.ground import Ground, advertised
 from controller.handler_table import controller_handlers
 from controller.opening import read_bootstrap_records
 from controller.quorum_controller import QuorumController
+from controller.registration import FollowerRegistration
 from controller.replica.opening import open_replica, raft_config
 from controller.services import ControllerServices
 
@@ -67,6 +68,13 @@ class ControllerRole:
         )
         for listener in self.acceptors:
             ground.server.serve(listener, self.dispatcher)
+        self.registration = FollowerRegistration(
+            self.controller,
+            lambda: self.log.leader_address,
+            self._quorum_channel,
+            ground.clock,
+            ground.timers,
+        )
 
     def _quorum_channel(self, host: str, port: int) -> TcpPeer:
         """A way to another replica of the metadata log."""
@@ -86,6 +94,7 @@ class ControllerRole:
         """An only voter leads when this returns. Raises UnsupportedCluster."""
         self.log.start()
         self.controller.start()
+        self.registration.start()
         for acceptor in self.acceptors.values():
             acceptor.start()
 
@@ -108,6 +117,7 @@ class ControllerRole:
         self.log.resign_and_stop(timeout_ms, then)
 
     def shut_down(self) -> None:
+        self.registration.stop()
         self.controller.shut_down()
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from config.ports import Chance
 from controller.raft import elections, epochs, following, joining, leading, membership, serving
 from controller.raft.config import RaftConfig
 from controller.raft.effects import HardState, Ready
-from controller.raft.identity import NOBODY, LeaderAndEpoch, ReplicaKey, SnapshotId
+from controller.raft.identity import NOBODY, LeaderAndEpoch, Peer, ReplicaKey, SnapshotId
 from controller.raft.log_port import RaftLog, SnapshotControl
 from controller.raft.log_view import Fit
 from controller.raft.membership import VersionChangeRefused
@@ -29,7 +29,7 @@ from controller.raft.roles import NEVER, Leader, Progress
 from controller.raft.starting import begin_life
 from controller.raft.transitions import Role
 from controller.raft.turning import become_resigned
-from controller.raft.voters import Endpoints, VoterSet
+from controller.raft.voters import VoterSet
 from controller.raft.wire import Caller
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
@@ -122,8 +122,9 @@ class RaftNode:
         return LeaderAndEpoch(self._replica.leader_id, self._replica.epoch)
 
     @property
-    def leader_endpoints(self) -> Endpoints:
-        return self._replica.leader_endpoints
+    def leader_peer(self) -> Peer | None:
+        """The leader, by the listener that controllers use; None while it is not known, or is this one."""
+        return None if self._replica.leader_id == self._replica.key.id else self._replica.leader_peer
 
     @property
     def voted(self) -> ReplicaKey | None:

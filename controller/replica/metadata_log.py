@@ -32,6 +32,7 @@ from controller.metadata_log import (
     SnapshotId,
 )
 from controller.raft.effects import Ready
+from controller.raft.identity import Address
 from controller.raft.identity import LeaderAndEpoch as RaftLeader
 from controller.raft.identity import SnapshotId as RaftSnapshot
 from controller.raft.roles import Progress
@@ -93,6 +94,12 @@ class ReplicatedMetadataLog:
     def leader(self) -> LeaderAndEpoch:
         """As it was announced: itself only when it has committed a record of its epoch."""
         return self._leader
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where another replica that leads is reached by controllers."""
+        leader = self._node.leader_peer
+        return None if leader is None else Address(leader.host, leader.port)
 
     @property
     def log_start_offset(self) -> int:

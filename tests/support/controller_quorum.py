@@ -13,16 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from protocol.values import uuid_to_text
 from tests.support.broker_process import ROOT
-from tests.support.genuine_kafka import free_ports
+from tests.support.genuine_kafka import NO_FEATURES, free_ports
 from tests.support.kafka_jars import java_command
 from tests.support.wire_client import ConnectionEnded, WireClient
 
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 READY: Final = re.compile(r"Barnabas is ready: ")
 WAIT_SECONDS: Final = 60
+CONTROLLERS: Final = 2
 
 Partition = DescribeQuorumResponse.PartitionData
 
@@ -55,7 +57,8 @@ class Controller:
     def format(self, *options: str) -> None:
         words = ["format", "-t", CLUSTER_ID, "-c", str(self.file), *options]
         if self.genuine:
-            command = java_command("kafka.tools.StorageTool", *words)
+            levels = [word for feature in NO_FEATURES for word in ("--feature", feature)]
+            command = java_command("kafka.tools.StorageTool", *words, *levels)
         else:
             command = [sys.executable, "-m", "broker", "storage", *words]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -172,6 +175,21 @@ class ControllerQuorum:
             time.sleep(0.05)
         logs = "\n".join(f"--- {e.node_id}\n{e.log_file.read_text()[-1500:]}" for e in self.controllers)
         raise AssertionError(f"never: {what}; last told {told}\n{logs}")
+
+    def await_listed(self, controller: Controller, ports: Mapping[int, int]) -> None:
+        """Until the controller names all of these as controllers, by id and port."""
+        listed: dict[int, int] = {}
+        deadline = time.monotonic() + WAIT_SECONDS
+        while listed != ports and time.monotonic() < deadline:
+            time.sleep(0.05)
+            try:
+                with WireClient(controller.address) as client:
+                    request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+                    answer = client.ask_for(DescribeClusterResponse, request, 2)
+            except (OSError, ConnectionEnded):
+                continue
+            listed = {each.broker_id: each.port for each in answer.brokers}
+        assert listed == ports, f"node {controller.node_id}: {controller.log_file.read_text()[-1500:]}"
 
     def await_leader(self, *, after_epoch: int = 0) -> Partition:
         """A leader of a later epoch, whom all that run follow closely."""
