@@ -9,6 +9,7 @@ In reading order:
 * `metadata`    the metadata cache: handlers see the new image from then on
 * `configs`     dynamic configs of this broker and of all brokers
 * `replicas`    partitions that are led, followed, created or dropped here, and topics' configs
+* `directories` the controller hears in which log directory each replica lies
 
 Imported by the composition root; they call ports and know no network.
 """
