@@ -230,6 +230,8 @@ class Node:
         """After the loop has ended: everything to the disk, and the mark that it is."""
         self._ground.offload.close()
         self._ground.cold_offload.close()
+        self._ground.append_offload.close()
+        self._ground.codec_offload.close()
         self._ground.workers.close()
         if self._controller is not None:
             self._controller.close()

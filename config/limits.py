@@ -132,6 +132,12 @@ WRITES_PER_DIRECTORY: Final = 4
 APPEND_THREADS: Final = 16
 """Threads for writes to slow directories and for syncs that an append waits for."""
 
+CODEC_NICENESS: Final = 5
+"""How far threads that compress stand behind the loop when there are fewer processors than they all want."""
+
+CODEC_THREADS: Final = 8
+"""Threads for large batches that are compressed or decompressed; never more than one less than processors."""
+
 APPENDS_PER_WRITE: Final = 256
 """Batches that wait for a partition's file and share its next write, and sync."""
 

@@ -127,8 +127,15 @@ class CloseConnection(Exception):
     """A handler's verdict: this connection must be closed, nothing is answered."""
 
 
+class NoAnswer:
+    """What a `Pending` is completed with when its request gets no answer after all (acks=0)."""
+
+
+NO_ANSWER: Final = NoAnswer()
+
+
 class Pending(Generic[R]):
-    """An answer that is not there yet.
+    """An answer that is not there yet. It may also turn out to be `NO_ANSWER`, or a `CloseConnection`.
 
     The owner of the wait completes it, dispatch subscribes to it, and the
     network cancels it when the peer has gone. Completed or cancelled once, it

@@ -99,11 +99,12 @@ class WaitingAppend:
             call(self.outcome)
 
     def settle(self, outcome: Outcome) -> None:
+        """What the first who asked makes of the outcome, the others hear."""
         self.outcome = outcome
         self.records = bytearray()
         calls, self._calls = self._calls, []
         for call in calls:
-            call(outcome)
+            call(self.outcome)
 
 
 class AppendLane:

@@ -134,6 +134,10 @@ class PartitionLog(SegmentRow):
         """Appends wait for helper threads: nobody else may append, cut the log or roll it."""
         return self.lane is not None and self.lane.is_busy
 
+    def must_wait(self) -> bool:
+        """Whether an append has to take its way through the lane now."""
+        return self._detours or self.disk.still_slow()
+
     def lane_changed(self) -> None:
         """The lane has become busy or idle, or what appends ask of the disk has changed."""
         self._detours = self.is_waited_for or self.config.flush_messages < NO_BOUND_MS
@@ -204,7 +208,7 @@ class PartitionLog(SegmentRow):
         """
         if self._detours and (self.is_waited_for or inline_bytes):
             return None
-        if self.disk.is_slow and inline_bytes and self.disk.still_slow():
+        if self.disk.is_slow and inline_bytes and self.must_wait():
             return None
         try:
             batch = validate_client_batch(

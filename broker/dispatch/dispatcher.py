@@ -35,7 +35,15 @@ from protocol.errors import ErrorCode, InvariantViolated, ProtocolError
 from protocol.framing import encode_response_frame
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.registry import ApiKey, find_api
-from protocol.serving import Authorizer, CloseConnection, HandlerTable, Pending, RequestContext, Session
+from protocol.serving import (
+    NO_ANSWER,
+    Authorizer,
+    CloseConnection,
+    HandlerTable,
+    Pending,
+    RequestContext,
+    Session,
+)
 
 _log = logging.getLogger("barnabas.dispatch")
 
@@ -173,6 +181,12 @@ class Dispatcher:
         """What a handler left pending is there now."""
         route, connection = waiting.route, waiting.connection
         began_ns = self._monotonic_ns()
+        if response is NO_ANSWER:
+            waiting.complete([])
+            return
+        if isinstance(response, CloseConnection):
+            connection.close(str(response))
+            return
         try:
             if response.__class__ is not route.response_class:
                 raise TypeError(f"{route.name} was completed with a {type(response).__name__}")

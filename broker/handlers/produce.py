@@ -14,7 +14,9 @@ whole or not at all; the partitions of a request are independent of each other. 
 producer sends again is answered with the offset that it got the first time.
 
 acks=0 is never answered; if anything failed the connection is closed, which is all that such a producer can
-notice. acks=all waits for the high watermark (see `replication.delayed_produce`).
+notice. acks=all waits for the high watermark. A large batch that must be decompressed or compressed anew, a
+slow disk, or a topic with `flush.messages` makes any answer wait for helper threads; answers leave in the
+order of the requests all the same (see `replication.delayed_produce`).
 
 Left out: transactions. Whoever may use the transactional id is told INVALID_TXN_STATE, whoever may not is
 told TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as for any transactional batch without an id; both are final for
@@ -24,6 +26,7 @@ a producer.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.metadata_cache import INTERNAL_TOPICS
@@ -41,6 +44,7 @@ from protocol.serving import (
     ResourceType,
     serves,
 )
+from storage.append_lane import WaitingAppend
 from storage.errors import AppendRefused
 
 if TYPE_CHECKING:
@@ -80,7 +84,7 @@ _TOPIC: Final = ResourceType.TOPIC
 @serves(ApiKey.PRODUCE)
 def handle(
     services: BrokerServices, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Pending[ProduceResponse] | None:
+) -> ProduceResponse | Pending[Any] | None:
     if request.transactional_id is not None and _is_transactional(request):
         refused = _refused_transaction(context, request)
         if request.acks == ACKS_NONE:
@@ -125,31 +129,45 @@ def handle(
                 partition.counters.failed_produce_requests += 1
                 answers.append(_refused_batch(services, context, partition, refusal))
                 continue
+            if isinstance(result, WaitingAppend):
+                delayed = delayed or _delayed(services, request)
+                answers.append(answer := Answer(asked.index, 0, -1))
+                blame = partial(_refused_late, services, context, partition)
+                delayed.wait_for_append(partition, answer, result, blame)
+                continue
             answer = Answer(
                 asked.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset
             )
             answers.append(answer)
             if acks == ACKS_ALL and partition.log.high_watermark <= result.last_offset:
-                if delayed is None:
-                    delayed = DelayedProduce()
+                delayed = delayed or _delayed(services, request)
                 delayed.wait(partition, answer, result.last_offset + 1)
         topics.append(TopicAnswer(topic.name, topic.topic_id, answers))
     response = ProduceResponse(topics)
+    if delayed is not None:
+        return delayed.start(response, partial(_all_judged, services, context, acks))
     if failed:
         _add_endpoints(services, context, response)
     if acks == ACKS_NONE:
         _close_if_failed(response)
         return None
-    return response if delayed is None else _wait(services, request, response, delayed)
+    return response
 
 
-def _wait(
-    services: BrokerServices, request: ProduceRequest, response: ProduceResponse, delayed: DelayedProduce
-) -> ProduceResponse | Pending[ProduceResponse]:
-    """The answer, once everything in it is replicated or the client's time is up."""
-    return delayed.start(
-        response, timeout_ms=request.timeout_ms, clock=services.clock, timers=services.timers
+def _delayed(services: BrokerServices, request: ProduceRequest) -> DelayedProduce:
+    """For an answer that waits, for helper threads or for replicas."""
+    return DelayedProduce(
+        acks=request.acks, timeout_ms=request.timeout_ms, clock=services.clock, timers=services.timers
     )
+
+
+def _all_judged(
+    services: BrokerServices, context: RequestContext, acks: int, response: ProduceResponse
+) -> None:
+    """What follows when every batch of a request that waited has its verdict."""
+    _add_endpoints(services, context, response)
+    if acks == ACKS_NONE:
+        _close_if_failed(response)
 
 
 def _close_if_failed(response: ProduceResponse) -> None:
@@ -209,6 +227,26 @@ def _refused_batch(
     """A batch that the log, or its replication, did not take. The text goes with the records at fault
     only."""
     answer = _failure(services, context, partition.topic, partition.index, int(refusal.error_code))
+    _blame(answer, refusal)
+    return answer
+
+
+def _refused_late(
+    services: BrokerServices,
+    context: RequestContext,
+    partition: Partition,
+    answer: ProduceResponse.PartitionProduceResponse,
+    refusal: AppendRefused,
+) -> None:
+    """The same for one that had to wait before it was refused."""
+    partition.counters.failed_produce_requests += 1
+    verdict = _failure(services, context, partition.topic, partition.index, int(refusal.error_code))
+    answer.error_code = verdict.error_code
+    answer.current_leader = verdict.current_leader
+    _blame(answer, refusal)
+
+
+def _blame(answer: ProduceResponse.PartitionProduceResponse, refusal: AppendRefused) -> None:
     if refusal.error_code not in REFUSED_BEFORE_THE_LOG:
         answer.log_start_offset = refusal.log_start_offset
     if refusal.record_errors:
@@ -216,7 +254,6 @@ def _refused_batch(
         answer.record_errors = [
             ProduceResponse.BatchIndexAndErrorMessage(error[0], error[1]) for error in refusal.record_errors
         ]
-    return answer
 
 
 def _add_endpoints(services: BrokerServices, context: RequestContext, response: ProduceResponse) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import threading
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from config.limits import ENDING_THREADS, HELPER_THREADS
@@ -33,6 +37,12 @@ def _called(call: Callable[[], None]) -> BaseException | None:
     return None
 
 
+def _be_nice(niceness: int) -> None:
+    """Linux keeps a priority for each thread."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+
+
 class ThreadOffload:
     """`config.ports.Offload` over a small pool. Threads are started when they are first needed.
 
@@ -40,9 +50,18 @@ class ThreadOffload:
     awaited, and results that would come later are dropped: there is no loop to bring them to.
     """
 
-    def __init__(self, loop: AbstractEventLoop, threads: int = HELPER_THREADS) -> None:
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        threads: int = HELPER_THREADS,
+        *,
+        name: str = "offload",
+        niceness: int = 0,
+    ) -> None:
+        """niceness: how far these threads stand behind the loop's where processors are scarce."""
         self._loop = loop
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="offload")
+        initialize = partial(_be_nice, niceness) if niceness else None
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=initialize)
         self._waiting = 0
 
     @property

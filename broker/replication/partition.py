@@ -219,6 +219,8 @@ class Partition:
         followers = [replica for replica in self.replicas if replica != self.node_id] if leads else []
         self.follower_log_starts = {replica: starts.get(replica, -1) for replica in followers}
         self._count_replicas()
+        if moved and self.log.lane is not None:
+            self.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not leads:
             self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if moved:
@@ -244,6 +246,8 @@ class Partition:
         """The partition is hosted here no longer: nobody waits for it in vain."""
         self.is_leader = self.is_alone = False
         self.leader_id = NO_LEADER
+        if self.log.lane is not None:
+            self.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.tell_changed()
         self._tell_deletion_waiters()

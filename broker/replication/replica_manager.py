@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from broker.metadata_cache import MetadataCache
 from broker.replication.partition import NO_EPOCH, Partition, TopicCounters
 from broker.replication.topic_settings import TopicSettings, topic_settings
+from broker.replication.waiting_appends import WaitingAppends
 from broker.replication.watched_batches import WatchedBatches
 from config.broker_config import BrokerConfig
 from config.errors import InvalidValue
@@ -27,9 +29,10 @@ from config.ports import Clock
 from controller.image.cluster_image import ClusterImage, ImageDelta
 from controller.image.configs import ConfigResourceType
 from controller.image.topics import PartitionRegistration
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, InvariantViolated
 from protocol.values import ZERO_UUID
 from storage.append import AppendResult
+from storage.append_lane import AppendLane, Outcome, WaitingAppend
 from storage.errors import AppendRefused, LogStorageError, OffsetOutOfRange
 from storage.log_config import LogConfig
 from storage.partition_log import PartitionLog
@@ -66,8 +69,16 @@ class ReplicaManager:
     """The hosted partitions of one broker."""
 
     def __init__(
-        self, *, node_id: int, logs: Logs, config: BrokerConfig, metadata: MetadataCache, clock: Clock
+        self,
+        *,
+        node_id: int,
+        logs: Logs,
+        config: BrokerConfig,
+        metadata: MetadataCache,
+        clock: Clock,
+        waiting: WaitingAppends | None = None,
     ) -> None:
+        """waiting: helper threads for appends that should not keep the loop; without it they do."""
         self._node_id = node_id
         self._logs = logs
         self._config = config
@@ -75,6 +86,8 @@ class ReplicaManager:
         """Of topics that set nothing themselves."""
         self._metadata = metadata
         self._clock = clock
+        self.waiting = waiting
+        self._inline_bytes = 0 if waiting is None else waiting.inline_bytes
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.counters: dict[str, TopicCounters] = {}
@@ -116,10 +129,11 @@ class ReplicaManager:
         version: int,
         connection_id: str,
         now_ms: int,
-    ) -> AppendResult:
+    ) -> AppendResult | WaitingAppend:
         """One client's batch, as the leader. Raises AppendRefused with the code to answer; nothing changed.
 
-        On return the batch is in the log; whether it is replicated is for the high watermark to say.
+        On return the batch is in the log; whether it is replicated is for the high watermark to say. Or it
+        waits for helper threads, and its outcome follows: an AppendResult, or an AppendRefused.
         """
         counters = partition.counters
         counters.total_produce_requests += 1
@@ -133,15 +147,18 @@ class ReplicaManager:
             if not walk:
                 partition.trusted_connection = connection_id
         try:
-            result = partition.log.append(
+            result = partition.log.append_or_wait(
                 records,
                 leader_epoch=partition.leader_epoch,
                 now_ms=now_ms,
                 walk=walk,
                 request_version=version,
+                inline_bytes=self._inline_bytes,
             )
         except LogStorageError as error:
             raise self._disk_failed(partition, error) from error
+        if result is None:
+            return self._append_later(partition, records, now_ms, walk, version)
         if self._failing:
             self._disk_works(partition)
         if not result.is_duplicate:
@@ -150,6 +167,42 @@ class ReplicaManager:
             counters.messages_in += result.last_offset - result.base_offset + 1
             partition.appended(size_bytes)
         return result
+
+    def _append_later(
+        self,
+        partition: Partition,
+        records: memoryview | bytearray | bytes,
+        now_ms: int,
+        walk: bool,
+        version: int,
+    ) -> WaitingAppend:
+        waiting = self._lane(partition).submit(
+            records,
+            leader_epoch=partition.leader_epoch,
+            now_ms=now_ms,
+            walk=walk,
+            request_version=version,
+        )
+        waiting.then(partial(self._appended_late, partition, waiting))
+        return waiting
+
+    def _lane(self, partition: Partition) -> AppendLane:
+        if self.waiting is None:
+            raise InvariantViolated(f"an append to {partition!r} wants helper threads, and there are none")
+        return self.waiting.lane(partition.log)
+
+    def _appended_late(self, partition: Partition, waiting: WaitingAppend, outcome: Outcome) -> None:
+        """Helper threads have done their part: what follows an append follows now, before the answer."""
+        if isinstance(outcome, LogStorageError):
+            waiting.outcome = self._disk_failed(partition, outcome)
+        if not isinstance(outcome, AppendResult):
+            return
+        if self._failing:
+            self._disk_works(partition)
+        if not outcome.is_duplicate:
+            partition.counters.bytes_in += waiting.size_bytes
+            partition.counters.messages_in += outcome.last_offset - outcome.base_offset + 1
+            partition.appended(waiting.size_bytes)
 
     def append_internal(
         self, topic: str, index: int, batch: bytes, on_result: Callable[[ErrorCode, int], None]
@@ -166,10 +219,16 @@ class ReplicaManager:
         if len(batch) > partition.log.config.max_message_bytes:
             on_result(ErrorCode.MESSAGE_TOO_LARGE, -1)
             return
+        log, now_ms = partition.log, self._clock.wall_ms()
         try:
-            result = partition.log.append_internal(
-                bytearray(batch), leader_epoch=partition.leader_epoch, now_ms=self._clock.wall_ms()
-            )
+            if self.waiting is not None and log.must_wait():
+                waiting = self._lane(partition).submit_own(
+                    batch, leader_epoch=partition.leader_epoch, now_ms=now_ms
+                )
+                waiting.then(partial(self._appended_late, partition, waiting))
+                waiting.then(partial(_answer_internal, partition, on_result))
+                return
+            result = log.append_internal(bytearray(batch), leader_epoch=partition.leader_epoch, now_ms=now_ms)
         except LogStorageError as error:
             on_result(self._disk_failed(partition, error).error_code, -1)
             return
@@ -338,6 +397,8 @@ class ReplicaManager:
         partition = Partition(
             topic=topic, topic_id=topic_id, index=index, node_id=self._node_id, log=log, counters=counters
         )
+        if self.waiting is not None:
+            self.waiting.watch(log)
         self.by_name[key] = partition
         self.by_id[topic_id, index] = partition
         return partition
@@ -404,6 +465,21 @@ class InternalAppend:
     def replicated(self, partition: Partition, error: ErrorCode) -> None:
         """See `partition.CommitWaiter`."""
         self._on_result(error, -1 if error else self._base_offset)
+
+
+def _answer_internal(
+    partition: Partition, on_result: Callable[[ErrorCode, int], None], outcome: Outcome
+) -> None:
+    """What a coordinator hears when its batch had to wait for helper threads."""
+    if not isinstance(outcome, AppendResult):
+        on_result(outcome.error_code, -1)
+        return
+    waiter = InternalAppend(on_result, outcome.base_offset)
+    end = outcome.last_offset + 1
+    if partition.log.high_watermark < end:
+        partition.wait_for_commit(end, waiter)
+    else:
+        waiter.replicated(partition, ErrorCode.NONE)
 
 
 def _refused(code: ErrorCode, partition: Partition) -> AppendRefused:

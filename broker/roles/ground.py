@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Iterable, Mapping
@@ -26,7 +27,7 @@ from broker.ports.timers import LoopTimers
 from broker.service_manager import notify
 from broker.workers.pool import WorkerPool
 from config.broker_config import BrokerConfig
-from config.limits import COLD_READ_THREADS
+from config.limits import APPEND_THREADS, CODEC_NICENESS, CODEC_THREADS, COLD_READ_THREADS
 from config.listeners import Endpoint as ListenerEndpoint
 from config.log_levels import Loggers
 from config.ports import Chance, Clock, Files, Timers
@@ -67,6 +68,8 @@ class Ground:
         self.files: Files = RealFiles()
         self.offload = ThreadOffload(loop)
         self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
+        self.append_offload = ThreadOffload(loop, APPEND_THREADS, name="append")
+        self.codec_offload = ThreadOffload(loop, codec_threads(), name="codec", niceness=CODEC_NICENESS)
         self.workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")) + MOVING_WORKERS)
         self.authorizer: Authorizer = AllowAll()
         self.loggers: Loggers = ProcessLoggers()
@@ -134,6 +137,11 @@ def tell_of_the_start(line: str) -> None:
     """How far the recovery is: for the log, and for systemd, which then waits on."""
     _log.info("%s", line)
     notify(f"STATUS={line}", f"EXTEND_TIMEOUT_USEC={PATIENCE_SECONDS * 1_000_000}")
+
+
+def codec_threads() -> int:
+    """The loop keeps a processor for itself."""
+    return max(1, min(len(os.sched_getaffinity(0)) - 1, CODEC_THREADS))
 
 
 def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> ListenerSettings:

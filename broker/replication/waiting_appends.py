@@ -1,0 +1,48 @@
+"""Appends that wait for helper threads, as the replica manager sees them (see `storage.append_lane`).
+
+It gives each log its disk, with the clock that times writes, and makes a log's lane when the first append has
+to wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from config.limits import OFFLOADED_COMPRESSION_BYTES
+from config.ports import Clock, Offload, Timers
+from storage.append_lane import AppendLane, LaneHelpers
+from storage.log_disk import LogDisk
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+
+class WaitingAppends:
+    """disks: threads for writes and syncs that an append waits for. codecs: threads for compression."""
+
+    def __init__(self, *, clock: Clock, timers: Timers, disks: Offload, codecs: Offload) -> None:
+        self._clock = clock
+        self._disks = disks
+        self._helpers = LaneHelpers(codecs, timers.call_soon)
+        self.by_directory: dict[str, LogDisk] = {}
+        """The disk under each log directory, by the directory's path."""
+        self.inline_bytes = OFFLOADED_COMPRESSION_BYTES
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Copies of batches that wait."""
+        return self._helpers.waiting_bytes
+
+    def watch(self, log: PartitionLog) -> None:
+        """From now on the log's writes are timed, and its directory may become slow."""
+        path = log.directory.rpartition("/")[0]
+        disk = self.by_directory.get(path)
+        if disk is None:
+            disk = self.by_directory[path] = LogDisk(path, self._disks, self._clock.monotonic_ns)
+        log.watch_disk(disk)
+
+    def lane(self, log: PartitionLog) -> AppendLane:
+        lane = log.lane
+        if lane is None:
+            lane = log.lane = AppendLane(log, self._helpers)
+        return lane
