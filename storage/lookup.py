@@ -126,7 +126,7 @@ def _record_at_or_after(
 ) -> tuple[int, int, int] | None:
     """The first record of the batch with that timestamp or a later one, not below the log start."""
     epoch = header.partition_leader_epoch
-    if header.timestamp_type == 1:
+    if header.timestamp_type == 1 and header.record_count == header.last_offset_delta + 1:
         return header.max_timestamp, max(header.base_offset, log.log_start_offset), epoch
     try:
         for record in records(segment.read(position, header.size_bytes)):

@@ -15,6 +15,8 @@ from config.ports import Files
 from protocol.values import uuid_from_text, uuid_to_text
 
 _VERSION: Final = "0"
+_HEAD: Final = f"version: {_VERSION}\ntopic_id: "
+_WHOLE_LENGTH: Final = len(_HEAD) + 22
 
 
 class MalformedPartitionMetadata(Exception):
@@ -26,7 +28,8 @@ def encode_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def read_partition_metadata(files: Files, path: str) -> bytes | None:
-    """The topic id, 16 bytes; None if there is no such file (a log from before topic ids).
+    """The topic id, 16 bytes; None if there is no such file (a log from before topic ids), or if it was cut
+    off when it was written for the first time.
 
     Raises MalformedPartitionMetadata.
     """
@@ -36,6 +39,8 @@ def read_partition_metadata(files: Files, path: str) -> bytes | None:
         return None
     except UnicodeDecodeError as error:
         raise MalformedPartitionMetadata(f"{path} is no text: {error}") from error
+    if _HEAD.startswith(text.rstrip("\0")[: len(_HEAD)]) and len(text.rstrip("\0")) < _WHOLE_LENGTH:
+        return None  # a crash came while the log was made: it has no records yet
     fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if fields.get("version") != _VERSION:
         raise MalformedPartitionMetadata(f"{path} has version {fields.get('version')!r}, wanted {_VERSION!r}")

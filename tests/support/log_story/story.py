@@ -1,0 +1,531 @@
+"""One seed is one story: what a node, its clients and its hardware do to some logs, step by step.
+
+The steps are drawn before the first is done; each has a seed of its own from which it draws its details when
+its turn comes. So steps can be left out, and the rest still means something: that is how a story that fails
+is made short (`shrink`).
+
+What may be lost
+    a killed process      nothing that was answered. What was not answered yet may be there, in whole batches
+                          and in its order.
+    a power cut           of what was answered only what lies at or above the recovery point (what somebody
+                          was told to be synced), and of each segment only its end. If damage is left in the
+                          middle, the log may be refused; cut at the damage, the same holds for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from protocol.errors import ErrorCode
+from storage.directories import DirectoryRefused
+from storage.errors import AppendRefused, LogStorageError
+from storage.memory_files import MemoryFiles, Torn
+from storage.partition_log import PartitionLog
+from storage.recovery import OnDamage
+from storage.slices import LogSlice
+from tests.support.log_story import appending
+from tests.support.log_story.after_compaction import accept_compaction, stored
+from tests.support.log_story.appending import Sent
+from tests.support.log_story.checks import (
+    Wrong,
+    check_checkpoints,
+    check_handles,
+    check_log,
+    check_names,
+    require,
+    require_producer,
+)
+from tests.support.log_story.doing import DOING, sync_all
+from tests.support.log_story.dying_files import SECTOR_BYTES, DyingFiles, Plan, ProcessDied
+from tests.support.log_story.hosts import BareHost, Key, NodeHost, changed, configs
+from tests.support.log_story.model import Batch, Event, LogModel, tell
+from tests.support.storage_world import ManualClock
+
+STEPS: Final = 30
+CALLS: Final = ("write", "write", "sync", "rename", "open", "unlink", "truncate", "any", "any")
+
+KINDS: Final = (
+    ("append", 14), ("append idempotent", 10), ("append in a transaction", 10), ("end a transaction", 7),
+    ("append several at once", 6), ("copy from a leader", 6), ("send again", 4), ("send nonsense", 3),
+    ("raise the high watermark", 8), ("new leader", 3), ("roll", 5), ("truncate", 4),
+    ("truncate fully", 1), ("delete records", 3), ("retention by time", 2), ("retention by size", 2),
+    ("compact", 9), ("alter the config", 4), ("flush", 4), ("chores", 4), ("housekeeping", 4),
+    ("hold a slice", 2), ("let slices go", 1), ("time goes by", 3), ("end in order", 4), ("kill", 3),
+    ("cut the power", 4), ("delete the topic", 1),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    kind: str
+    seed: int
+    fault: Plan | None = None
+
+    def __str__(self) -> str:
+        fault = self.fault
+        return self.kind + (f" [{fault.kind} at {fault.call} {fault.number}]" if fault else "")
+
+
+def steps_of(seed: int, count: int = STEPS) -> list[Step]:
+    rng = random.Random(seed)
+    kinds, weights = zip(*KINDS, strict=True)
+    found = []
+    for kind in rng.choices(kinds, weights, k=count):
+        fault = None
+        if rng.random() < 0.2:
+            what = rng.choice(("kill", "power", "EIO", "ENOSPC", "short"))
+            call = rng.choice(CALLS) if what not in ("kill", "power") else "any"
+            call = "write" if what == "short" else call
+            number = 1 + int(rng.random() ** 2 * (12 if call == "any" else 4))
+            fault = Plan(what, call, number, rng.choice((1, 1, 2, 50)), rng.random())
+        found.append(Step(kind, rng.randrange(1 << 40), fault))
+    return found
+
+
+@dataclass
+class Subject:
+    """One partition, and what is under way on it."""
+
+    key: Key
+    model: LogModel = field(default_factory=LogModel)
+    topic_id: bytes = bytes(16)
+    appending: list[Sent | bytes] = field(default_factory=list)
+    """Not answered: after a crash they may be there, whole and in order, or not."""
+    cutting: int | None = None
+    """A truncation that has not returned."""
+    is_starting_anew: bool = False
+    is_compacting: bool = False
+    is_deleting: bool = False
+    is_offline: bool = False
+    synced: int = 0
+    """At the last crash: what must have survived it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.key[0]}-{self.key[1]}"
+
+
+class Story:
+    """Runs steps; `told` is what happened, in words."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(f"world {seed}")
+        self.seed = seed
+        self.clock = ManualClock()
+        self.memory = MemoryFiles(lambda: self.clock.now_ms)
+        self.files = DyingFiles(self.memory)
+        self.counts = self.files.counts
+        self.told: list[str] = []
+        self.slices: list[LogSlice] = []
+        is_node = seed % 4 == 3
+        self.host: BareHost | NodeHost
+        if is_node:
+            self.host = NodeHost(self.memory, self.files, self.clock, by_workers=rng.random() < 0.5)
+            keys = [("orders", 0), ("orders", 1), ("bills", 0)]
+        else:
+            self.host = BareHost(self.memory, self.files, self.clock)
+            keys = [("orders", 0)]
+        self.ids = 0
+        self.configs = {key: configs(rng) for key in keys}
+        self.subjects = {key: Subject(key) for key in keys}
+        for subject in self.subjects.values():
+            self._create(subject)
+        self.host.do_chores()
+        self.is_struck = False
+        """Something failed since the last start: parts may be offline."""
+
+    def _create(self, subject: Subject) -> None:
+        self.ids += 1
+        subject.topic_id = self.ids.to_bytes(16)
+        subject.model = LogModel()
+        self.host.create(subject.key, subject.topic_id, self.configs[subject.key])
+
+    def say(self, text: str) -> None:
+        self.told.append(text)
+
+    def log_of(self, subject: Subject) -> PartitionLog:
+        return self.host.logs[subject.key]
+
+    # Steps
+
+    def run(self, step: Step) -> None:
+        """One step, what became of it, and what holds then. Raises Wrong, or whatever the engine did."""
+        rng = random.Random(step.seed)
+        usable = [each for each in self.subjects.values() if not each.is_offline]
+        if not usable:
+            self.say("everything is offline: the process is started again")
+            self._die(rng, with_power=False)
+            usable = list(self.subjects.values())
+        subject = rng.choice(usable)
+        self.counts[step.kind] += 1
+        plan = self.files.plan = replace(step.fault) if step.fault else None
+        self.say(f"{step} on {subject.name}")
+
+        try:
+            DOING[step.kind](self, subject, rng)
+            self.files.plan = None
+        except ProcessDied:
+            if plan is None:
+                raise
+            self.say(f"    the process dies{' with the power' * (plan.kind == 'power')} before: {plan.struck}")
+            self._die(rng, with_power=plan.kind == "power")
+        except (LogStorageError, OSError) as error:
+            self.files.plan = None
+            if plan is None or not plan.struck:
+                raise
+            self.say(f"    fails: {error}")
+            self._after_error(subject, rng)
+        if plan is not None and plan.struck:
+            self.is_struck = True
+            if plan.kind not in ("kill", "power"):
+                self.say(f"    {plan.kind} struck {plan.struck}")
+        self._see_who_is_offline()
+        self.check(rng)
+
+    def _after_error(self, subject: Subject, rng: random.Random) -> None:
+        """The engine has said that it cannot; what was under way is what a broker then does."""
+        if subject.cutting is not None or subject.is_starting_anew:
+            self.say("    half cut: the process is started again")
+            self._die(rng, with_power=False)
+
+    def _see_who_is_offline(self) -> None:
+        for subject in self.subjects.values():
+            if subject.key not in self.host.logs and not subject.is_offline:
+                if not self.is_struck:
+                    raise Wrong(f"{subject.name} is offline and nothing has failed: {self.host.offline}")
+                self.say(f"    {subject.name} is offline")
+                subject.is_offline = True
+                self.counts["offline"] += 1
+
+    def check(self, rng: random.Random) -> None:
+        logs = []
+        for subject in self.subjects.values():
+            if subject.is_offline:
+                continue
+            log = self.log_of(subject)
+            logs.append(log)
+            model = subject.model
+            model.start = self._checked_start(log, model)
+            try:
+                check_log(log, model, rng)
+            except Wrong as wrong:
+                raise Wrong(f"{subject.name}: {wrong}") from None
+            model.durable = max(model.durable, log.recovery_point)
+        check_checkpoints(self.memory, list(self.host.directories), logs)
+        self.slices = [each for each in self.slices if each.shared.is_open]
+        check_handles(list(self.files.handles.values()), logs, [each.shared.path for each in self.slices])
+
+    def _checked_start(self, log: PartitionLog, model: LogModel) -> int:
+        """Retention moves it as far as it removes segments, never beyond the high watermark."""
+        if log.log_start_offset < model.start or log.log_start_offset > model.high_watermark:
+            return model.start
+        if log.log_start_offset == log.segments[0].base_offset:
+            return log.log_start_offset
+        return model.start
+
+    # Ends and beginnings
+
+    def end_in_order(self, rng: random.Random) -> None:
+        for each in self.slices:
+            each.release()
+        self.slices.clear()
+        try:
+            self.host.end()
+            is_clean = True
+        except (OSError, LogStorageError) as error:
+            if not self.is_struck and not (self.files.plan and self.files.plan.struck):
+                raise
+            self.say(f"    the end is not in order: {error}")
+            is_clean = False
+        was_clean = is_clean and not self.is_struck and not (self.files.plan and self.files.plan.struck)
+        if was_clean:
+            require(not self.files.handles, "a descriptor leaked at the end", paths=list(self.files.handles.values()))
+        if not is_clean:
+            self._die(rng, with_power=False)
+            return
+        self.memory.kill_process()
+        ids = {key: each.topic_id for key, each in self.subjects.items()}
+        self.files.handles.clear()
+        for each_subject in self.subjects.values():
+            each_subject.synced = each_subject.model.end
+        if self._begin(rng, is_clean=True, ids=ids) and was_clean:
+            require(self.host.scanned == 0 and not self.host.problems, "an orderly end is not believed", problems=self.host.problems)
+            self.clock.now_ms += 120_000
+            self.host.do_chores()
+            for subject in self.subjects.values():
+                log = self.log_of(subject)
+                require(log.recovery_point == log.log_end_offset, "an orderly end has a recovery point below the end")
+                check_names(self.memory, log)
+
+    def _die(self, rng: random.Random, *, with_power: bool) -> None:
+        """The process ends here and now, and another one begins."""
+        for subject in self.subjects.values():
+            log = self.host.logs.get(subject.key)
+            reached = subject.model.durable if log is None else max(subject.model.durable, log.recovery_point)
+            if subject.cutting is not None:
+                reached = min(reached, subject.cutting)
+            subject.synced = 0 if subject.is_starting_anew else min(reached, subject.model.end)
+        self._crash(rng, with_power)
+        self._begin(rng, is_clean=False, ids={key: each.topic_id for key, each in self.subjects.items()})
+
+    def _crash(self, rng: random.Random, with_power: bool) -> None:
+        self.slices.clear()
+        self.files.revive()
+        if not with_power:
+            self.memory.kill_process()
+            self.counts["killed"] += 1
+            self._with_power = False
+            return
+        self.counts["power cut"] += 1
+        self._with_power = True
+        keep_names = rng.random() < 0.6
+        merciless = rng.random() < 0.2
+
+        def plan(path: str, unsynced: int) -> Torn:
+            if merciless or not unsynced:
+                return Torn(0)
+            synced = self.memory.status(path).size_bytes - unsynced
+            kept = rng.choice((0, unsynced, rng.randrange(unsynced + 1)))
+            kept = kept if kept == unsynced else max(kept - (synced + kept) % SECTOR_BYTES, 0)
+            zeros = 0 if kept == unsynced else rng.choice((0, 0, SECTOR_BYTES, 5 * SECTOR_BYTES))
+            self.counts["torn at a sector"] += 0 < kept < unsynced
+            self.counts["zeros behind"] += zeros > 0
+            self.counts["unsynced lost"] += kept < unsynced
+            return Torn(kept, zeros)
+
+        self.memory.cut_power(plan, keep_names=keep_names)
+        self.counts["names lost"] += not keep_names
+
+    def _begin(self, rng: random.Random, *, is_clean: bool, ids: dict[Key, bytes]) -> bool:
+        """Opens everything; the opening may be struck as well, and is then done again."""
+        with_power = not is_clean and self._with_power
+        if not is_clean and rng.random() < 0.25:
+            kind = rng.choice(("kill", "power", "EIO", "ENOSPC"))
+            self.files.plan = Plan(kind, "any", 1 + rng.randrange(12), share=rng.random())
+        on_damage = OnDamage.REFUSE
+        for _ in range(6):
+            plan = self.files.plan
+            try:
+                self.host.begin(is_clean=is_clean, on_damage=on_damage, config=self.configs, ids=ids)
+                if not self.host.offline:
+                    break
+                reason = f"offline: {self.host.offline}"
+            except ProcessDied:
+                reason = "it dies again"
+            except (OSError, LogStorageError, DirectoryRefused) as error:
+                reason = f"{type(error).__name__}: {error}"
+            self.say(f"    the start does not end well: {reason}")
+            struck = plan is not None and plan.struck
+            if struck:
+                self.counts["start struck"] += 1
+            elif with_power and "damaged" in reason and on_damage is OnDamage.REFUSE:
+                self.counts["damage refused"] += 1
+                on_damage = OnDamage.TRUNCATE
+            else:
+                raise Wrong(f"the log cannot be opened: {reason}")
+            is_power = plan is not None and bool(plan.struck) and plan.kind == "power"
+            was = with_power
+            self._crash(rng, is_power)
+            with_power = was or is_power
+            is_clean = False
+        self.files.plan = None
+        self.is_struck = False
+        for subject in self.subjects.values():
+            subject.is_offline = False
+            self._meet_again(subject, with_power, is_clean)
+        return is_clean
+
+    def _meet_again(self, subject: Subject, with_power: bool, is_clean: bool) -> None:
+        """What is there now, is it what may be there? The model then goes on from it."""
+        log = self.host.logs.get(subject.key)
+        if log is not None and log.topic_id not in (subject.topic_id, bytes(16)):
+            self.say(f"    {subject.name} is there as it was before it was deleted")
+            self.host.delete(subject.key)
+            log = None
+        if log is None:
+            require(with_power or subject.is_deleting, "a log is gone", log=subject.name)
+            require(subject.synced == 0 or subject.is_deleting, "a synced log is gone", log=subject.name)
+            self._create(subject)
+            subject.is_deleting = False
+            self._nothing_under_way(subject)
+            return
+        try:
+            Reunion(self, subject, log, with_power, is_clean).meet()
+        except Wrong as wrong:
+            raise Wrong(f"{subject.name} after a start: {wrong}") from None
+        subject.is_deleting = False
+        was_cutting = subject.cutting is not None or subject.is_starting_anew
+        self._nothing_under_way(subject)
+        if was_cutting:
+            sync_all(self, subject)  # as whoever cut it does before it goes on
+
+    def _nothing_under_way(self, subject: Subject) -> None:
+        subject.appending = []
+        subject.cutting = None
+        subject.is_starting_anew = subject.is_compacting = False
+
+
+class Reunion:
+    """A log after a start, and the model from before."""
+
+    def __init__(
+        self, story: Story, subject: Subject, log: PartitionLog, with_power: bool, is_clean: bool
+    ) -> None:
+        self.story, self.subject, self.log = story, subject, log
+        self.model = subject.model
+        self.with_power, self.is_clean = with_power, is_clean
+
+    def meet(self) -> None:
+        model, log, subject = self.model, self.log, self.subject
+        if subject.is_starting_anew and log.log_end_offset == log.log_start_offset:
+            model.start_anew(log.log_end_offset)
+        else:
+            if subject.is_compacting and not self.with_power:
+                accept_compaction(log, model, self.story.clock.now_ms, None)
+            self._meet_batches()
+        rose = log.log_start_offset > model.start and not subject.is_starting_anew
+        require(not rose, "the log start rose", log=log.log_start_offset, model=model.start)
+        if self.is_clean:
+            require(log.log_start_offset == model.start, "the log start fell", log=log.log_start_offset, model=model.start)
+        model.start = log.log_start_offset
+        if self.is_clean and isinstance(self.story.host, NodeHost):
+            require(log.high_watermark == model.high_watermark, "the high watermark fell", log=log.high_watermark)
+        model.high_watermark = log.high_watermark
+        model.reloaded_at = max(model.end, 1)
+        self._meet_producers()
+        model.durable = log.recovery_point
+
+    def _meet_batches(self) -> None:
+        model, log, subject = self.model, self.log, self.subject
+        found = stored(log)
+        if self.with_power:
+            self._bring_back(found)
+        first = log.segments[0].base_offset
+        old = [batch for batch in model.batches if batch.last >= first]
+        if subject.is_compacting and self.with_power:
+            self._meet_compaction(found, old)
+            return
+        there = {batch.base: batch for batch in found}
+        kept = [batch for batch in old if batch.base in there]
+        lost = [batch for batch in old if batch.base not in there]
+        for batch in kept:
+            require(there[batch.base].data == batch.data, "a batch has other bytes", base=batch.base)
+        extra = [batch for batch in found if batch.base >= model.end]
+        require(len(kept) + len(extra) == len(found), "batches that never were", bases=sorted(there))
+        self._judge_lost(lost, kept)
+        self._judge_extra(extra)
+        for batch in extra:
+            model.history.append(batch.event())
+        gone = {batch.base for batch in lost}
+        end = log.log_end_offset
+        model.history = [event for event in model.history if event.base not in gone and event.base < end]
+        model.has_gaps = model.has_gaps or bool(lost and end > lost[0].base)
+        model.batches = found
+        if not self.with_power and subject.cutting is None and not subject.is_starting_anew:
+            wanted = extra[-1].last + 1 if extra else model.end
+            require(end == wanted or model.ends_bare, "the log end is another", log=end, model=wanted)
+        require(end >= subject.synced or model.ends_bare, "a synced end is gone", log=end, synced=subject.synced)
+        model.end = end
+        model.cleaned_to = min(model.cleaned_to, model.end)
+
+    def _bring_back(self, found: list[Batch]) -> None:
+        """Batches that had gone are there again, in the form that they had."""
+        model = self.model
+        there = {batch.base: batch for batch in model.batches}
+        for batch in found:
+            former = model.former.get(batch.data)
+            if former is not None and (batch.base not in there or there[batch.base].data != batch.data):
+                there[batch.base] = former
+        model.batches = [there[base] for base in sorted(there)]
+
+    def _judge_lost(self, lost: list[Batch], kept: list[Batch]) -> None:
+        subject = self.subject
+        if not lost:
+            return
+        self.story.counts["batches lost"] += len(lost)
+        if subject.is_starting_anew:
+            return
+        if subject.cutting is not None and not self.with_power:
+            require(lost[0].last >= subject.cutting, "more is cut off than was asked", base=lost[0].base)
+            is_end = not kept or kept[-1].base < lost[0].base
+            require(is_end, "a cut left something behind it", lost=lost[0].base, kept=[each.base for each in kept])
+            return
+        require(self.with_power, "an answered batch is gone", bases=[batch.base for batch in lost])
+        require(lost[0].last >= subject.synced, "a synced batch is gone", base=lost[0].base, synced=subject.synced)
+
+    def _judge_extra(self, extra: list[Batch]) -> None:
+        """What nobody was told about may be there: in whole batches, in order."""
+        waiting = list(self.subject.appending)
+        for batch in extra:
+            while waiting:
+                sent = waiting.pop(0)
+                data = sent if isinstance(sent, bytes) else None
+                if data is None and isinstance(sent, Sent):
+                    sent.require_is(batch, batch.base, self.model.leader_epoch, None)
+                    break
+                if data == batch.data:
+                    break
+            else:
+                raise Wrong(f"a batch that nobody sent is at offset {batch.base}")
+        if extra:
+            self.story.counts["unanswered there"] += 1
+
+    def _meet_compaction(self, found: list[Batch], old: list[Batch]) -> None:
+        """A power cut in the middle of a pass: the part below the synced point is old or compacted."""
+        by_base = {batch.base: batch for batch in old}
+        for batch in found:
+            require(batch.base in by_base, "a batch that never was", base=batch.base)
+        log, model = self.log, self.model
+        cut = [batch for batch in old if batch.last < log.log_end_offset]
+        require(log.log_end_offset >= self.subject.synced, "a synced end is gone", log=log.log_end_offset)
+        missing_above = [b for b in cut if b.last >= self.subject.synced and b.base not in {f.base for f in found}]
+        before, model.batches = old, [b for b in cut if b not in missing_above]
+        model.history = [event for event in model.history if event.base < log.log_end_offset]
+        aborted_before = len(before) - len(model.batches)
+        model.has_gaps = model.has_gaps or aborted_before > 0
+        accept_compaction(log, model, self.story.clock.now_ms, None)
+        model.batches = found
+        model.end = log.log_end_offset
+
+    def _meet_producers(self) -> None:
+        meet_producers(self.model, self.log, self.story.counts, is_exact=self.is_clean)
+
+
+def meet_producers(model: LogModel, log: PartitionLog, counts: Counter[str], *, is_exact: bool) -> None:
+    """Known is what the log still shows, and what a snapshot tells of the time before.
+
+    The snapshot of a roll is written beside the loop: a process that dies first leaves an older one or none,
+    and what has been removed from the log in that moment is missing from both.
+    """
+    first = log.segments[0].base_offset
+    there = {batch.base for batch in model.batches}
+    forgotten: set[Event] = set()
+    for producer_id, producer in model.told().producers.items():
+        mine = [event for event in model.history if event.producer_id == producer_id]
+        for choice in [mine] if is_exact else _what_may_be_known(mine, first, there):
+            told = tell(choice).producers.get(producer_id)
+            try:
+                if told is None:
+                    require(log.producer_state.get(producer_id) is None, "a producer is known")
+                else:
+                    require_producer(log, producer_id, told, model.reloaded_at)
+            except Wrong:
+                continue
+            counts["producers known in part"] += len(choice) < len(mine)
+            forgotten |= set(mine) - set(choice)
+            break
+        else:
+            require_producer(log, producer_id, producer, model.reloaded_at)
+    model.history = [event for event in model.history if event not in forgotten]
+
+
+def _what_may_be_known(mine: list[Event], first: int, there: set[int]) -> Iterator[list[Event]]:
+    gone = [event for event in mine if event.base < first]
+    for snapshot in range(len(gone), -1, -1):
+        yield [*gone[:snapshot], *mine[len(gone) :]]
+    for snapshot in range(len(mine), -1, -1):
+        yield [*mine[:snapshot], *(event for event in mine[snapshot:] if event.base in there)]
