@@ -10,39 +10,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.kafka_tools import ToolResult, run_tool, running_tool
+from tests.support.book import FLIGHT, consume
+from tests.support.kafka_tools import running_tool
+from tests.support.tool_server import Tool
 
 pytestmark = pytest.mark.java
 
-FLIGHT = [
-    "Countdown beendet",
-    "Liftoff",
-    "Atmosphäre verlassen",
-    "Vorbereitung Wiedereintritt",
-    "Wiedereintritt erfolgreich",
-    "Landung erfolgreich",
-]
 HISTORY = ["Countdown gestartet", *FLIGHT]
-
-Tool = Callable[..., ToolResult]
-
-
-@pytest.fixture
-def tool(broker: AnyBroker) -> Tool:
-    def call(name: str, *arguments: str, stdin: str = "") -> ToolResult:
-        return run_tool(name, *arguments, "--bootstrap-server", broker.bootstrap_servers, stdin=stdin)
-
-    return call
-
-
-def consume(tool: Tool, *arguments: str, seconds: int = 4) -> ToolResult:
-    """The console consumer under ``timeout``, as the book calls it: it ends when nothing comes any more."""
-    return tool("kafka-console-consumer", "--timeout-ms", str(seconds * 1000), *arguments)
 
 
 def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
@@ -65,14 +43,14 @@ def test_e2_produce_one_message_by_pipe(tool: Tool) -> None:
 
 
 def test_e3_a_consumer_starts_at_the_end(tool: Tool) -> None:
-    read = consume(tool, "--topic", "flugdaten")
+    read = consume(tool, "flugdaten")
     assert read.out == ""
     assert "Processed a total of 0 messages" in read.err
 
 
 @pytest.mark.parametrize("time_", ["first", "second"])
 def test_e4_from_the_beginning_as_often_as_one_likes(tool: Tool, time_: str) -> None:
-    read = consume(tool, "--topic", "flugdaten", "--from-beginning")
+    read = consume(tool, "flugdaten", "--from-beginning")
     assert read.lines == ["Countdown gestartet"]
     assert "Processed a total of 1 messages" in read.err
 
@@ -88,7 +66,7 @@ def test_e5_live_consumer_and_interactive_producer(broker: AnyBroker) -> None:
         _await_at_the_end(consumer, producer)
         for line in FLIGHT:
             _type(producer, line)
-        assert read_lines(consumer, len(FLIGHT)) == FLIGHT
+        assert read_lines(consumer, len(FLIGHT)) == list(FLIGHT)
 
 
 def _type(producer: subprocess.Popen[str], line: str) -> None:
@@ -121,7 +99,7 @@ def _await_at_the_end(consumer: subprocess.Popen[str], producer: subprocess.Pope
 
 def history(tool: Tool, *arguments: str, topic: str = "flugdaten") -> list[str]:
     """All lines of the topic, without the markers that the live exercise typed."""
-    lines = consume(tool, "--topic", topic, "--from-beginning", *arguments).lines
+    lines = consume(tool, topic, "--from-beginning", *arguments).lines
     return [line for line in lines if line not in {"...", "jetzt"}]
 
 

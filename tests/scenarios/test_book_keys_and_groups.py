@@ -8,62 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import IO
 
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.kafka_tools import ToolResult, run_tool, running_tool
+from tests.support.book import FLIGHT, KEYED, by_key, consume, create, produce
+from tests.support.kafka_tools import running_tool
+from tests.support.tool_server import Tool
 
 pytestmark = pytest.mark.java
 
-FLIGHT = [
-    "Countdown beendet",
-    "Liftoff",
-    "Atmosphäre verlassen",
-    "Vorbereitung Wiedereintritt",
-    "Wiedereintritt erfolgreich",
-    "Landung erfolgreich",
-]
-KEYED = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
-
-Tool = Callable[..., ToolResult]
-
-
-@pytest.fixture
-def tool(broker: AnyBroker) -> Tool:
-    def call(name: str, *arguments: str, stdin: str = "") -> ToolResult:
-        return run_tool(name, *arguments, "--bootstrap-server", broker.bootstrap_servers, stdin=stdin)
-
-    return call
-
-
-def create(tool: Tool, topic: str, partitions: int) -> None:
-    created = tool(
-        "kafka-topics",
-        "--create",
-        "--topic",
-        topic,
-        "--partitions",
-        str(partitions),
-        "--replication-factor",
-        "1",
-    )
-    assert created.lines[-1] == f"Created topic {topic}."  # a warning about underscores may go before
-
-
-def produce(tool: Tool, topic: str, lines: list[str], *arguments: str) -> None:
-    sent = tool(
-        "kafka-console-producer", "--topic", topic, *arguments, stdin="".join(f"{line}\n" for line in lines)
-    )
-    assert sent.code == 0, sent.err
-
-
-def consume(tool: Tool, topic: str, *arguments: str) -> ToolResult:
-    return tool(
-        "kafka-console-consumer", "--topic", topic, "--from-beginning", "--timeout-ms", "4000", *arguments
-    )
+FROM_THE_BEGINNING = "--from-beginning"
 
 
 def test_e13_keys(tool: Tool) -> None:
@@ -77,10 +33,10 @@ def test_e13_keys(tool: Tool) -> None:
     ]
     produce(tool, topic, sent, *KEYED)
 
-    values = consume(tool, topic)
+    values = consume(tool, topic, FROM_THE_BEGINNING)
     assert values.lines == [line.partition(":")[2] for line in sent]
     assert "Processed a total of 4 messages" in values.err
-    assert consume(tool, topic, "--formatter-property", "print.key=true").lines == [
+    assert consume(tool, topic, FROM_THE_BEGINNING, "--formatter-property", "print.key=true").lines == [
         line.replace(":", "\t") for line in sent
     ]
 
@@ -89,7 +45,7 @@ def test_e14_two_partitions_lose_the_global_order(tool: Tool) -> None:
     topic = "flugdaten-partitionen"
     create(tool, topic, 2)
     produce(tool, topic, FLIGHT)
-    read = consume(tool, topic, "--formatter-property", "print.partition=true")
+    read = consume(tool, topic, FROM_THE_BEGINNING, "--formatter-property", "print.partition=true")
     assert sorted(line.partition("\t")[2] for line in read.lines) == sorted(FLIGHT)
     assert "Processed a total of 6 messages" in read.err
     for partition in ("Partition:0", "Partition:1"):
@@ -115,29 +71,21 @@ ROCKETS = [
 ]
 
 
-def by_key(lines: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for line in lines:
-        key, _, value = line.partition("\t")
-        found.setdefault(key, []).append(value)
-    return found
-
-
 def test_e15_a_key_keeps_its_order(tool: Tool) -> None:
     topic = "flugdaten-partitionen-keys"
     create(tool, topic, 2)
     produce(tool, topic, ROCKETS, *KEYED)
-    read = by_key(consume(tool, topic, "--formatter-property", "print.key=true").lines)
-    assert read == {"rakete0": FLIGHT, "rakete1": FLIGHT}
+    read = by_key(consume(tool, topic, FROM_THE_BEGINNING, "--formatter-property", "print.key=true").lines)
+    assert read == {"rakete0": list(FLIGHT), "rakete1": list(FLIGHT)}
 
 
 def test_e16_a_group_goes_on_where_it_was(tool: Tool) -> None:
     group = ("--formatter-property", "print.key=true", "--group", "metriken")
-    first = consume(tool, "flugdaten-partitionen-keys", *group)
-    assert by_key(first.lines) == {"rakete0": FLIGHT, "rakete1": FLIGHT}
+    first = consume(tool, "flugdaten-partitionen-keys", FROM_THE_BEGINNING, *group)
+    assert by_key(first.lines) == {"rakete0": list(FLIGHT), "rakete1": list(FLIGHT)}
     assert "Processed a total of 12 messages" in first.err
 
-    again = consume(tool, "flugdaten-partitionen-keys", *group)
+    again = consume(tool, "flugdaten-partitionen-keys", FROM_THE_BEGINNING, *group)
     assert again.lines == []
     assert "Processed a total of 0 messages" in again.err
 
@@ -172,7 +120,7 @@ def test_e17_a_group_shares_the_work(broker: AnyBroker, tool: Tool) -> None:
         "two partitions feed two consumers"
     )
     for lines in read.values():
-        assert all(values == FLIGHT[:3] for values in by_key(lines).values())
+        assert all(values == list(FLIGHT[:3]) for values in by_key(lines).values())
 
 
 def _collect(stream: IO[str], lines: list[str]) -> None:
