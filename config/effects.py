@@ -48,7 +48,9 @@ HONOURED: Final = _names(
 
     log.dirs log.dir log.segment.bytes log.roll.ms log.roll.hours log.roll.jitter.ms log.roll.jitter.hours
     log.index.size.max.bytes log.index.interval.bytes log.segment.delete.delay.ms
-    log.flush.offset.checkpoint.interval.ms log.retention.ms log.retention.minutes log.retention.hours
+    log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms
+    log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    log.retention.ms log.retention.minutes log.retention.hours
     log.retention.bytes log.retention.check.interval.ms
     replica.high.watermark.checkpoint.interval.ms
     log.cleanup.policy log.cleaner.enable log.cleaner.threads log.cleaner.backoff.ms
@@ -78,7 +80,7 @@ HONOURED_BY_TOPICS: Final = _names(
     """
     cleanup.policy compression.type compression.gzip.level compression.lz4.level compression.zstd.level
     delete.retention.ms max.compaction.lag.ms min.cleanable.dirty.ratio min.compaction.lag.ms
-    file.delete.delay.ms index.interval.bytes internal.segment.bytes max.message.bytes
+    file.delete.delay.ms flush.messages flush.ms index.interval.bytes internal.segment.bytes max.message.bytes
     message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
     min.insync.replicas retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms
     segment.ms unclean.leader.election.enable

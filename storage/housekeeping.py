@@ -52,7 +52,11 @@ class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     high_watermark_checkpoint_interval_ms: int = 5_000
     flush_checkpoint_interval_ms: int = 60_000
-    """For recovery points and log starts (`log.flush.*.offset.checkpoint.interval.ms`)."""
+    """For recovery points (`log.flush.offset.checkpoint.interval.ms`)."""
+    log_start_checkpoint_interval_ms: int = 60_000
+    """`log.flush.start.offset.checkpoint.interval.ms`"""
+    flush_look_interval_ms: int = 1_000
+    """How often it is looked for logs that `flush.ms` wants synced (`log.flush.scheduler.interval.ms`)."""
     retention_check_interval_ms: int = 300_000
     producer_expiration_check_interval_ms: int = 600_000
 
@@ -86,7 +90,9 @@ class Housekeeping:
         self._to_look_at: Iterator[Key] = iter(())
         """The logs that this round of retention has not come to."""
         self._to_write: Iterator[PartitionLog] = iter(())
-        """The logs whose epochs and unsynced records this round has not looked at."""
+        """The logs whose epochs this round has not looked at."""
+        self._to_flush: Iterator[PartitionLog] = iter(())
+        """The logs whose unsynced records this round has not looked at."""
         self._written: dict[str, bytes] = {}
         """Content of the checkpoints as last written."""
         self._next_ms: dict[str, int] = {}
@@ -98,6 +104,8 @@ class Housekeeping:
         self._next_ms = {
             "high watermarks": now_ms + settings.high_watermark_checkpoint_interval_ms,
             "flush checkpoints": now_ms + settings.flush_checkpoint_interval_ms,
+            "log starts": now_ms + settings.log_start_checkpoint_interval_ms,
+            "flush": now_ms,
             "retention": now_ms + min(settings.retention_check_interval_ms, _FIRST_RETENTION_MS),
             "producers": now_ms + settings.producer_expiration_check_interval_ms,
             "compaction": now_ms + min(self.cleaner.settings.backoff_ms, _FIRST_RETENTION_MS),
@@ -130,9 +138,15 @@ class Housekeeping:
         for log in islice(self._to_write, LOGS_PER_LOOK):
             if logs.get((log.topic, log.partition)) is log:
                 log.write_leader_epochs()
+        if self._is_due("flush", settings.flush_look_interval_ms):
+            self._to_flush = iter(list(logs.values()))
+        for log in islice(self._to_flush, LOGS_PER_LOOK):
+            if logs.get((log.topic, log.partition)) is log:
                 log.flush_if_due(now_ms)
         if self._is_due("flush checkpoints", settings.flush_checkpoint_interval_ms):
-            self._write_checkpoints(RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
+            self._write_checkpoints(RECOVERY_POINT_CHECKPOINT)
+        if self._is_due("log starts", settings.log_start_checkpoint_interval_ms):
+            self._write_checkpoints(LOG_START_CHECKPOINT)
         if self._is_due("compaction", self.cleaner.settings.backoff_ms):
             self.cleaner.look()
         self.moves.run()

@@ -38,7 +38,9 @@ def create_log(
     chores.add(f"sync {path}", directory, call)
     if is_new:
         found = begin_log(files, directory, now_ms)
-        return PartitionLog(files, directory, topic, partition, topic_id, config, chores, found)
+        log = PartitionLog(files, directory, topic, partition, topic_id, config, chores, found)
+        log.note_new_directory()
+        return log
     return open_log(
         files, directory, topic, partition, topic_id, config, chores, is_clean=True, now_ms=now_ms
     )[0]

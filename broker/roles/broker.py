@@ -20,10 +20,12 @@ from broker.metadata_loader import MetadataLoader
 from broker.network.acceptor import Acceptor
 from broker.producer_ids import ProducerIds
 from broker.publishers.configs import BrokerConfigPublisher
+from broker.publishers.directories import DirectoryAssignments
 from broker.publishers.metadata import MetadataCachePublisher
 from broker.publishers.replicas import ReplicasPublisher
 from broker.replication.fetching import FetchPurgatory
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.replication.waiting_appends import WaitingAppends
 from broker.roles.config_followers import ConfigFollowers
 from broker.roles.ground import Ground, advertised
 from broker.roles.group_settings import group_settings
@@ -69,6 +71,12 @@ class BrokerRole:
             config=config,
             metadata=self.metadata,
             clock=ground.clock,
+            waiting=WaitingAppends(
+                clock=ground.clock,
+                timers=ground.timers,
+                disks=ground.append_offload,
+                codecs=ground.codec_offload,
+            ),
         )
         controller = ControllerChannel(
             channel(f"broker-{ground.node_id}-forwarding"),
@@ -137,6 +145,11 @@ class BrokerRole:
         configs.on_config(self._follow_rates)
         replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
         replicas.on_leader_change(self._leader_changed)
+        self.directories = DirectoryAssignments(
+            ground.node_id, self.services.controller, ground.clock, ground.timers,
+            broker_epoch=lambda: self.lifecycle.epoch, directory_of=self._directory_id_of,
+        )  # fmt: skip
+        ground.logs.moves.on_moved = lambda key: self.directories.moved(self.metadata.image, *key)
         return MetadataLoader(
             node_id=ground.node_id,
             cluster_id=ground.cluster_id,
@@ -148,6 +161,7 @@ class BrokerRole:
                 MetadataCachePublisher(self.metadata),
                 configs,
                 replicas,
+                self.directories,
                 _DeletedTopics(self.services.groups),
             ),
             on_progress=self._metadata_advanced,
@@ -221,6 +235,10 @@ class BrokerRole:
             groups.elected(index, leader_epoch)
         else:
             groups.resigned(index, leader_epoch)
+
+    def _directory_id_of(self, topic: str, index: int) -> bytes | None:
+        home = self._ground.logs.directory_of(topic, index)
+        return None if home is None else home.directory_id
 
     def _follow_rates(self, image: ClusterImage, config: BrokerConfig) -> None:
         rate = config.integer("replica.alter.log.dirs.io.max.bytes.per.second")

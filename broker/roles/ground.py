@@ -16,6 +16,7 @@ from broker.log_levels import ProcessLoggers
 from broker.metrics.families import Collectors
 from broker.network.acceptor import Acceptor, ListenerSettings
 from broker.network.cold_reads import ColdReads
+from broker.network.descriptors import descriptor_limit
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory, pool_bound_bytes
 from broker.network.server import Server, ServerSettings
@@ -39,6 +40,7 @@ from storage.housekeeping import LogManagerSettings
 from storage.log_config import LogConfig
 from storage.log_loading import RecoverySettings
 from storage.log_manager import LogManager
+from storage.open_files import OpenFiles, bound_for
 from storage.recovery import OnDamage
 
 _log = logging.getLogger("barnabas.node")
@@ -65,7 +67,8 @@ class Ground:
         self.clock: Clock = SystemClock()
         self.timers: Timers = LoopTimers(loop, self.clock)
         self.chance: Chance = SystemChance()
-        self.files: Files = RealFiles()
+        self.open_files = OpenFiles(bound_for(descriptor_limit()))
+        self.files: Files = RealFiles(self.open_files)
         self.offload = ThreadOffload(loop)
         self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
         self.append_offload = ThreadOffload(loop, APPEND_THREADS, name="append")
@@ -190,6 +193,12 @@ def log_manager_settings(config: BrokerConfig) -> LogManagerSettings:
     return LogManagerSettings(
         high_watermark_checkpoint_interval_ms=config.integer("replica.high.watermark.checkpoint.interval.ms"),
         flush_checkpoint_interval_ms=config.integer("log.flush.offset.checkpoint.interval.ms"),
+        log_start_checkpoint_interval_ms=config.integer("log.flush.start.offset.checkpoint.interval.ms"),
+        flush_look_interval_ms=(
+            config.integer("log.flush.scheduler.interval.ms")
+            if config.is_set("log.flush.scheduler.interval.ms")
+            else LogManagerSettings().flush_look_interval_ms
+        ),
         retention_check_interval_ms=config.integer("log.retention.check.interval.ms"),
         producer_expiration_check_interval_ms=config.integer("producer.id.expiration.check.interval.ms"),
     )
