@@ -80,7 +80,8 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
 class Session(msgspec.Struct, gc=False):
     """What is true of a whole connection. Only network and dispatch write here.
 
-    host: the peer's address without port, as Kafka shows it without the slash.
+    host: the peer's address without port, as Kafka shows it without the slash. is_in_process: the peer is
+    this process's other role.
     """
 
     connection_id: str
@@ -90,6 +91,7 @@ class Session(msgspec.Struct, gc=False):
     security_protocol: str = "PLAINTEXT"
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    is_in_process: bool = False
 
 
 class Authorizer(Protocol):

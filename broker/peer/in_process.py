@@ -56,7 +56,9 @@ class InProcessPeer:
         self._clock = clock
         self._timers = timers
         self._client_id = client_id
-        self._session = Session(f"in-process-{client_id}", listener, "127.0.0.1", principal or Principal())
+        self._session = Session(
+            f"in-process-{client_id}", listener, "127.0.0.1", principal or Principal(), is_in_process=True
+        )
         self._agenda = Agenda(timers.call_soon)
         self._calls = Calls(clock, timers, self._no_answer)
         self._frames: deque[bytes] = deque()

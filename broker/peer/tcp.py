@@ -3,7 +3,8 @@
 The channel connects when the first request comes, asks the other side which versions it speaks, and sends
 each request at the highest version that both know. A connection that breaks, or a request that gets no
 answer in time, fails what was sent on it; requests that were not sent yet wait for the next connection,
-each until its own time is up. After a failure the next attempt waits, twice as long each time.
+each until its own time is up, or, if the sender is not patient, fail with the attempt: who has others to ask
+wants to know at once. After a failure the next attempt waits, twice as long each time.
 
     state         cause                              next
     IDLE          a request                          CONNECTING
@@ -72,6 +73,7 @@ class TcpPeer:
         memory: RequestMemory,
         client_id: str,
         make_transport: Callable[[socket.socket], Transport] = plain,
+        is_patient: bool = True,
     ) -> None:
         self.state = State.IDLE
         self.traffic = Traffic()
@@ -84,6 +86,7 @@ class TcpPeer:
         self._memory = memory
         self._client_id = client_id
         self._make_transport = make_transport
+        self._is_patient = is_patient
         self._sent = Calls(clock, timers, self._no_answer)
         self._unsent = Calls(clock, timers, self._not_sent)
         self._waiting: list[Call] = []
@@ -98,6 +101,8 @@ class TcpPeer:
         if key is None or self.state is State.CLOSED:
             reason = "closed" if key is not None else f"{type(request).__name__} is no request"
             self._timers.call_soon(partial(on_response, PeerError(reason)))
+        elif self.state is State.RESTING and not self._is_patient:
+            self._timers.call_soon(partial(on_response, PeerError("the last attempt to connect failed")))
         elif self.state is State.READY:
             self._put(self._sent.begin(request, api(key).response, on_response, timeout_ms))
         else:
@@ -251,6 +256,9 @@ class TcpPeer:
         self._sent.fail_all(reason)
         if self.state is State.CLOSED:
             return
+        if not self._is_patient:
+            self._unsent.fail_all(reason)
+            self._waiting.clear()
         if self.state is State.CONNECTING and self._rest_ms == FIRST_REST_MS:
             _log.info("Peer %s:%d: %s", self._host, self._port, reason)
         self.state = State.RESTING

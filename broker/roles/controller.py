@@ -88,6 +88,7 @@ class ControllerRole:
             hangups=ground.server.hangups,
             memory=ground.memory,
             client_id=f"raft-client-{ground.node_id}",
+            is_patient=False,
         )
 
     def start(self) -> None:

@@ -38,7 +38,7 @@ def handle(
 ) -> FetchResponse | Pending[FetchResponse] | Pending[Message]:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if _replica_id(request, context.version) != services.node_id:
+    if not (context.session.is_in_process and _replica_id(request, context.version) == services.node_id):
         return services.log.ask(request, version=context.version, listener=context.session.listener)
     if request.cluster_id is not None and request.cluster_id != services.cluster_id:
         return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)

@@ -41,6 +41,7 @@ class TwoNodes:
         self.heartbeat_versions = heartbeat_versions
         self.handlers = self._table(heartbeat_versions, api_versions)
         self.answers: list[Message | PeerError] = []
+        self.is_patient = True
 
     def _table(self, heartbeat_versions: tuple[int, int], api_versions: tuple[int, int]) -> HandlerTable:
         module = ModuleType("other_node")
@@ -102,6 +103,7 @@ class TwoNodes:
             hangups=hangups,
             memory=self.memory,
             client_id="node-2",
+            is_patient=self.is_patient,
         )
         try:
             await asyncio.wait_for(scenario(self), 30)
@@ -117,8 +119,11 @@ def run(
     *,
     heartbeat_versions: tuple[int, int] = (0, 4),
     api_versions: tuple[int, int] = (0, 4),
+    is_patient: bool = True,
 ) -> None:
-    uvloop.run(TwoNodes(heartbeat_versions, api_versions).run(scenario))
+    nodes = TwoNodes(heartbeat_versions, api_versions)
+    nodes.is_patient = is_patient
+    uvloop.run(nodes.run(scenario))
 
 
 def test_requests_are_answered_in_order_over_one_connection() -> None:
@@ -237,6 +242,25 @@ def test_nobody_there_is_an_error_when_the_time_is_up_and_attempts_get_rarer() -
         assert nodes.clock.monotonic_ms() == 2000
 
     run(scenario)
+
+
+def test_who_is_not_patient_hears_of_a_failed_attempt_at_once_and_of_the_rest_after_it() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.server.stop()
+        nodes.send(HeartbeatRequest(), timeout_ms=1000)
+        nodes.send(HeartbeatRequest(), timeout_ms=1000)
+        await nodes.answered(2)
+        assert all(isinstance(each, PeerError) and "cannot connect" in str(each) for each in nodes.answers)
+        assert nodes.peer.state is State.RESTING
+        nodes.send(HeartbeatRequest(), timeout_ms=1000)
+        nodes.timers.advance(0)
+        await nodes.answered(3)
+        assert nodes.answers[2] == PeerError("the last attempt to connect failed")
+        nodes.timers.advance(tcp.FIRST_REST_MS)
+        assert nodes.peer.state is State.IDLE
+        assert nodes.clock.monotonic_ms() < 2000
+
+    run(scenario, is_patient=False)
 
 
 def test_a_closed_channel_fails_everything_once() -> None:
