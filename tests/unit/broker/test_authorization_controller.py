@@ -32,6 +32,8 @@ from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from protocol.messages.unregister_broker import UnregisterBrokerRequest
+from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from protocol.messages.vote import VoteRequest
 from protocol.registry import ApiKey
@@ -100,6 +102,8 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
     ApiKey.END_QUORUM_EPOCH: (EndQuorumEpochRequest(), [CLUSTER]),
     ApiKey.REMOVE_RAFT_VOTER: (RemoveRaftVoterRequest(), [CLUSTER]),
     ApiKey.UPDATE_RAFT_VOTER: (UpdateRaftVoterRequest(), [CLUSTER]),
+    ApiKey.UNREGISTER_BROKER: (UnregisterBrokerRequest(1), [CLUSTER]),
+    ApiKey.UPDATE_FEATURES: (UpdateFeaturesRequest(9), [CLUSTER]),
     ApiKey.VOTE: (VoteRequest(), [CLUSTER]),
     ApiKey.DESCRIBE_QUORUM: (DescribeQuorumRequest(), [CLUSTER]),
     ApiKey.ENVELOPE: (EnvelopeRequest(b"", None, b""), [CLUSTER]),
