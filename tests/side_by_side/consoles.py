@@ -1,11 +1,11 @@
 """What consoles and other people's tools ask: programs of other languages, run against both brokers.
 
-The Go program uses kadm (Redpanda Console's library) and the JavaScript one kafkajs; between them they make
-every call that the web consoles make on one node without security: Metadata, DescribeCluster, DescribeConfigs,
-AlterConfigs, IncrementalAlterConfigs, DescribeLogDirs, AlterReplicaLogDirs, ListOffsets with all its specs,
-DescribeProducers, ListGroups, DescribeGroups, OffsetFetch, OffsetCommit, OffsetDelete, DeleteGroups,
-CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, ElectLeaders, AlterPartitionReassignments,
-ListPartitionReassignments, Fetch and Produce. kafkatop is a monitor of groups and their lag.
+The Go program uses kadm (Redpanda Console's library), the JavaScript one kafkajs; between them they make
+every call that the web consoles make on one node without security: Metadata, DescribeCluster,
+DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, DescribeLogDirs, AlterReplicaLogDirs, ListOffsets
+with all its specs, DescribeProducers, ListGroups, DescribeGroups, OffsetFetch, OffsetCommit, OffsetDelete,
+DeleteGroups, CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, ElectLeaders,
+AlterPartitionReassignments, ListPartitionReassignments, Fetch and Produce. kafkatop watches groups and lag.
 """
 
 from __future__ import annotations

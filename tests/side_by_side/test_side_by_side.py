@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -25,6 +26,7 @@ from tests.support.tool_server import ToolServer, compile_java
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
+README: Final = Path(__file__).resolve().parents[2] / "README.md"
 KEYS: Final = [f"{subject}: {case.name}" for subject, cases in SUBJECTS.items() for case in cases]
 STAYS: Final = {difference.case: difference for difference in DIFFERENCES}
 
@@ -87,6 +89,14 @@ def test_the_same_for_a_console(watched: dict[str, Side], console: str) -> None:
     assert answers[KAFKA] == answers[BARNABAS], f"{console}\n" + "\n".join(lines)
     assert answers[KAFKA].startswith("exit 0\n")
     assert answers[KAFKA].count("\n") >= 5
+
+
+def test_the_readme_tells_the_differences() -> None:
+    """Word for word, in a row of its table; the table also has what no call here shows."""
+    section = README.read_text().partition("### Where Barnabas answers otherwise")[2].partition("\n## ")[0]
+    told = [line.strip("| ").split(" | ")[-1] for line in section.splitlines() if line.startswith("| ")]
+    assert {difference.reason for difference in DIFFERENCES} <= set(told)
+    assert f"The same {len(KEYS)} calls" in section
 
 
 def test_the_tables() -> None:
