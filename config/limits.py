@@ -148,9 +148,6 @@ WAITING_APPEND_BYTES: Final = 256 * MIB
 """Copies of batches that wait for helper threads, on the whole node; beyond it appends are refused with
 REQUEST_TIMED_OUT, which producers try again."""
 
-OPEN_SEGMENTS_READING: Final = 1024
-"""Closed segments whose file stays open for fetches; the least recently read is closed first."""
-
 INLINE_RECOVERY_BYTES: Final = 8 * MIB
 """After a crash so much is read by the starting broker itself; more is worth some worker processes."""
 

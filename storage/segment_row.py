@@ -200,13 +200,36 @@ class SegmentRow:
 
     def activate(self, segment: Segment) -> None:
         """The last segment, as it is now, takes the appends. Raises OSError."""
+        previous: Segment | None = getattr(self, "active", None)
+        if previous is not None:
+            previous.log.owner = None
         self.active = segment
-        self._active_write = segment.log.file().write
+        segment.log.owner = self
+        self._active_write = self._open_and_write
         del self._recent_offsets[:]
         del self._recent_positions[:]
         self.roll_timestamp = NO_BOUND_MS
         if segment.size_bytes:
             self.roll_timestamp = self.roll_timestamp_after(segment.first_batch_timestamp())
+
+    def _open_and_write(self, buffers: Sequence[Buffer], position: int) -> int:
+        """The first write after the file was opened, or let go."""
+        self._active_write = self.active.log.file().write
+        return self._active_write(buffers, position)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Helper threads are at work for the log."""
+        return False
+
+    @property
+    def may_let_go(self) -> bool:
+        """See `storage.slices.FileOwner`, of the active segment's file."""
+        return not self.is_waited_for
+
+    def let_go(self) -> None:
+        """See `storage.slices.FileOwner`."""
+        self._active_write = self._open_and_write
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
         """One that is not in the row yet, and has no file."""

@@ -9,16 +9,32 @@ when the last byte is gone; a file that should close does so at the last release
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from config.ports import Buffer, File, Files
 from protocol.errors import invariant
+from storage.open_files import OpenFiles
+
+
+class FileOwner(Protocol):
+    """Who keeps more of an open file than this module knows of."""
+
+    @property
+    def may_let_go(self) -> bool:
+        """Nothing is under way with the file."""
+        ...
+
+    def let_go(self) -> None:
+        """The file was closed; it is to be asked for again."""
+        ...
 
 
 class SharedFile:
     """A file that is opened when first needed and closed when nobody holds it any more."""
 
-    __slots__ = ("_file", "_files", "_holds", "_retired", "_write", "path")
+    __slots__ = ("_file", "_files", "_holds", "_open_files", "_retired", "_write", "owner", "path")
 
     def __init__(self, files: Files, path: str, *, write: bool) -> None:
         self.path = path
@@ -28,6 +44,9 @@ class SharedFile:
         self._file: File | None = None
         self._holds = 0
         self._retired = False
+        self._open_files: OpenFiles | None = getattr(files, "open_files", None)
+        """Where the files side has a bound for them."""
+        self.owner: FileOwner | None = None
 
     def file(self) -> File:
         """The open file. Raises OSError if it cannot be opened, ValueError after it was closed for good."""
@@ -35,14 +54,20 @@ class SharedFile:
         if file is None:
             if self._retired:
                 raise ValueError(f"{self.path} is closed")
-            file = self._file = self._files.open(self.path, write=self._write)
+            file = self._opened(self._files.open(self.path, write=self._write))
         return file
 
     def create(self) -> File:
         """Opens the file, made if it is missing."""
         if self._file is None:
-            self._file = self._files.open(self.path, create=True)
+            return self._opened(self._files.open(self.path, create=True))
         return self._file
+
+    def _opened(self, file: File) -> File:
+        self._file = file
+        if self._open_files is not None:
+            self._open_files.opened(self)
+        return file
 
     @property
     def is_open(self) -> bool:
@@ -68,15 +93,21 @@ class SharedFile:
         if self._holds == 0:
             self._close()
 
-    def close_if_unused(self) -> bool:
+    def let_go(self) -> bool:
         """Gives the descriptor back if nobody holds it; the next use opens the file again."""
-        if self._holds == 0:
-            self._close()
-        return self._file is None
+        owner = self.owner
+        if self._holds or (owner is not None and not owner.may_let_go):
+            return False
+        self._close()
+        if owner is not None:
+            owner.let_go()
+        return True
 
     def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
+            if self._open_files is not None:
+                self._open_files.closed(self)
             file.close()
 
 

@@ -23,6 +23,12 @@ def raise_descriptor_limit() -> int:
     return hard
 
 
+def descriptor_limit() -> int:
+    """How many files and sockets the process may have open."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 2**31 - 1 if limit == resource.RLIM_INFINITY else limit
+
+
 def highest_connection_descriptor(limit: int | None = None) -> int:
     """Descriptors are given out from below: a connection beyond this one eats into the files' reserve."""
     if limit is None:

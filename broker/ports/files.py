@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from config.ports import Buffer, File, FileLock, FileStatus, Space
+from storage.open_files import OpenFiles
 
 _VECTOR_LIMIT: Final = 1024
 """IOV_MAX of Linux: the buffers of one pwritev."""
@@ -100,7 +101,10 @@ class RealLock:
 
 
 class RealFiles:
-    """The file system of this machine."""
+    """The file system of this machine. open_files: bounds how many segment files stay open."""
+
+    def __init__(self, open_files: OpenFiles | None = None) -> None:
+        self.open_files = open_files
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File:
         return _open(path, write=write, create=create)

@@ -94,6 +94,7 @@ class BrokerRole:
         self.followers.limit_connections(config)
         self.loader = self._make_loader(channel(f"broker-{ground.node_id}-metadata"))
         self.lifecycle = self._make_lifecycle(channel(f"broker-{ground.node_id}-lifecycle"), on_failure)
+        ground.tell_of_descriptors()
         ground.logs.watch(self._log_went_offline, self._directory_failed)
 
     def _make_services(self, controller: ControllerChannel, kraft_version: int) -> BrokerServices:

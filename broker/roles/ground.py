@@ -28,7 +28,13 @@ from broker.ports.timers import LoopTimers
 from broker.service_manager import notify
 from broker.workers.pool import WorkerPool
 from config.broker_config import BrokerConfig
-from config.limits import APPEND_THREADS, CODEC_NICENESS, CODEC_THREADS, COLD_READ_THREADS
+from config.limits import (
+    APPEND_THREADS,
+    CODEC_NICENESS,
+    CODEC_THREADS,
+    COLD_READ_THREADS,
+    RESERVED_DESCRIPTORS,
+)
 from config.listeners import Endpoint as ListenerEndpoint
 from config.log_levels import Loggers
 from config.ports import Chance, Clock, Files, Timers
@@ -47,6 +53,9 @@ _log = logging.getLogger("barnabas.node")
 
 MOVING_WORKERS: Final = 1
 """Worker processes beside the cleaner's, for replicas that move between directories."""
+
+LEAST_DESCRIPTORS: Final = 160
+"""A node opens some thirty files and sockets before its first client comes."""
 
 PATIENCE_SECONDS: Final = 60
 """So long after each word on the recovery a service manager is asked to wait for the next."""
@@ -67,7 +76,7 @@ class Ground:
         self.clock: Clock = SystemClock()
         self.timers: Timers = LoopTimers(loop, self.clock)
         self.chance: Chance = SystemChance()
-        self.open_files = OpenFiles(bound_for(descriptor_limit()))
+        self.open_files = OpenFiles(bound_for(_enough_descriptors()))
         self.files: Files = RealFiles(self.open_files)
         self.offload = ThreadOffload(loop)
         self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
@@ -131,9 +140,31 @@ class Ground:
         known = epochs.pop() if len(epochs) == 1 else None
         return UNKNOWN_BROKER_EPOCH if known is None else known
 
+    def tell_of_descriptors(self) -> None:
+        """Says so if the logs have more files than may be open at a time."""
+        logs, bound = len(self.logs.logs), self.open_files.bound
+        if logs > bound:
+            _log.warning(
+                "%d logs are here, and the process may have %d files and sockets open: at most %d of their "
+                "files stay open, the others are opened when they are needed. For all to stay open raise the "
+                "limit to %d (ulimit -n, or LimitNOFILE= in a systemd unit)",
+                logs, descriptor_limit(), bound, 2 * logs + RESERVED_DESCRIPTORS,
+            )  # fmt: skip
+
     def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Acceptor]:
         """Open listeners; their ports are known now, they take connections when they are started."""
         return {each.listener: self.server.listen(listener_settings(each, self.config)) for each in listeners}
+
+
+def _enough_descriptors() -> int:
+    """The process's limit. Raises OSError if nothing can work with it."""
+    limit = descriptor_limit()
+    if limit < LEAST_DESCRIPTORS:
+        raise OSError(
+            f"The process may have only {limit} files and sockets open, it needs at least {LEAST_DESCRIPTORS}:"
+            " raise the limit with ulimit -n, or LimitNOFILE= in a systemd unit"
+        )
+    return limit
 
 
 def tell_of_the_start(line: str) -> None:

@@ -1,0 +1,68 @@
+"""How many segment files a node holds open, and which it lets go when there are too many.
+
+A log with a busy producer keeps its active file open, a consumer's segment stays open between its fetches;
+ten thousand idle partitions want no descriptor at all. So a segment's file is opened when it is first needed,
+and when more than the bound are open those that were opened longest ago are closed again: the next use opens
+them anew, for some 10 µs. What is held (a slice on its way to a socket, a write in a helper thread) stays.
+
+The bound comes from the limit of the process (`RLIMIT_NOFILE`): half of what it leaves beside the reserve,
+the other half is for connections.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from config.limits import RESERVED_DESCRIPTORS
+
+if TYPE_CHECKING:
+    from storage.slices import SharedFile
+
+FEWEST_OPEN: Final = 64
+"""The bound is never smaller; what must be open at the same moment are a few."""
+
+_LOOKS: Final = 16
+"""So many files are asked at most, when one more has been opened, whether they can go."""
+
+
+class OpenFiles:
+    """Shared by all logs of a node. All calls come from the loop, or before and after it runs."""
+
+    __slots__ = ("_open", "bound", "let_go_count")
+
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+        self.let_go_count = 0
+        """Files that were closed to make room, for metrics."""
+        self._open: dict[SharedFile, None] = {}
+        """In the order in which they were opened."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def opened(self, file: SharedFile) -> None:
+        self._open[file] = None
+        if len(self._open) > self.bound:
+            self._make_room(file)
+
+    def closed(self, file: SharedFile) -> None:
+        self._open.pop(file, None)
+
+    def _make_room(self, newest: SharedFile) -> None:
+        for file in list(islice(self._open, _LOOKS)):
+            if len(self._open) <= self.bound:
+                return
+            if file is newest:
+                continue
+            if file.let_go():
+                self.let_go_count += 1
+            else:
+                del self._open[file]
+                self._open[file] = None  # asked again when all others have been
+
+
+def bound_for(descriptor_limit: int) -> int:
+    """Of a process that may have so many descriptors."""
+    reserve = min(RESERVED_DESCRIPTORS, descriptor_limit // 4)
+    return max((descriptor_limit - reserve) // 2, FEWEST_OPEN)
