@@ -48,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_dump(commands)
     _add_log(commands)
     _add_codec(commands)
+    _add_simulate(commands)
     _add_worker(commands)
     return parser
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -75,6 +76,7 @@ def run_some(first: int, seeds: int, events: int) -> Hundred:
 
 
 def _be_nice() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.nice(10)
 
 
@@ -120,6 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--report", type=Path)
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the workers end with it
     began = time.monotonic()
     hundreds: list[Hundred] = []
     results = run_many(options.first, options.seeds, options.events, options.processes)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import controller.simulation
-from controller.simulation.running import THE_NODE_FAILS, run
+from broker.cli.parser import build_parser
+from controller.simulation.running import THE_NODE_FAILS, run, shrink
 from tests.simulation.mutants import MUTANTS, Mutant
 
 SEEDS = 150
@@ -28,6 +29,38 @@ def test_a_broken_rule_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPatc
                 return
             noticed[failure.rule] = noticed.get(failure.rule, 0) + 1
     pytest.fail(f"{mutant.name}: not noticed by {mutant.breaks} in {SEEDS} seeds, but by {noticed}")
+
+
+def test_a_failure_is_told_in_its_shortest_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The story that is printed breaks the same rule with fewer steps, and no step of it can be spared."""
+    mutant = next(each for each in MUTANTS if each.name == "counts what it has sent")
+    mutant.put_in(monkeypatch)
+    failed = next(outcome for seed in range(1, SEEDS) if (outcome := run(seed, EVENTS)).failure)
+    told = shrink(failed)
+    assert failed.failure is not None
+    assert told.failure is not None
+    assert told.failure.rule == failed.failure.rule
+    assert len(told.steps) < len(failed.steps) or not failed.steps
+    assert told.lines
+    for number in range(len(told.steps)):
+        fewer = [step for index, step in enumerate(told.steps) if index != number]
+        again = run(told.seed, failed.events, weather=told.weather, steps=fewer)
+        assert again.failure is None or again.failure.rule != failed.failure.rule
+
+
+def test_the_command_prints_a_failure_and_how_to_see_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mutant = next(each for each in MUTANTS if each.name == "counts what it has sent")
+    mutant.put_in(monkeypatch)
+    options = build_parser().parse_args(
+        ["simulate", "--seed", "1", "--seeds", "100", "--events", "1500", "--nodes", "3"]
+    )
+    assert options.run(options) == 1
+    printed, told = capsys.readouterr()
+    assert "broke a rule" in told
+    assert "an acknowledged append lies on a majority's disks" in printed
+    assert "again: barnabas simulate --seed" in printed
 
 
 def test_every_rule_has_a_mutant() -> None:

@@ -16,7 +16,7 @@ from controller.simulation.running import run, shrink
 from controller.simulation.story import Story
 from tests.simulation.many_seeds import run_many
 
-SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "2000"))
+SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "1500"))
 EVENTS = 1_200
 """At least, for each; each run ends with a calm of some hundred more."""
 ROOT = Path(__file__).resolve().parents[2]
