@@ -19,7 +19,7 @@ import msgspec
 
 from protocol.errors import invariant
 from protocol.records.control import TransactionMarker, read_marker
-from protocol.records.errors import CorruptRecord, RecordsError
+from protocol.records.errors import CorruptRecord, NoEntry, RecordsError
 from protocol.records.header import BatchHeader, ReadBuffer, read_header
 from protocol.records.reader import records as records_of
 from protocol.records.record_validation import rebuild
@@ -138,7 +138,8 @@ def rebuilt_batch(
 
 
 def refusal(error: RecordsError, log_start_offset: int) -> AppendRefused:
-    return AppendRefused(error.code, error.message, error.record_errors, log_start_offset)
+    is_told = isinstance(error, NoEntry)
+    return AppendRefused(error.code, error.message, error.record_errors, log_start_offset, is_told=is_told)
 
 
 def placed_header(batch: ValidatedBatch, base_offset: int) -> BatchHeader:

@@ -26,12 +26,16 @@ class AppendRefused(Exception):
         message: str,
         record_errors: tuple[RecordError, ...] = (),
         log_start_offset: int = -1,
+        *,
+        is_told: bool = False,
     ) -> None:
         super().__init__(f"{error_code.name}: {message}")
         self.error_code = error_code
         self.message = message
         self.record_errors = record_errors
         self.log_start_offset = log_start_offset
+        self.is_told = is_told or bool(record_errors)
+        """The client gets the text too; Kafka sends it with few errors only."""
 
 
 class OffsetOutOfRange(Exception):

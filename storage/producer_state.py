@@ -35,6 +35,7 @@ from storage.transactions import CompletedTransaction, OpenTransactions
 
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 
 _LAST_SEQUENCE: Final = 2147483647
@@ -165,6 +166,11 @@ def check_sequence(
 ) -> ProducerBatch | None:
     """None if the batch may follow, the earlier one if it is a duplicate. Raises AppendRefused."""
     if entry is None:
+        if epoch < NO_EPOCH:
+            raise AppendRefused(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than {NO_EPOCH}",
+            )
         return None
     duplicate = entry.duplicate_of(epoch, first_sequence, last_sequence)
     if duplicate is not None:

@@ -34,7 +34,7 @@ from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.records.header import TRANSACTIONAL_BIT
+from protocol.records.header import MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
 from protocol.registry import ApiKey
 from protocol.serving import (
     CloseConnection,
@@ -191,7 +191,12 @@ def _refusal(
 ) -> ErrorCode:
     """Why a batch does not come as far as the log, in Kafka's order of checks; NONE if it does after all."""
     records: Any = asked.records
-    if records and len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+    if (
+        records
+        and len(records) > _ATTRIBUTES_LOW_BYTE
+        and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+        and records[MAGIC_POSITION] == MAGIC
+    ):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -249,8 +254,9 @@ def _refused_late(
 def _blame(answer: ProduceResponse.PartitionProduceResponse, refusal: AppendRefused) -> None:
     if refusal.error_code not in REFUSED_BEFORE_THE_LOG:
         answer.log_start_offset = refusal.log_start_offset
-    if refusal.record_errors:
+    if refusal.is_told:
         answer.error_message = refusal.message
+    if refusal.record_errors:
         answer.record_errors = [
             ProduceResponse.BatchIndexAndErrorMessage(error[0], error[1]) for error in refusal.record_errors
         ]

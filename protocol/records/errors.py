@@ -34,6 +34,11 @@ class CorruptRecord(RecordsError):
     code: ClassVar[ErrorCode] = ErrorCode.CORRUPT_MESSAGE
 
 
+class NoEntry(CorruptRecord):
+    """Damaged so that it cannot even be told where a batch ends. The only such error whose text Kafka's
+    broker sends to the client."""
+
+
 class InvalidRecord(RecordsError):
     """Intact bytes that say something that no client may say, or records that contradict their header."""
 

@@ -8,11 +8,19 @@ place. Here are Kafka's verdicts on each; a batch that fills its field exactly n
 from struct import Struct
 from typing import Final
 
-from protocol.records.errors import CorruptRecord, InvalidRecord, RecordsError
+from protocol.records.compression import ZSTD
+from protocol.records.errors import (
+    CorruptRecord,
+    InvalidRecord,
+    NoEntry,
+    RecordsError,
+    UnsupportedCompression,
+)
 from protocol.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, ReadBuffer
 from protocol.records.legacy import HEADER_UP_TO_MAGIC_BYTES, SMALLEST_MESSAGE_BYTES, magic_of
 
 _LENGTH: Final = Struct(">i")
+_FIRST_VERSION_WITH_ZSTD: Final = 7
 
 
 def too_short_for_a_batch(buffer: ReadBuffer, position: int, size_bytes: int, version: int) -> RecordsError:
@@ -29,15 +37,27 @@ def require_one_batch(
 ) -> None:
     """Raise unless exactly one batch of format 2 stands here, with nothing behind it that is a batch."""
     _require_whole_entry(buffer, position, size_bytes, version)
+    require_known_codec(header, version)
     batch_bytes = header.size_bytes
     rest = size_bytes - batch_bytes
     if rest < LOG_OVERHEAD_BYTES:
         return
-    announced = _require_possible_entry(buffer, position + batch_bytes, rest)
+    try:
+        announced = _require_possible_entry(buffer, position + batch_bytes, rest)
+    except NoEntry as error:
+        raise CorruptRecord(error.message) from error
     if announced is not None and announced <= rest:
         raise InvalidRecord(
             f"Produce requests with version {version} are only allowed to contain exactly one record "
             "batch per partition"
+        )
+
+
+def require_known_codec(header: BatchHeader, version: int) -> None:
+    """zstd came with version 7 of the request (KIP-110)."""
+    if header.codec == ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
+        raise UnsupportedCompression(
+            f"Produce requests with version {version} are not allowed to use ZStandard compression"
         )
 
 
@@ -60,12 +80,12 @@ def _require_possible_entry(buffer: ReadBuffer, position: int, available: int) -
     """What the entry announces for itself, or None if its magic is cut off. Raises CorruptRecord."""
     (length,) = _LENGTH.unpack_from(buffer, position + 8)
     if length < SMALLEST_MESSAGE_BYTES:
-        raise CorruptRecord(
+        raise NoEntry(
             f"Record size {length} is less than the minimum record overhead ({SMALLEST_MESSAGE_BYTES})"
         )
     if available < HEADER_UP_TO_MAGIC_BYTES:
         return None
     magic = magic_of(buffer, position)
     if magic not in (0, 1, MAGIC):
-        raise CorruptRecord(f"Invalid magic found in record: {magic}")
+        raise NoEntry(f"Invalid magic found in record: {magic}")
     return int(length) + LOG_OVERHEAD_BYTES

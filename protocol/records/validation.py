@@ -53,11 +53,10 @@ from protocol.records.header import (
     patch_timestamps,
 )
 from protocol.records.record_validation import finish, judge_records
-from protocol.records.single_batch import require_one_batch, too_short_for_a_batch
+from protocol.records.single_batch import require_known_codec, require_one_batch, too_short_for_a_batch
 from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRules
 from protocol.records.walk import RECORDS_PER_SLICE
 
-_FIRST_VERSION_WITH_ZSTD: Final = 7
 _UNFOLDS_INLINE: Final = 4
 """Decompressing is so much faster than compressing."""
 
@@ -92,10 +91,8 @@ def validate_client_batch(
         require_one_batch(buffer, position, size_bytes, header, request_version)
     attributes = header.attributes
     codec = attributes & CODEC_MASK
-    if codec == ZSTD and request_version < _FIRST_VERSION_WITH_ZSTD:
-        raise UnsupportedCompression(
-            f"Produce requests with version {request_version} are not allowed to use ZStandard compression"
-        )
+    if codec == ZSTD:
+        require_known_codec(header, request_version)
     if header.base_offset or batch_bytes > rules.max_message_bytes or batch_bytes < HEADER_BYTES:
         raise _misplaced_or_missized(header, rules)
     if crc32c(memoryview(buffer)[position + CRC_START : position + batch_bytes]) != header.crc:
