@@ -16,6 +16,9 @@ become one, asks only when its log is synced.
 
 from __future__ import annotations
 
+from typing import Final
+
+from controller.raft.config import MAX_FETCH_WAIT_MS
 from controller.raft.discovery import learn_from_answer
 from controller.raft.elections import stand
 from controller.raft.identity import NOBODY, Peer, SnapshotId
@@ -26,13 +29,14 @@ from controller.raft.roles import NEVER, Download, Follower, Unattached
 from controller.raft.transitions import Cause
 from controller.raft.wire import METADATA_TOPIC, fetch_request, fetch_snapshot_request, told_endpoints
 from protocol.errors import ErrorCode
-from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.messages.fetch import FetchResponse
+from protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from protocol.primitives import Records
 from protocol.records.errors import RecordsError
 from protocol.records.header import headers, is_intact
 
 __all__ = [
+    "fetch_failed",
     "handle_fetch_answer",
     "handle_fetch_snapshot_answer",
     "install",
@@ -41,7 +45,8 @@ __all__ = [
     "poll_unattached",
 ]
 
-FETCHES = (FetchRequest, FetchSnapshotRequest)
+LOST_CONNECTION_MS: Final = 200
+"""Several attempts to connect anew fit into it."""
 
 
 # Asking
@@ -99,7 +104,8 @@ def _ask_leader(replica: Replica, state: Follower, leader: Peer) -> None:
         request = fetch_snapshot_request(replica, download.snapshot, download.position)
         replica.ask(leader, request, download.position)
     elif _may_ask(replica):
-        replica.ask(leader, fetch_request(replica), replica.log.end_offset)
+        max_wait_ms = MAX_FETCH_WAIT_MS if state.has_fetched else 0  # is it the leader, and does it answer?
+        replica.ask(leader, fetch_request(replica, max_wait_ms), replica.log.end_offset)
 
 
 def _ask_anybody(replica: Replica) -> int:
@@ -109,8 +115,23 @@ def _ask_anybody(replica: Replica) -> int:
     if connections.is_idle and _may_ask(replica):
         peer = connections.any_free(peers, replica.now_ms, replica.chance)
         if peer is not None:
-            replica.ask(peer, fetch_request(replica), replica.log.end_offset)
+            replica.ask(peer, fetch_request(replica, 0), replica.log.end_offset)
     return connections.next_wake_ms([peer.id for peer in peers], replica.now_ms)
+
+
+def fetch_failed(replica: Replica, peer_id: int, error: ErrorCode) -> None:
+    """The connection to a leader that has answered is broken. If it lives, the next fetch (which does not
+    wait) reaches it at once; if its process has died, all followers notice in one moment, none of them
+    speaks for it any more, and nobody need wait for a whole fetch timeout."""
+    state = replica.state
+    is_broken = error in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
+    if not is_broken or peer_id != replica.leader_id or not isinstance(state, Follower):
+        return
+    if state.has_fetched and replica.may_stand:
+        state.has_fetched = False
+        patience_ms = min(LOST_CONNECTION_MS, replica.config.fetch_timeout_ms // 2)
+        patience_ms += replica.chance.below(patience_ms + 1)
+        state.fetch_deadline_ms = min(state.fetch_deadline_ms, replica.now_ms + patience_ms)
 
 
 def leader_failed(replica: Replica) -> None:

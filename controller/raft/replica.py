@@ -64,6 +64,7 @@ class Replica:
         self._bootstrap_peers = tuple(
             Peer(FIRST_BOOTSTRAP_ID - number, *address)
             for number, address in enumerate(config.bootstrap_servers)
+            if address not in config.endpoints.values()  # it need not ask itself
         )
         self._messages: list[Outgoing] = []
         self._announced = LeaderAndEpoch(NOBODY, -1)

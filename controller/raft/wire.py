@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from controller.raft.config import MAX_FETCH_WAIT_MS
 from controller.raft.identity import NOBODY, Address, ReplicaKey, SnapshotId
 from controller.raft.log_view import FITS, Fit
 from controller.raft.replica import Replica
@@ -195,7 +194,7 @@ def end_epoch_answer(replica: Replica, caller: Caller, error: ErrorCode) -> EndQ
 # Replication
 
 
-def fetch_request(replica: Replica) -> FetchRequest:
+def fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
     """From the end of the log, which the leader takes as: all below it is durable here."""
     log = replica.log
     config = replica.config
@@ -210,7 +209,7 @@ def fetch_request(replica: Replica) -> FetchRequest:
     return FetchRequest(
         cluster_id=config.cluster_id,
         replica_state=FetchRequest.ReplicaState(replica_id=config.node.id),
-        max_wait_ms=MAX_FETCH_WAIT_MS,
+        max_wait_ms=max_wait_ms,
         max_bytes=config.fetch_max_bytes,
         topics=[
             FetchRequest.FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])

@@ -11,8 +11,8 @@ from controller.raft.transitions import Role
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
-from protocol.messages.vote import VoteRequest
-from tests.support.raft_messages import begin, fetch_answer, snapshot_piece
+from protocol.messages.vote import VoteRequest, VoteResponse
+from tests.support.raft_messages import begin, fetch_answer, snapshot_piece, vote
 from tests.support.raft_rig import MemoryLog, RaftRig, data_batch, elected, voters_record
 
 
@@ -348,3 +348,43 @@ def test_an_observer_goes_back_to_a_leader_that_others_believe_in() -> None:
     rig.respond(other, fetch_answer(2, 5, error=error, named=True))
     rig.tick(20)
     assert rig.take_one(FetchRequest)[0].to.id == 2
+
+
+def test_a_leader_whose_connection_breaks_is_given_a_moment_and_no_whole_timeout() -> None:
+    rig = following()
+    assert asked_to_wait_ms(rig) == 0  # does it answer at all?
+    give(rig)
+    assert asked_to_wait_ms(rig) == 500
+    rig.fail(rig.take_one(FetchRequest)[0])
+    assert rig.node.role is Role.FOLLOWER
+    answer = rig.ask(vote(3, 5, last_epoch=5, last_offset=9, pre_vote=True))
+    assert isinstance(answer, VoteResponse)
+    assert answer.topics[0].partitions[0].vote_granted  # it does not speak for that leader now
+    rig.fail(rig.take_one(FetchRequest)[0])
+    rig.tick(200)
+    assert rig.node.role.name == "PROSPECTIVE"
+
+
+def test_a_connection_that_comes_back_is_a_leader_that_works() -> None:
+    rig = following()
+    give(rig)
+    rig.fail(rig.take_one(FetchRequest)[0])
+    rig.fail(rig.take_one(FetchRequest)[0])
+    rig.tick(20)
+    give(rig)
+    rig.tick(1_500)
+    assert rig.node.role is Role.FOLLOWER
+
+
+def test_a_fetch_that_is_only_late_breaks_nothing() -> None:
+    rig = following()
+    give(rig)
+    rig.fail(rig.take_one(FetchRequest)[0], ErrorCode.REQUEST_TIMED_OUT)
+    rig.tick(500)
+    assert rig.node.role is Role.FOLLOWER
+
+
+def asked_to_wait_ms(rig: RaftRig) -> int:
+    message = rig.sent[-1].message
+    assert isinstance(message, FetchRequest)
+    return message.max_wait_ms
