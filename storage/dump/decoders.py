@@ -6,6 +6,7 @@ log's are JSON as Kafka prints it; what cannot be read is said in the line, and 
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from struct import Struct
@@ -14,7 +15,9 @@ from typing import Final
 
 from protocol.codec.compiler import decode
 from protocol.codec.message import Message
+from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.errors import ProtocolError
+from protocol.group_log.classic_groups import GroupMetadataValue
 from protocol.json_form import JsonValue, json_form
 from protocol.metadata_log.frame import decode_versioned_record
 from protocol.record_types import (
@@ -30,6 +33,11 @@ Shown = tuple[str | None, str | None]
 Decoder = Callable[[Record], Shown]
 
 _NUMBER: Final = Struct(">h")
+CONSUMER_PROTOCOL: Final = "consumer"
+_CONSUMER_PROTOCOL: Final[tuple[tuple[str, type[Message]], ...]] = (
+    ("subscription", ConsumerProtocolSubscription),
+    ("assignment", ConsumerProtocolAssignment),
+)
 
 
 class NoKey(Exception):
@@ -89,8 +97,29 @@ def _coordinator_value(cls: type[Message], value: bytes | None) -> str:
     (version,) = _NUMBER.unpack_from(value)
     if not cls.declaration.versions.covers(version):
         raise ProtocolError(f"Unknown version {version} of {cls.__name__}.")
-    form = json_form(decode(cls, version, value[_NUMBER.size :]), version)
+    message = decode(cls, version, value[_NUMBER.size :])
+    form = json_form(message, version)
+    if isinstance(message, GroupMetadataValue) and message.protocol_type == CONSUMER_PROTOCOL:
+        form["members"] = [_with_protocol(member) for member in _objects(form["members"])]
     return _json({"version": str(version), "data": form})
+
+
+def _objects(form: JsonValue) -> list[dict[str, JsonValue]]:
+    return form if isinstance(form, list) else []
+
+
+def _with_protocol(member: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """What a group of consumers knows of its member is shown too. What it does not understand stays as it
+    is."""
+    shown = dict(member)
+    for name, cls in _CONSUMER_PROTOCOL:
+        data = base64.b64decode(str(member[name]))
+        version = int.from_bytes(data[: _NUMBER.size], "big")
+        try:
+            shown[name] = json_form(decode(cls, version, data[_NUMBER.size :]), version)
+        except ProtocolError:
+            continue
+    return shown
 
 
 def _json(form: JsonValue) -> str:

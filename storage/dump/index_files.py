@@ -139,11 +139,11 @@ def dump_snapshot(files: Files, path: str, write: Write) -> None:
         line = (
             f"producerId: {entry.producer_id} producerEpoch: {entry.epoch} "
             f"coordinatorEpoch: {entry.coordinator_epoch} currentTxnFirstOffset: {open_from} "
-            f"lastTimestamp: {entry.last_timestamp} "
+            f"lastTimestamp: {entry.last_timestamp}"
         )
         for batch in entry.batches[:1]:
             line += (
-                f"firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
+                f" firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
                 f"lastOffset: {batch.last_offset} offsetDelta: {batch.last_offset - batch.first_offset} "
                 f"timestamp: {batch.timestamp}"
             )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from broker.__main__ import main
 from broker.ports.files import RealFiles
 from protocol.codec.compiler import encode
 from protocol.codec.message import Message
+from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
 from protocol.group_log.offsets import OffsetCommitKey, OffsetCommitValue
 from protocol.records.builder import BatchBuilder
@@ -22,6 +24,14 @@ from tests.unit.storage.test_dump_log import filled
 pytestmark = pytest.mark.java
 
 GOLDEN_METADATA = Path(__file__).parents[1] / "controller" / "golden"
+SUBSCRIPTION = encode(ConsumerProtocolSubscription(topics=["t"]), 3)
+OLD_SUBSCRIPTION = encode(ConsumerProtocolSubscription(topics=["t"], user_data=b"u"), 1)
+ASSIGNMENT = encode(
+    ConsumerProtocolAssignment(
+        assigned_partitions=[ConsumerProtocolAssignment.TopicPartition("t", [0, 1])], user_data=b"u"
+    ),
+    3,
+)
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 
 
@@ -101,6 +111,22 @@ def test_records_of_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         coordinator_record(offset_key, 1, None, 0),
         coordinator_record(
             group_key, 2, GroupMetadataValue(protocol_type="consumer", generation=2, members=[member]), 3
+        ),
+        *(
+            coordinator_record(
+                group_key,
+                2,
+                GroupMetadataValue(
+                    protocol_type=protocol_type,
+                    members=[
+                        msgspec.structs.replace(member, subscription=subscription, assignment=assignment)
+                    ],
+                ),
+                3,
+            )
+            for protocol_type in ("consumer", "connect")
+            for subscription in (b"", b"\0\1abc", b"\0\3" + SUBSCRIPTION, b"\0\1" + OLD_SUBSCRIPTION)
+            for assignment in (b"", b"\0\1", b"\0\0" + ASSIGNMENT, b"\0\1" + ASSIGNMENT)
         ),
         (struct.pack(">h", 99) + b"of a later release", b"\0\0"),
         (b"\0", b"\0\0"),
