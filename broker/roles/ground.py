@@ -161,7 +161,7 @@ def _enough_descriptors() -> int:
     limit = descriptor_limit()
     if limit < LEAST_DESCRIPTORS:
         raise OSError(
-            f"The process may have only {limit} files and sockets open, it needs at least {LEAST_DESCRIPTORS}:"
+            f"The process may have only {limit} files and sockets open, but needs {LEAST_DESCRIPTORS}:"
             " raise the limit with ulimit -n, or LimitNOFILE= in a systemd unit"
         )
     return limit
