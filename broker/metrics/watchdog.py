@@ -5,9 +5,10 @@ sign of life ten times a second. If none has come after 100 ms it looks at the l
 writes it to the log, with the request that was being handled. It says so once per turn, and the loop says
 how long the turn was in the end.
 
-The thread sleeps but for some microseconds each time; requests pay one attribute, what is being handled now
-(`Dispatcher.current`). A turn that holds the interpreter's lock in C for its whole length cannot be looked
-at; it still shows as lag. SIGQUIT dumps the stacks of all threads at any time, as JVM users expect.
+The thread sleeps but for some microseconds each time, and does not wake a loop that rests: then the innermost
+frame of the loop's thread is the one that runs the loop, the same that called the last sign of life. Requests
+pay one attribute, what is being handled now (`Dispatcher.current`). A turn that holds the interpreter's lock
+in C for its whole length cannot be looked at; it still shows as lag. SIGQUIT dumps the stacks of all threads at any time, as JVM users expect.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import threading
 import traceback
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
+from types import FrameType
 from typing import Final, TextIO
 
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS, SLOW_TURN_MS
@@ -55,6 +57,8 @@ class Watchdog:
         self._asked_ns = 0
         self._caught = False
         self._loop_thread = 0
+        self._runner: FrameType | None = None
+        """Who runs the loop, if a callback's caller is that (it is where the loop is written in C)."""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -70,9 +74,12 @@ class Watchdog:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        self._runner = None
 
     def _watch(self) -> None:
         while not self._stop.wait(self._ask_every_s):
+            if self._runner is not None and sys._current_frames().get(self._loop_thread) is self._runner:
+                continue
             self._answered.clear()
             if self._stop.is_set():
                 return  # `stop` came after the wait above: what it set has just been cleared
@@ -89,6 +96,7 @@ class Watchdog:
 
     def _answer(self) -> None:
         """On the loop: the sign of life."""
+        self._runner = sys._getframe(1)
         if self._caught:
             self.slow_turns += 1
             took_ms = (self._clock.monotonic_ns() - self._asked_ns) // 1_000_000
