@@ -8,7 +8,8 @@ how long the turn was in the end.
 The thread sleeps but for some microseconds each time, and does not wake a loop that rests: then the innermost
 frame of the loop's thread is the one that runs the loop, the same that called the last sign of life. Requests
 pay one attribute, what is being handled now (`Dispatcher.current`). A turn that holds the interpreter's lock
-in C for its whole length cannot be looked at; it still shows as lag. SIGQUIT dumps the stacks of all threads at any time, as JVM users expect.
+in C for its whole length cannot be looked at; it still shows as lag. SIGQUIT dumps the stacks of all threads
+at any time, as JVM users expect.
 """
 
 from __future__ import annotations
