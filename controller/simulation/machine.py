@@ -207,7 +207,11 @@ class Machine:
         self.take(happens)
 
     def request_failed(self, token: Token, error: ErrorCode) -> None:
-        self.take(lambda node, now_ms: node.request_failed(token.request_id, error, now_ms))
+        def happens(node: RaftNode, now_ms: int) -> Ready:
+            self.world.watch.request_failed(self)
+            return node.request_failed(token.request_id, error, now_ms)
+
+        self.take(happens)
 
     def take(self, happens: Input) -> None:
         """Gives the node an input now, or when it has come to itself again."""

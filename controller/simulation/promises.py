@@ -93,6 +93,11 @@ class Promises:
         self._heard.pop(machine.number, None)
         self._fetching.pop(machine.number, None)
 
+    def connection_broke(self, machine: Machine, token: Token) -> None:
+        """To the leader that it follows: until that one answers again it has heard nothing."""
+        if token.message is self._fetching.get(machine.number):
+            self._heard.pop(machine.number, None)
+
     def fetched(self, machine: Machine, token: Token, message: FetchResponse) -> None:
         """An answer to a fetch is taken; it counts if it answers what the machine asked as a follower."""
         if (

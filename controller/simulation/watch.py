@@ -33,7 +33,8 @@ from controller.simulation.history import Batch, Electorate, Ledger, Violation
 from controller.simulation.network import Token
 from controller.simulation.promises import Promises
 from protocol.codec.message import Message
-from protocol.messages.fetch import FetchResponse
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
     from controller.simulation.machine import Machine
@@ -175,6 +176,14 @@ class Watch:
     def response_taken(self, machine: Machine, token: Token, message: Message) -> None:
         if isinstance(message, FetchResponse):
             self.promises.fetched(machine, token, message)
+
+    def request_failed(self, machine: Machine, token: Token, error: ErrorCode) -> None:
+        if isinstance(token.message, FetchRequest) and error is not ErrorCode.REQUEST_TIMED_OUT:
+            self.promises.connection_broke(machine, token)
+
+    def request_failed(self, machine: Machine) -> None:
+        """A broken connection may have been that to its leader: it need not count as heard any more."""
+        self.promises.stopped_following(machine)
 
     # Commitment
 
