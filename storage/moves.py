@@ -92,7 +92,7 @@ class Move(msgspec.Struct):
         for segment in self.log.segments:
             copied = self.copied.get(segment.base_offset, 0)
             if copied < segment.size_bytes:
-                found = segment.locate_position(copied)
+                found = segment.locate_position(copied) if copied else None
                 return found if found is not None else segment.base_offset
         return self.log.log_end_offset
 
@@ -208,6 +208,9 @@ class ReplicaMoves:
         move.is_ordered = False
         if move.is_stopped:
             self._remove_copy(move)
+            return
+        if move.log.truncations != move.truncations:
+            self.run()
             return
         if isinstance(result, JobFailed):
             _logger.error("%s cannot be copied to %s: %s", move.log.name, move.target.path, result)

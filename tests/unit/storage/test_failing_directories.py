@@ -138,7 +138,7 @@ def test_a_start_with_a_directory_that_does_not_work() -> None:
     assert [each.path for each in manager.failed_directories] == ["/a"]
     assert sorted(manager.logs) == [("t", 1), ("t", 3)]
     manager.shut_down()
-    with pytest.raises(DirectoryRefused, match="I/O error in metadata log directory /a. Cannot continue"):
+    with pytest.raises(DirectoryRefused, match=r"I/O error in metadata log directory /a\. Cannot continue"):
         world.started(required="/a")
     world.files.faults.append(Fault("lock", count=10**9, path_part="/b/", error=errno.EIO))
     with pytest.raises(DirectoryRefused, match="None of the specified log dirs from /a, /b can be used"):

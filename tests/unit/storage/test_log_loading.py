@@ -37,7 +37,9 @@ class CountingWorkers(DirectWorkers):
     ) -> list[Any]:
         self.plans += [[log.directory for log in plan.logs] for plan in plans]
         self.at_once = at_once
-        return [JobFailed("killed") for _ in plans] if self.fails else super().run_all(job, plans, at_once, tell)
+        if self.fails:
+            return [JobFailed("killed") for _ in plans]
+        return super().run_all(job, plans, at_once, tell)
 
 
 class Crashed:

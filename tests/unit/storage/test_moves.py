@@ -1,0 +1,274 @@
+"""Logs that move to another directory while they serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from storage.errors import AppendRefused
+from storage.faulty_files import Fault, FaultyFiles
+from storage.jobs import DirectWorkers, Job, JobFailed
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_files import MemoryFiles
+from storage.partition_log import PartitionLog
+from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
+from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+
+KEY = ("t", 0)
+CONFIG = LogConfig(segment_bytes=5_000, index_interval_bytes=300, file_delete_delay_ms=1_000)
+
+
+class LaterWorkers(DirectWorkers):
+    """Orders wait until the test lets them be done."""
+
+    def __init__(self, files: FaultyFiles) -> None:
+        super().__init__(files)
+        self.waiting: list[Callable[[], None]] = []
+        self.rates: list[float] = []
+
+    def submit(
+        self,
+        job: Job[Any, Any],
+        plan: Any,
+        done: Callable[[Any], None],
+        *,
+        bytes_per_second: float = 0,
+    ) -> None:
+        self.rates.append(bytes_per_second)
+        self.waiting.append(lambda: done(self._run(job, plan)))
+
+    def work(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            each()
+
+
+class World:
+    """A log of some segments in /a; /b is empty."""
+
+    def __init__(self) -> None:
+        self.memory = MemoryFiles()
+        self.files = FaultyFiles(self.memory)
+        self.clock = ManualClock(NOW_MS)
+        self.workers = LaterWorkers(self.files)
+        self.moved: list[tuple[str, int]] = []
+        self.manager = self.started()
+        self.log = self.manager.create(*KEY, TOPIC_ID, CONFIG)
+        self.sequence = 0
+        self.append(30)
+
+    def started(self) -> LogManager:
+        manager = LogManager(
+            self.files, ["/a", "/b"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce(),
+            workers=self.workers, default_config=CONFIG,
+        )  # fmt: skip
+        manager.start()
+        manager.moves.on_moved = self.moved.append
+        return manager
+
+    def append(self, count: int = 1) -> None:
+        for _ in range(count):
+            batch = client_batch(bytes(400), producer=(7, 0, self.sequence))
+            self.log.append(batch, leader_epoch=3, now_ms=NOW_MS)
+            self.sequence += 1
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def begin(self) -> None:
+        self.manager.moves.begin(KEY, self.manager.directories[1])
+
+    def work(self, rounds: int = 4) -> None:
+        for _ in range(rounds):
+            self.workers.work()
+            self.clock.now_ms += 1_000
+            self.manager.housekeeping()
+
+    def home(self) -> str:
+        directory = self.manager.directory_of(*KEY)
+        return "" if directory is None else directory.path
+
+    def names(self, path: str) -> list[str]:
+        return [name for name in self.memory.listdir(path) if name.startswith("t-0")]
+
+
+def check(log: PartitionLog, content: bytes) -> None:
+    assert everything(log) == content
+    for offset in range(log.log_start_offset, log.log_end_offset, 7):
+        found = log.read(offset, max_bytes=1_000_000)
+        assert found is not None
+        assert found.base_offset == offset
+
+
+def test_a_log_moves_with_all_that_it_is() -> None:
+    world = World()
+    log = world.log
+    slice_before = log.read(0, max_bytes=400)
+    assert slice_before is not None
+    slice_before.retain()
+    bytes_before = slice_before.read()
+    world.begin()
+    world.append(12)
+    assert len(world.workers.waiting) == 1
+    assert world.names("/b") == []
+    world.work()
+    assert world.manager.moves.get(KEY) is None
+    assert (world.home(), log.directory, world.moved) == ("/b", "/b/t-0", [KEY])
+    content = everything(log)
+    assert log.log_end_offset == log.high_watermark == 42
+    world.append(12)
+    check(log, content + everything(log)[len(content) :])
+    with pytest.raises(AppendRefused):
+        log.append(client_batch(b"x", producer=(7, 0, 99)), leader_epoch=3, now_ms=NOW_MS)
+    assert slice_before.read() == bytes_before, "a reader goes on with the old file"
+    slice_before.release()
+    world.work()
+    assert world.names("/a") == [], "the old directory is removed after file.delete.delay.ms"
+    content = everything(log)
+    world.manager.shut_down()
+    world.manager = world.started()
+    assert world.home() == "/b"
+    world.log = world.manager.logs[KEY]
+    check(world.log, content)
+    world.append(1)
+
+
+def test_a_crash_right_after_the_move_loses_nothing() -> None:
+    world = World()
+    world.begin()
+    world.append(3)
+    world.workers.work()
+    world.workers.work()
+    assert world.home() == "/b"
+    assert world.log.recovery_point <= 33
+    world.append(3)
+    content = everything(world.log)
+    world.memory.kill_process()
+    world.manager = world.started()
+    assert world.home() == "/b"
+    check(world.manager.logs[KEY], content)
+    assert world.manager.logs[KEY].topic_id == TOPIC_ID
+
+
+def test_the_lag_and_the_size_of_the_copy_are_known() -> None:
+    world = World()
+    world.manager.moves.bytes_per_second = 1
+    for _ in range(5):
+        world.append(30)
+    world.begin()
+    move = world.manager.moves.get(KEY)
+    assert move is not None
+    assert (move.size_bytes, move.end_offset) == (0, 0)
+    assert world.workers.rates == [1]
+    world.workers.work()
+    assert move.size_bytes == 64 * 1024, "a part at a time where the rate is low"
+    assert 130 <= move.end_offset <= 150
+    world.work()
+    assert world.home() == "/b"
+
+
+def test_retention_goes_on_meanwhile() -> None:
+    world = World()
+    world.begin()
+    world.log.update_config(LogConfig(segment_bytes=5_000, index_interval_bytes=300, retention_bytes=6_000))
+    world.manager.apply_retention()
+    assert world.log.log_start_offset > 0
+    content = everything(world.log)
+    world.work()
+    assert world.home() == "/b"
+    check(world.log, content)
+    logs = [name for name in world.memory.listdir("/b/t-0") if name.endswith(".log")]
+    assert len(logs) == len(world.log.segments)
+
+
+def test_a_cut_log_begins_anew() -> None:
+    world = World()
+    world.begin()
+    first = world.manager.moves.get(KEY)
+    world.log.truncate_to(10, now_ms=NOW_MS)
+    for _ in range(5):
+        world.log.append(client_batch(b"other history"), leader_epoch=4, now_ms=NOW_MS)
+    world.log.update_high_watermark(world.log.log_end_offset)
+    content = everything(world.log)
+    world.work()
+    assert world.manager.moves.get(KEY) is not first
+    world.work()
+    assert world.home() == "/b"
+    check(world.log, content)
+    assert world.names("/b") == ["t-0"], "the first copy was removed"
+
+
+def test_a_move_is_taken_back() -> None:
+    world = World()
+    world.begin()
+    world.manager.moves.begin(KEY, world.manager.directories[0])
+    assert world.manager.moves.get(KEY) is None
+    world.work()
+    assert (world.home(), world.names("/b")) == ("/a", [])
+    world.append(1)
+
+
+def test_a_log_that_is_deleted_takes_its_copy_along() -> None:
+    world = World()
+    world.begin()
+    world.manager.delete_async(*KEY)
+    world.work()
+    assert world.manager.moves.get(KEY) is None
+    assert (world.names("/a"), world.names("/b")) == ([], [])
+
+
+def test_a_target_that_fails_leaves_the_log_where_it_is() -> None:
+    world = World()
+    world.begin()
+    world.files.faults = [Fault("write", count=10**9, path_part="/b/")]
+    world.work()
+    assert world.manager.moves.get(KEY) is None
+    assert (world.home(), world.log.directory) == ("/a", "/a/t-0")
+    world.append(1)
+
+
+def test_the_last_step_may_fail_too() -> None:
+    world = World()
+    world.begin()
+    world.files.faults = [Fault("rename", path_part="-future")]
+    content = everything(world.log)
+    world.work()
+    assert (world.home(), world.names("/b")) == ("/a", [])
+    check(world.log, content)
+    world.append(1)
+
+
+def test_a_start_goes_on_with_a_move() -> None:
+    world = World()
+    world.begin()
+    world.manager.moves.bytes_per_second = 1
+    world.append(200)
+    world.workers.work()
+    assert len(world.names("/b")) == 1
+    content = everything(world.log)
+    world.memory.kill_process()
+    world.workers.waiting.clear()
+    world.manager = world.started()
+    world.log = world.manager.logs[KEY]
+    assert world.home() == "/a"
+    world.work(8)
+    assert world.home() == "/b"
+    check(world.log, content)
+
+
+def test_a_worker_that_dies_ends_the_move() -> None:
+    world = World()
+    world.begin()
+    world.workers._run = lambda job, plan: JobFailed("killed")  # type: ignore[method-assign]
+    world.work()
+    assert world.manager.moves.get(KEY) is None
+    assert world.home() == "/a"
+
+
+def test_a_log_that_moves_is_not_compacted() -> None:
+    world = World()
+    world.log.update_config(LogConfig(segment_bytes=5_000, compact=True, min_cleanable_dirty_ratio=0.0))
+    world.begin()
+    world.manager.cleaner.look()
+    assert not world.manager.cleaner.is_cleaning(KEY)

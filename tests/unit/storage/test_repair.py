@@ -1,0 +1,98 @@
+"""Damage in the middle of a log is found, cut out and kept; what lies behind it stays readable."""
+
+from __future__ import annotations
+
+import random
+
+from storage.file_names import segment_file
+from storage.repair import cut_out, find_damage
+from tests.support.log_rig import DIRECTORY, LogRig, everything, offsets_of
+
+BATCH = 170
+
+
+def filled(count: int = 10, segment_bytes: int = 10_000) -> LogRig:
+    rig = LogRig()
+    rig.configure(index_interval_bytes=200, segment_bytes=segment_bytes)
+    for number in range(count):
+        rig.append(bytes(100), timestamp=rig.now_ms + number)
+    rig.close()
+    return rig
+
+
+def overwrite(rig: LogRig, segment: int, position: int, data: bytes) -> bytes:
+    """Returns what was there."""
+    path = f"{DIRECTORY}/{segment_file(segment, '.log')}"
+    before = rig.files.read_bytes(path)
+    rig.files.open(path, write=True).write([data], position)
+    return before
+
+
+def test_a_whole_log_has_no_damage() -> None:
+    assert find_damage(filled(segment_bytes=400).files, DIRECTORY) == []
+
+
+def test_two_ranges_in_one_segment() -> None:
+    rig = filled()
+    before = overwrite(rig, 0, 2 * BATCH + 100, b"\xff" * 10)
+    overwrite(rig, 0, 5 * BATCH - 3, b"\xff" * (BATCH + 6))
+    damages = find_damage(rig.files, DIRECTORY)
+    assert [(each.position, each.size_bytes, each.first_offset, each.next_offset) for each in damages] == [
+        (2 * BATCH, BATCH, 2, 3),
+        (4 * BATCH, 3 * BATCH, 4, 7),
+    ]
+    damaged = rig.files.read_bytes(f"{DIRECTORY}/{segment_file(0, '.log')}")
+    kept = cut_out(rig.files, DIRECTORY, damages)
+    assert kept == [f"{DIRECTORY}/00000000000000000000.log.corrupt-{number * BATCH}" for number in (2, 4)]
+    assert rig.files.read_bytes(kept[0]) == damaged[2 * BATCH : 3 * BATCH]
+    assert rig.files.read_bytes(kept[1]) == damaged[4 * BATCH : 7 * BATCH]
+    assert find_damage(rig.files, DIRECTORY) == []
+    rig.reopen(is_clean=True)
+    content = everything(rig.log)
+    assert [base for base, _ in offsets_of(content)] == [0, 1, 3, 7, 8, 9]
+    assert content == b"".join(before[n * BATCH : (n + 1) * BATCH] for n in (0, 1, 3, 7, 8, 9))
+    assert rig.append(b"goes on") == 10
+    assert kept[0].rpartition("/")[2] in rig.file_names(), "a start leaves it alone"
+
+
+def test_the_end_of_a_segment_with_others_behind_it() -> None:
+    rig = filled(segment_bytes=400)
+    overwrite(rig, 2, BATCH, b"\xff" * 200)
+    (damage,) = find_damage(rig.files, DIRECTORY)
+    assert (damage.position, damage.first_offset, damage.next_offset) == (BATCH, 3, 4)
+    cut_out(rig.files, DIRECTORY, [damage])
+    rig.reopen(is_clean=False, recovery_point=10)
+    assert [base for base, _ in offsets_of(everything(rig.log))] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_torn_tail_is_told_as_one() -> None:
+    rig = filled()
+    overwrite(rig, 0, 10 * BATCH, b"torn")
+    (damage,) = find_damage(rig.files, DIRECTORY)
+    assert (damage.size_bytes, damage.first_offset, damage.next_offset) == (4, 10, -1)
+
+
+def test_any_damage_is_found_and_nothing_else_is_lost() -> None:
+    """Random bytes over random places: every batch that was not touched is there afterwards."""
+    chance = random.Random(20261121)
+    for _ in range(60):
+        rig = filled(count=20, segment_bytes=chance.choice([700, 10_000]))
+        segments = [(segment.base_offset, segment.size_bytes) for segment in rig.log.segments]
+        base, size_bytes = chance.choice(segments)
+        start = chance.randrange(size_bytes - 30)
+        length = chance.randrange(1, min(400, size_bytes - start))
+        before = overwrite(rig, base, start, chance.randbytes(length))
+        path = f"{DIRECTORY}/{segment_file(base, '.log')}"
+        after = rig.files.read_bytes(path)[:size_bytes]
+        if after == before[:size_bytes]:
+            continue
+        touched = {
+            base + number
+            for number in range(size_bytes // BATCH)
+            if after[number * BATCH : (number + 1) * BATCH] != before[number * BATCH : (number + 1) * BATCH]
+        }
+        cut_out(rig.files, DIRECTORY, find_damage(rig.files, DIRECTORY))
+        rig.reopen(is_clean=False, recovery_point=0)
+        found = {offset for offset, _ in offsets_of(everything(rig.log))}
+        untouched = set(range(20)) - touched
+        assert untouched <= found, (start, length, base)
