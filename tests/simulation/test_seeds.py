@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.raft.transitions import TRANSITIONS, Role
+from controller.simulation.coverage import Coverage
 from controller.simulation.running import run, shrink
 from controller.simulation.story import Story
 from tests.simulation.many_seeds import run_many
@@ -19,6 +21,7 @@ from tests.simulation.many_seeds import run_many
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "1500"))
 EVENTS = 1_200
 """At least, for each; each run ends with a calm of some hundred more."""
+ENOUGH_FOR_ALL_TRANSITIONS = 1_000
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -27,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_rule_holds_under_every_seed() -> None:
     """And every hundred seeds have met what a quorum must get over."""
     seen = 0
+    coverage = Coverage()
     for hundred in run_many(1, SEEDS, EVENTS, processes=2, nice=False):
         for outcome in hundred.failures:
             told = shrink(outcome)
@@ -35,7 +39,16 @@ def test_every_rule_holds_under_every_seed() -> None:
             )
         assert hundred.missing == [], f"seeds from {hundred.first} on"
         seen += hundred.seeds
+        coverage.add(hundred.coverage.counts)
     assert seen == SEEDS
+    if SEEDS >= ENOUGH_FOR_ALL_TRANSITIONS:
+        assert [pair for pair in TRANSITIONS if pair[0] is not pair[1] and not taken(coverage, *pair)] == []
+
+
+def taken(coverage: Coverage, before: Role, after: Role) -> int:
+    """How often a change of role has happened; an observer is counted by that name when it follows."""
+    names = ["Follower", "Observer"] if after is Role.FOLLOWER else [after.name.capitalize()]
+    return sum(coverage.counts.get(f"{before.name.capitalize()} > {name}", 0) for name in names)
 
 
 def test_a_seed_is_a_run() -> None:
