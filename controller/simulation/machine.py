@@ -208,7 +208,7 @@ class Machine:
 
     def request_failed(self, token: Token, error: ErrorCode) -> None:
         def happens(node: RaftNode, now_ms: int) -> Ready:
-            self.world.watch.request_failed(self)
+            self.world.watch.request_failed(self, token, error)
             return node.request_failed(token.request_id, error, now_ms)
 
         self.take(happens)

@@ -181,10 +181,6 @@ class Watch:
         if isinstance(token.message, FetchRequest) and error is not ErrorCode.REQUEST_TIMED_OUT:
             self.promises.connection_broke(machine, token)
 
-    def request_failed(self, machine: Machine) -> None:
-        """A broken connection may have been that to its leader: it need not count as heard any more."""
-        self.promises.stopped_following(machine)
-
     # Commitment
 
     def committed(self, machine: Machine, end_offset: int) -> None:
