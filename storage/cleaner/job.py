@@ -24,7 +24,7 @@ from storage.cleaner.aborted import CleanedTransactions
 from storage.cleaner.filtering import BatchFilter, FilterCounts, LastBatch
 from storage.cleaner.keyed import keyed_records
 from storage.cleaner.offset_map import OffsetMap
-from storage.errors import CorruptSegment
+from storage.errors import CorruptSegment, LogStorageError
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
 from storage.jobs import Job, Pace
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
@@ -80,11 +80,17 @@ class CleanResult(msgspec.Struct, frozen=True):
 
 
 def clean(files: Files, pace: Pace, plan: CleanPlan) -> CleanResult:
-    """Raises OSError, LogStorageError; `.cleaned` files that are left then are nobody's."""
+    """Raises OSError, LogStorageError; nothing is left then: a disk that had no room gets it back."""
     run = _Pass(files, pace, plan)
     last_offsets = run.read_keys()
     end_offset = max(last_offsets.latest_offset + 1, plan.first_dirty_offset)
-    groups = [run.write_group(sources) for sources in group_by_size(plan, end_offset)]
+    all_sources = group_by_size(plan, end_offset)
+    try:
+        groups = [run.write_group(sources) for sources in all_sources]
+    except (OSError, LogStorageError):
+        for sources in all_sources:
+            run.remove_cleaned(sources[0].base_offset)
+        raise
     return CleanResult(groups, end_offset, run.filter.counts, len(last_offsets), run.is_map_full)
 
 
@@ -167,8 +173,7 @@ class _Pass:
         """One new segment out of some."""
         plan = self._plan
         base_offset = sources[0].base_offset
-        for suffix in SEGMENT_SUFFIXES:
-            self._remove(f"{plan.directory}/{segment_file(base_offset, suffix)}{CLEANED_SUFFIX}")
+        self.remove_cleaned(base_offset)
         segment = Segment(
             self._files, plan.directory, base_offset,
             fresh=True, created_ms=plan.now_ms, ending=CLEANED_SUFFIX,
@@ -220,9 +225,11 @@ class _Pass:
         finally:
             file.close()
 
-    def _remove(self, path: str) -> None:
-        if self._files.exists(path):
-            self._files.unlink(path)
+    def remove_cleaned(self, base_offset: int) -> None:
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{self._plan.directory}/{segment_file(base_offset, suffix)}{CLEANED_SUFFIX}"
+            if self._files.exists(path):
+                self._files.unlink(path)
 
 
 class _Writer:

@@ -287,6 +287,7 @@ def test_a_full_disk_sets_the_log_aside() -> None:
     assert not rig.clean()
     assert KEY in rig.cleaner.set_aside
     assert everything(rig.log) == before
+    assert not [name for name in rig.files.listdir(rig.directory) if name.endswith(".cleaned")], "room again"
     rig.now_ms += SET_ASIDE_MS
     assert rig.clean()
 
