@@ -161,7 +161,10 @@ class AppendQueue:
         """
         log = self._log
         writes: list[FileWrite] = []
+        cut_first = None
         try:
+            if log.has_stale_bytes:
+                cut_first = (log.active.log.file(), log.active.size_bytes)
             for segment, group in self._places(prepared, now_ms):
                 size_bytes = sum(each.size_bytes for each in group)
                 file = segment.log.file() if segment is log.active else None
@@ -172,7 +175,7 @@ class AppendQueue:
             raise log.write_failed(error) from error
         log.active.log.retain()
         self._held = log.active.log
-        return GroupWrite(log.files, writes, log.disk.now_ns, log.has_stale_bytes, sync)
+        return GroupWrite(log.files, writes, log.disk.now_ns, cut_first, sync)
 
     def written_elsewhere(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""

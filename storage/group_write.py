@@ -33,8 +33,8 @@ class GroupWrite(msgspec.Struct):
     files: Files
     writes: Sequence[FileWrite]
     now_ns: Callable[[], int]
-    cut_first: bool = False
-    """The first file has bytes behind its end that are nobody's."""
+    cut_first: tuple[File, int] | None = None
+    """The log's last file and its end, if bytes behind that are nobody's."""
     sync: Callable[[], object] | None = None
     """Afterwards, and its end is awaited too."""
 
@@ -42,12 +42,13 @@ class GroupWrite(msgspec.Struct):
         """Does it all; how long the writes took, in nanoseconds, without the sync. Raises OSError."""
         began_ns = self.now_ns()
         try:
-            for number, write in enumerate(self.writes):
+            if self.cut_first is not None:
+                file, end = self.cut_first
+                file.truncate(end)
+            for write in self.writes:
                 if write.file is None:
                     self._write_new(write)
                 else:
-                    if self.cut_first and number == 0:
-                        write.file.truncate(write.position)
                     write_whole(write.file, write.buffers, write.size_bytes, write.position, write.path)
             took_ns = self.now_ns() - began_ns
             if self.sync is not None:

@@ -517,6 +517,8 @@ class PartitionLog(SegmentRow):
         if self.queue.prepared:
             self.rollback()  # the helper thread that wrote them has ended, and nobody heard of it
         try:
+            if self.has_stale_bytes:
+                self.cut_stale_bytes()
             self.active.seal()
         except OSError as error:
             raise LogStorageError(f"{self.active.log.path} cannot be closed in order: {error}") from error

@@ -237,8 +237,9 @@ class SegmentRow:
         return Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
 
     def join_segment(self, segment: Segment) -> None:
-        """Seals the active segment and puts a begun one behind it. Raises OSError."""
+        """Seals the active segment and puts a begun one behind it. Raises OSError: the row is as it was."""
         self.active.seal()
+        segment.log.file()
         self.note_sync(self.log_end_offset)
         self.segments.append(segment)
         self.activate(segment)
