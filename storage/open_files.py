@@ -41,6 +41,11 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def is_over(self) -> bool:
+        """More are open than the bound, because all that could go were held."""
+        return len(self._open) > self.bound
+
     def opened(self, file: SharedFile) -> None:
         self._open[file] = None
         if len(self._open) > self.bound:

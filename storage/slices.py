@@ -84,8 +84,11 @@ class SharedFile:
         self._holds -= 1
         if self._holds < 0:
             invariant(False, "A shared file is released as often as it is retained", path=self.path)
-        if self._holds == 0 and self._retired:
-            self._close()
+        if self._holds == 0:
+            if self._retired:
+                self._close()
+            elif self._open_files is not None and self._open_files.is_over:
+                self.let_go()
 
     def close_when_unused(self) -> None:
         """Closes now or at the last release. It is not opened again."""

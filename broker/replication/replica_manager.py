@@ -387,8 +387,9 @@ class ReplicaManager:
             else:
                 log.update_config(settings.log)
         except (OSError, LogStorageError) as error:
+            if key not in self._offline:
+                LOG.error("%s-%d cannot be served, its log could not be made: %s", topic, index, error)
             self._offline[key] = None
-            LOG.error("%s-%d cannot be served, its log could not be made: %s", topic, index, error)
             return None
         self._offline.pop(key, None)
         counters = self.counters.get(topic)

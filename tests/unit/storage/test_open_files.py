@@ -61,6 +61,7 @@ def test_what_is_held_is_not_let_go() -> None:
     assert len(files.open_files) == 6, "each goes on to some socket"
     for each in slices:
         each.release()
+    assert len(files.open_files) == 2, "what is not held any more goes at once"
     manager.create("more", 0, TOPIC_ID, LogConfig()).append(
         client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS
     )
