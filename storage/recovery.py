@@ -144,6 +144,8 @@ def find_producers(
     if begin >= end_offset:
         return state
     for number, segment in enumerate(segments):
+        if segment.base_offset >= end_offset:
+            break  # nobody has looked at it yet: it may be torn
         if number + 1 < len(segments) and segments[number + 1].base_offset <= begin:
             continue
         found = segment.locate(begin)

@@ -32,8 +32,8 @@ def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
         gone = log.segments[:count]
         if gone:
             del log.segments[:count]
+            increase_log_start(log, log.segments[0].base_offset)  # also if the disk then refuses a name
             remove_files(log, gone, now_ms + log.config.file_delete_delay_ms)
-            increase_log_start(log, log.segments[0].base_offset)
             remove_snapshots(log, log.log_start_offset)
     except OSError as error:
         raise LogStorageError(f"{log.directory} cannot be cleaned up: {error}") from error
@@ -78,11 +78,22 @@ def increase_log_start(log: PartitionLog, offset: int) -> bool:
 
 
 def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) -> None:
-    """Renames the files of segments that have left the row, and notes their removal. Raises OSError."""
+    """Renames the files of segments that have left the row, and notes their removal.
+
+    Raises OSError, after all have had their turn; none of them is open any more.
+    """
+    problem: OSError | None = None
     for segment in segments:
-        for path in segment.mark_deleted():
+        try:
+            paths = segment.mark_deleted()
+        except OSError as error:
+            problem = problem or error
+            continue
+        for path in paths:
             call = partial(remove_file, log.files, path)
             log.chores.add(f"remove {path}", log.directory, call, due_ms=due_ms)
+    if problem is not None:
+        raise problem
 
 
 def remove_file(files: Files, path: str) -> None:

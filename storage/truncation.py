@@ -36,9 +36,9 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
         leaving = log.segments[kept:]
         del log.segments[kept:]
         log.note_cut()
+        remove_files(log, leaving[::-1], 0)  # from the end: a crash in between leaves no gap
         end_offset = log.segments[-1].truncate_to(offset)
         log.activate(log.segments[-1])
-        remove_files(log, leaving, 0)
         _set_end(log, end_offset)
         log.leader_epochs.truncate_from_end(end_offset)
         _remove_snapshots_above(log, end_offset)
@@ -54,7 +54,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
     if log.queue.prepared:
         invariant(False, "Nothing is cut off under a prepared batch", log=log.name)
     try:
-        leaving = list(log.segments)
+        leaving = log.segments[::-1]
         log.note_cut()
         remove_files(log, leaving, 0)
         segment = Segment(log.files, log.directory, offset, fresh=True, created_ms=now_ms)

@@ -91,6 +91,8 @@ class Cleaner:
         self._on_cleaned = on_cleaned
         self._on_broken = on_broken
         self._passes: dict[Key, _Pass] = {}
+        self._truncations: dict[Key, tuple[PartitionLog, int]] = {}
+        """How often each log had been cut when its first dirty offset was believed last."""
         self._held: dict[Key, None] = {}
 
     def is_cleaning(self, key: Key) -> bool:
@@ -108,6 +110,7 @@ class Cleaner:
         """The log has gone."""
         self.first_dirty.pop(key, None)
         self.set_aside.pop(key, None)
+        self._truncations.pop(key, None)
 
     def look(self) -> None:
         """Orders passes for the logs that need it most, while there are threads for them."""
@@ -128,6 +131,7 @@ class Cleaner:
                 continue
             if key in self.set_aside and monotonic_ms < self.set_aside[key][1]:
                 continue
+            self._notice_cut(key, log)
             try:
                 what = cleanable(log, self.first_dirty.get(key), now_ms)
             except OSError as error:
@@ -138,6 +142,14 @@ class Cleaner:
                 due.append((key, what))
         due.sort(key=lambda each: (not each[1].is_overdue, -each[1].dirty_ratio, each[0]))
         return due
+
+    def _notice_cut(self, key: Key, log: PartitionLog) -> None:
+        """What was appended after a cut is dirty, though it may lie below the offset where a pass once ended:
+        the log is looked at from its start."""
+        known, truncations = self._truncations.get(key, (log, 0))
+        if known is log and truncations != log.truncations:
+            self.first_dirty.pop(key, None)
+        self._truncations[key] = (log, log.truncations)
 
     def _begin(self, key: Key, what: Cleanable) -> None:
         log = self._logs[key]

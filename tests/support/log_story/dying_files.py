@@ -55,8 +55,8 @@ class Plan:
             return False
         if self.kind == "short" and call != "write":
             return False
-        if self.call == "any" and call == "open" and self.kind in ("kill", "power"):
-            return False
+        if self.call == "any" and call == ("open" if self.kind in ("kill", "power") else "unlink"):
+            return False  # opening is no effect; what cannot be removed is a fault of its own
         self.seen += 1
         if not self.number <= self.seen < self.number + self.count:
             return False

@@ -126,6 +126,7 @@ class LogModel:
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.history: list[Event] = []
+        self._told: tuple[list[Event], int, Told] = ([], -1, Told({}, []))
         self.start = 0
         self.end = 0
         self.high_watermark = 0
@@ -140,6 +141,8 @@ class LogModel:
         self.cleaned_to = 0
         self.ends_bare = False
         """The end is that of a cut; compaction has emptied the log right before it."""
+        self.removal_failed = False
+        """Segments that went may be there again after the next start."""
         self.former: dict[bytes, Batch] = {}
         """What compaction changed and retention removed: a power cut may bring it back, since nobody waits for
         the names of what goes to reach the disk."""
@@ -191,7 +194,12 @@ class LogModel:
         return [batch for batch in self.batches if batch.last >= self.start]
 
     def told(self) -> Told:
-        return tell(self.history)
+        """Worked out once for the list as it is: it only grows, or is replaced by another."""
+        history, length, told = self._told
+        if history is not self.history or length != len(self.history):
+            told = tell(self.history)
+            self._told = (self.history, len(self.history), told)
+        return told
 
     def stable_offset(self, *, with_undecided_markers: bool = True) -> int:
         """The last stable offset; those markers count that are not below the high watermark."""

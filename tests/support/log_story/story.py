@@ -95,6 +95,8 @@ class Subject:
     topic_id: bytes = bytes(16)
     appending: list[Sent | bytes] = field(default_factory=list)
     """Not answered: after a crash they may be there, whole and in order, or not."""
+    leftover: list[Sent | bytes] = field(default_factory=list)
+    """Refused, but the disk would not even cut them off."""
     cutting: int | None = None
     """A truncation that has not returned."""
     is_starting_anew: bool = False
@@ -188,9 +190,26 @@ class Story:
 
     def _after_error(self, subject: Subject, rng: random.Random) -> None:
         """The engine has said that it cannot; what was under way is what a broker then does."""
+        log, model = self.host.logs.get(subject.key), subject.model
+        if log is not None and len(subject.appending) > 1:
+            # what was committed before a segment could not be sealed is in the log
+            for batch in [each for each in stored(log) if each.base >= model.end]:
+                self._require_sent(subject, batch)
+                model.take(batch)
+            subject.appending = subject.appending if log.has_stale_bytes else []
+        subject.leftover, subject.appending = subject.appending, []
+        model.removal_failed = True
         if subject.cutting is not None or subject.is_starting_anew:
             self.say("    half cut: the process is started again")
             self._die(rng, with_power=False)
+
+    def _require_sent(self, subject: Subject, batch: Batch) -> None:
+        """It is the next of those that were to be appended."""
+        sent = subject.appending.pop(0) if subject.appending else b""
+        if isinstance(sent, Sent):
+            sent.require_is(batch, batch.base, subject.model.leader_epoch, None)
+        else:
+            require(sent == batch.data, "a batch that nobody sent", base=batch.base)
 
     def _see_who_is_offline(self) -> None:
         for subject in self.subjects.values():
@@ -365,6 +384,7 @@ class Story:
 
     def _nothing_under_way(self, subject: Subject) -> None:
         subject.appending = []
+        subject.leftover = []
         subject.cutting = None
         subject.is_starting_anew = subject.is_compacting = False
 
@@ -382,7 +402,10 @@ class Reunion:
     def meet(self) -> None:
         model, log, subject = self.model, self.log, self.subject
         if subject.is_starting_anew and log.log_end_offset == log.log_start_offset:
+            known = {entry.producer_id for entry in log.producer_state.entries()}
+            history = [event for event in model.history if event.producer_id in known]
             model.start_anew(log.log_end_offset)
+            model.history = history  # the snapshot of before is there still
         else:
             if subject.is_compacting and not self.with_power:
                 accept_compaction(log, model, self.story.clock.now_ms, None)
@@ -390,8 +413,10 @@ class Reunion:
         rose = log.log_start_offset > model.start and not subject.is_starting_anew
         require(not rose, "the log start rose", log=log.log_start_offset, model=model.start)
         if self.is_clean:
-            require(log.log_start_offset == model.start, "the log start fell", log=log.log_start_offset, model=model.start)
+            stayed = log.log_start_offset == model.start or model.removal_failed
+            require(stayed, "the log start fell", log=log.log_start_offset, model=model.start)
         model.start = log.log_start_offset
+        model.removal_failed = False
         if self.is_clean and isinstance(self.story.host, NodeHost):
             require(log.high_watermark == model.high_watermark, "the high watermark fell", log=log.high_watermark)
         model.high_watermark = log.high_watermark
@@ -402,7 +427,7 @@ class Reunion:
     def _meet_batches(self) -> None:
         model, log, subject = self.model, self.log, self.subject
         found = stored(log)
-        if self.with_power:
+        if self.with_power or model.removal_failed:
             self._bring_back(found)
         first = log.segments[0].base_offset
         old = [batch for batch in model.batches if batch.last >= first]
@@ -459,7 +484,16 @@ class Reunion:
 
     def _judge_extra(self, extra: list[Batch]) -> None:
         """What nobody was told about may be there: in whole batches, in order."""
-        waiting = list(self.subject.appending)
+        try:
+            self._require_sent(extra, list(self.subject.appending))
+        except Wrong:
+            if not self.subject.leftover:
+                raise
+            self._require_sent(extra, list(self.subject.leftover))
+        if extra:
+            self.story.counts["unanswered there"] += 1
+
+    def _require_sent(self, extra: list[Batch], waiting: list[Sent | bytes]) -> None:
         for batch in extra:
             while waiting:
                 sent = waiting.pop(0)
@@ -471,8 +505,6 @@ class Reunion:
                     break
             else:
                 raise Wrong(f"a batch that nobody sent is at offset {batch.base}")
-        if extra:
-            self.story.counts["unanswered there"] += 1
 
     def _meet_compaction(self, found: list[Batch], old: list[Batch]) -> None:
         """A power cut in the middle of a pass: the part below the synced point is old or compacted."""
