@@ -33,8 +33,6 @@ from controller.metadata_log import (
 )
 from controller.raft.effects import Ready
 from controller.raft.identity import Address
-from controller.raft.identity import LeaderAndEpoch as RaftLeader
-from controller.raft.identity import SnapshotId as RaftSnapshot
 from controller.raft.roles import Progress
 from controller.records import build_metadata_batch, metadata_batches
 from controller.replica.disk import ReplicaDisk
@@ -50,6 +48,7 @@ READ_CHUNK_BYTES: Final = 1 << 20
 CLEAN_UP_INTERVAL_MS: Final = 60_000
 """Between two looks at what may go; as in Kafka."""
 PLAINTEXT: Final = 0
+UNKNOWN_HIGH_WATERMARK: Final = -1
 
 
 class ReplicatedMetadataLog:
@@ -126,7 +125,7 @@ class ReplicatedMetadataLog:
     def append(
         self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
     ) -> MetadataBatch:
-        if self._leader != (self._node_id, epoch) or tuple(self._node.leader) != self._leader:
+        if self._leader != (self._node_id, epoch) or self._node.leader != self._leader:
             raise NotLeader(f"epoch {epoch} is not led here, {self._leader} is known")
         invariant(bool(records), "a batch has records")
         base_offset = self._driver.next_offset
@@ -186,10 +185,10 @@ class ReplicatedMetadataLog:
             if was <= header.base_offset and header.last_offset < self._applied_offset:
                 self._size_since_snapshot_bytes += header.size_bytes
 
-    def _leader_changed(self, leader: RaftLeader) -> None:
+    def _leader_changed(self, leader: LeaderAndEpoch) -> None:
         if self._leader.leader_id == self._node_id:
             self._own.clear()  # what of it is committed later comes from the log
-        self._leader = LeaderAndEpoch(*leader)
+        self._leader = leader
         for listener in self._listeners:
             listener.leader_changed(self._leader)
 
@@ -222,7 +221,7 @@ class ReplicatedMetadataLog:
         """For this process's own broker, whoever leads: only what is committed, and applied here."""
         fit = self._node.fit(offset, last_fetched_epoch)
         if fit.snapshot is not None:
-            return ReadOutcome(b"", snapshot=SnapshotId(*fit.snapshot))
+            return ReadOutcome(b"", snapshot=fit.snapshot)
         if fit.diverging is not None:
             return ReadOutcome(b"", diverging=fit.diverging)
         if offset >= self._applied_offset:
@@ -242,7 +241,7 @@ class ReplicatedMetadataLog:
     def quorum(self, now_ms: int) -> QuorumView:
         voters, observers = self._node.progress(self._clock.monotonic_ms())
         return QuorumView(
-            leader=LeaderAndEpoch(*self._node.leader),
+            leader=self._node.leader,
             high_watermark=self._node.high_watermark,
             voters=[self._progress_of(each, now_ms) for each in voters],
             observers=[self._progress_of(each, now_ms) for each in observers],
@@ -289,7 +288,7 @@ class ReplicatedMetadataLog:
             offset=image.offset,
             applied=self._applied_offset,
         )
-        snapshot = RaftSnapshot(image.offset + 1, image.epoch)
+        snapshot = SnapshotId(image.offset + 1, image.epoch)
         size_bytes = self._size_since_snapshot_bytes
 
         def written() -> None:
@@ -307,15 +306,14 @@ class ReplicatedMetadataLog:
             pass
         return SnapshotId(image.offset + 1, image.epoch)
 
-    def _installed(self, snapshot: RaftSnapshot) -> None:
+    def _installed(self, snapshot: SnapshotId) -> None:
         """The leader's snapshot stands for everything that was applied here, and more."""
-        found = SnapshotId(*snapshot)
-        image = self._disk.snapshot_directory.image_of(found)
+        image = self._disk.snapshot_directory.image_of(snapshot)
         self._own.clear()
         self._applied_offset = snapshot.end_offset
         self._size_since_snapshot_bytes = 0
         for listener in self._listeners:
-            listener.load_snapshot(found, image)
+            listener.load_snapshot(snapshot, image)
 
     def _clean_up(self, now_ms: int) -> Ready:
         """Gives up the oldest snapshot if it is too old or they are too many, and the log that only it

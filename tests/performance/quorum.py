@@ -1,0 +1,190 @@
+"""A quorum of three controllers on one machine, ours beside Apache Kafka's: elections, commits, idleness.
+
+::
+
+    python -m tests.performance.quorum                    everything, in turns, medians as a table
+    QUORUM_ROUNDS=9 QUORUM_SECONDS=10 python -m tests.performance.quorum elections commits idle
+
+Election: from `kill -9` of the leader (or SIGTERM to it) until another controller says that it leads and has
+committed a record of its epoch; all timeouts are the defaults. Commit: one IncrementalAlterConfigs with one
+small record, answered when a majority has it on disk; the same raw client for both. CPU: of all three
+processes, measured by the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from protocol.framing import encode_request_frame
+from tests.support.quorum import KAFKAS, OURS, Quorum, config_change
+from tests.support.tool_server import ToolServer
+from tests.support.wire_client import WireClient
+
+ROUNDS: Final = int(os.environ.get("QUORUM_ROUNDS", "5"))
+SECONDS: Final = float(os.environ.get("QUORUM_SECONDS", "5"))
+IDLE_SECONDS: Final = 30.0
+CONNECTIONS: Final = (1, 8, 64)
+WARMING: Final = 3_000
+"""Commits before anything is measured: Java compiles what is hot."""
+
+
+class Row(NamedTuple):
+    what: str
+    unit: str
+    ours: list[float]
+    kafkas: list[float]
+
+    def line(self) -> str:
+        return f"| {self.what} ({self.unit}) | {_spread(self.ours)} | {_spread(self.kafkas)} |"
+
+
+def _spread(values: list[float]) -> str:
+    if not values:
+        return "-"
+    digits = 0 if max(values) >= 100 else 2
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"**{middle:,.{digits}f}** ({low:,.{digits}f} to {high:,.{digits}f})"
+
+
+# Elections
+
+
+def next_leader_ms(quorum: Quorum, end: Callable[[int], None]) -> float:
+    """One leader is made to go; everybody is back when this returns."""
+    leader = quorum.await_leader()
+    others = [node_id for node_id in quorum.members if node_id != leader.node_id]
+    for node_id in others:
+        quorum.describe(node_id)  # the connection is there before it counts
+    began = time.perf_counter()
+    end(leader.node_id)
+    quorum.await_leader(others, after_epoch=leader.epoch)
+    took = time.perf_counter() - began
+    gone = quorum.members[leader.node_id]
+    gone.stop()
+    gone.start()
+    quorum.await_caught_up(*quorum.members)
+    time.sleep(0.5)
+    return took * 1000
+
+
+def elections(quorum: Quorum) -> Iterator[tuple[str, str, float]]:
+    for _ in range(ROUNDS):
+        yield "next leader after kill -9", "ms", next_leader_ms(quorum, lambda at: quorum.members[at].kill())
+        stop = next_leader_ms(quorum, lambda at: quorum.members[at].ask_to_stop())
+        yield "next leader after a clean stop", "ms", stop
+
+
+# Commits
+
+
+class Load(NamedTuple):
+    commits: int
+    seconds: float
+    latencies_ms: list[float]
+
+
+def drive(address: str, connections: int, *, seconds: float, commits: int = 1 << 60) -> Load:
+    """One commit under way on each connection, for so long or so many."""
+    clients = [WireClient(address, client_id="load") for _ in range(connections)]
+    numbers = count(1)
+    latencies: list[float] = []
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        sent_at: dict[int, float] = {}
+
+        def send(client: WireClient) -> None:
+            sent_at[id(client)] = time.perf_counter()
+            number = next(numbers)
+            client.socket.sendall(encode_request_frame(config_change(number), 1, number, "load"))
+
+        for client in clients:
+            stack.callback(client.close)
+            selector.register(client.socket, selectors.EVENT_READ, client)
+            send(client)
+        now = began
+        while now - began < seconds and len(latencies) < commits:
+            for key, _ in selector.select(10):
+                client = key.data
+                answer = client.receive()
+                if answer[-20:-18] == b"\xff":
+                    raise RuntimeError(f"refused: {answer!r}")
+                now = time.perf_counter()
+                latencies.append((now - sent_at[id(client)]) * 1000)
+                send(client)
+    return Load(len(latencies), now - began, sorted(latencies))
+
+
+def commits(quorum: Quorum) -> Iterator[tuple[str, str, float]]:
+    leader = quorum.await_caught_up(*quorum.members)
+    address = quorum.members[leader.node_id].address
+    drive(address, 8, seconds=60, commits=WARMING)
+    for connections in CONNECTIONS:
+        before = {node_id: member.cpu_seconds() for node_id, member in quorum.members.items()}
+        offset = quorum.await_leader().view.high_watermark
+        load = drive(address, connections, seconds=SECONDS)
+        written = quorum.await_leader().view.high_watermark - offset
+        if written < load.commits:
+            raise RuntimeError(f"{load.commits} answers, and {written} records in the log")
+        cpu = {n: member.cpu_seconds() - before[n] for n, member in quorum.members.items()}
+        name = f"{connections} at a time"
+        yield f"commits, {name}", "a second", load.commits / load.seconds
+        yield f"time of a commit, p50, {name}", "ms", load.latencies_ms[load.commits // 2]
+        yield f"time of a commit, p99, {name}", "ms", load.latencies_ms[load.commits * 99 // 100]
+        yield f"CPU of all three per commit, {name}", "µs", sum(cpu.values()) / load.commits * 1e6
+        yield f"CPU of the leader per commit, {name}", "µs", cpu[leader.node_id] / load.commits * 1e6
+    for node_id, member in quorum.members.items():
+        who = "leader" if node_id == leader.node_id else "follower"
+        yield f"memory of a {who} after that", "MiB", member.resident_bytes() / (1 << 20)
+
+
+# Idleness
+
+
+def idle(quorum: Quorum) -> Iterator[tuple[str, str, float]]:
+    leader = quorum.await_caught_up(*quorum.members)
+    time.sleep(3)
+    for node_id, member in quorum.members.items():
+        who = "leader" if node_id == leader.node_id else "follower"
+        yield f"memory of a {who}, idle", "MiB", member.resident_bytes() / (1 << 20)
+    before = {node_id: member.cpu_seconds() for node_id, member in quorum.members.items()}
+    time.sleep(IDLE_SECONDS)
+    for node_id, member in quorum.members.items():
+        who = "leader" if node_id == leader.node_id else "follower"
+        share = (member.cpu_seconds() - before[node_id]) / IDLE_SECONDS
+        yield f"an idle {who}", "% of a core", share * 100
+
+
+PARTS: Final = {"idle": idle, "elections": elections, "commits": commits}
+
+
+def main(parts: list[str]) -> None:
+    rows: dict[str, Row] = {}
+    turns = 3
+    with tempfile.TemporaryDirectory(prefix="quorum-") as folder, ToolServer(Path(folder)) as tools:
+        for turn in range(turns):
+            for kind in (OURS, KAFKAS):
+                where = Path(folder) / f"{turn}-{'ours' if kind == OURS else 'kafka'}"
+                with Quorum(where, [kind] * 3, tools=tools).format().start() as quorum:
+                    for part in parts:
+                        for what, unit, value in PARTS[part](quorum):
+                            row = rows.setdefault(what, Row(what, unit, [], []))
+                            (row.ours if kind == OURS else row.kafkas).append(value)
+                            print(f"{kind}: {what}: {value:.2f} {unit}", file=sys.stderr)
+    print(f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print("\n| | Barnabas | Apache Kafka |\n|---|---|---|")
+    print("\n".join(row.line() for row in rows.values()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(PARTS))
