@@ -3,9 +3,9 @@
 Most answers wait for neither, and nothing in here runs. Otherwise the answer is made ready with what the
 appends gave. First it waits for the batches that helper threads have to do with (see `storage.append_lane`);
 that has no deadline, as in Kafka, where an append keeps its thread until it is done. Then, with acks=all,
-each partition that is still behind is noted, and the high watermark, a lost leadership or the deadline settles
-it. What timed out stays appended (the producer is told REQUEST_TIMED_OUT and may send it again; an idempotent one
-finds it there).
+each partition that is still behind is noted, and the high watermark, a lost leadership or the deadline
+settles it. What timed out stays appended (the producer is told REQUEST_TIMED_OUT and may send it again; an
+idempotent one finds it there).
 """
 
 from __future__ import annotations

@@ -437,6 +437,12 @@ class ReplicaManager:
         partition.go_offline()
         return LeaderChange(topic, index, partition.leader_epoch, False) if led else None
 
+    def log_moved(self, topic: str, index: int) -> None:
+        """The log lies in another directory now: its writes are that disk's."""
+        partition = self.by_name.get((topic, index))
+        if partition is not None and self.waiting is not None:
+            self.waiting.watch(partition.log)
+
     def read_failed(self, partition: Partition, error: BaseException) -> None:
         """A read met a disk error: perhaps more has failed than this one file."""
         self._logs.suspect(partition.log.directory, error.__cause__ or error)

@@ -150,7 +150,7 @@ class BrokerRole:
             ground.node_id, self.services.controller, ground.clock, ground.timers,
             broker_epoch=lambda: self.lifecycle.epoch, directory_of=self._directory_id_of,
         )  # fmt: skip
-        ground.logs.moves.on_moved = lambda key: self.directories.moved(self.metadata.image, *key)
+        ground.logs.moves.on_moved = self._log_moved
         return MetadataLoader(
             node_id=ground.node_id,
             cluster_id=ground.cluster_id,
@@ -236,6 +236,10 @@ class BrokerRole:
             groups.elected(index, leader_epoch)
         else:
             groups.resigned(index, leader_epoch)
+
+    def _log_moved(self, key: tuple[str, int]) -> None:
+        self.replicas.log_moved(*key)
+        self.directories.moved(self.metadata.image, *key)
 
     def _directory_id_of(self, topic: str, index: int) -> bytes | None:
         home = self._ground.logs.directory_of(topic, index)

@@ -37,6 +37,7 @@ from protocol.serving import (
     ResourceType,
     Session,
 )
+from storage.append import AppendResult
 from storage.chores import Chores
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
@@ -270,6 +271,7 @@ class HandlerRig:
             connection_id="c",
             now_ms=self.clock.wall_ms(),
         )
+        assert isinstance(result, AppendResult)
         return result.base_offset
 
     def batch(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import compress
@@ -71,7 +71,7 @@ def _batch(chance: random.Random, number: int) -> tuple[bytearray, str]:
     codec = chance.choice((0, 0, 0, 1, 2, 3, 4))
     producer = number if chance.random() < 0.2 else -1
     count = chance.randrange(1, 7)
-    options = {
+    options: dict[str, Any] = {
         "codec": codec,
         "producer_id": producer,
         "producer_epoch": 0 if producer >= 0 else -1,
