@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -74,9 +74,14 @@ def write_turns(address: str) -> dict[bytes, bytes]:
 
 def put(address: str, topic: str, pairs: list[tuple[bytes, bytes]]) -> None:
     errors: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            errors.append(error)
+
     producer = Producer(settings(address, batch_size=50_000))
     for key, value in pairs:
-        producer.produce(topic, value, key, partition=0, on_delivery=lambda e, _: e and errors.append(e))
+        producer.produce(topic, value, key, partition=0, on_delivery=delivered)
     assert producer.flush(30) == 0
     assert errors == []
 

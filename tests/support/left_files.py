@@ -96,14 +96,17 @@ def topic_of(file: Path) -> str:
 
 def _complaints(out: str, err: str, may_have_gaps: bool) -> list[str]:
     found = [line for line in out.splitlines() if any(sign in line for sign in _SIGNS)]
-    return found + [line for line in err.splitlines() if not _is_a_gap(line, may_have_gaps)]
+    return found + [line for line in err.splitlines() if not _is_harmless(line, may_have_gaps)]
 
 
-def _is_a_gap(line: str, may_have_gaps: bool) -> bool:
-    """Said of offsets that are not there. The tool also says it of any segment but the first: it expects 0
-    there."""
-    if line.startswith("Non-consecutive offsets in "):
-        return True  # the lines below say which
+def _is_harmless(line: str, may_have_gaps: bool) -> bool:
+    """Two things that the tool also says of files that nobody but Apache Kafka wrote: it expects offset 0 in
+    any segment, and it finds no timestamp in a batch that lost all its records and is kept for the numbers
+    of its producer. The lines above these only name the file."""
+    if line.startswith(("Non-consecutive offsets in ", "Found timestamp mismatch in ")):
+        return True
+    if line.startswith("  Index timestamp: "):
+        return line.endswith("log timestamp: -1")
     return line.startswith("  -1 is followed by ") or (may_have_gaps and " is followed by " in line)
 
 

@@ -1,0 +1,144 @@
+"""One directory, used by Apache Kafka and by us in turns: nothing is lost, nobody complains.
+
+Each broker is stopped or killed; the other one opens the directory as it lies there, shows its clients all
+that the first one showed, goes on writing, and hands it back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.conftest import AnyBroker
+from tests.support import mixed_load
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.left_files import check_left_files
+from tests.support.mixed_load import State, check_same, look, transactions, work
+from tests.support.tool_server import ToolServer
+
+pytestmark = pytest.mark.java
+
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "log.cleaner.backoff.ms": "300",
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "100",
+    "log.segment.delete.delay.ms": "1000",
+}
+TROUBLE: Final = re.compile(r"\b(WARN|WARNING|ERROR|FATAL|CRITICAL)\b|Exception")
+HARMLESS: Final = re.compile(
+    r"Performing controller activation"
+    r"|Attempting to close NetworkClient that has already been closed"
+    r"|disconnected|Connection to node|could not be established"
+    r"|configs that are set but have no effect here|The loop has not come round|barnabas\.watchdog"
+)
+"""What either says at any start and stop of one node, on directories of its own too, and on a busy machine."""
+
+
+class Pair(NamedTuple):
+    """Two brokers on one directory; never both at a time."""
+
+    kafka: GenuineKafka
+    ours: BarnabasProcess
+    tools: ToolServer
+
+    def check_files(self) -> None:
+        found = check_left_files(self.tools, self.kafka.data, compacted=mixed_load.COMPACTED)
+        assert min(found.values()) > 0, f"files of each kind: {found}"
+
+
+@pytest.fixture
+def pair(tmp_path: Path, tool_server: ToolServer) -> Iterator[Pair]:
+    kafka = GenuineKafka(tmp_path / "data", SETTINGS)
+    kafka.features = NO_FEATURES
+    kafka.log_file = tmp_path / "kafka.log"
+    ours = BarnabasProcess(tmp_path / "data", {"node.id": "1", **SETTINGS})
+    ours.log_file = tmp_path / "ours.log"
+    yield Pair(kafka, ours, tool_server)
+    kafka.kill()
+    if ours.ready_line:
+        ours.kill()
+
+
+def troubles(log: Path) -> list[str]:
+    lines = log.read_text(errors="replace").splitlines()
+    return [line for line in lines if TROUBLE.search(line) and not HARMLESS.search(line)]
+
+
+def console(pair: Pair, broker: AnyBroker, isolation: str) -> int:
+    """How many records of the topic with transactions the console consumer reads."""
+    read = pair.tools.run(
+        "kafka-console-consumer", "--bootstrap-server", broker.bootstrap_servers, "--topic", "ledger",
+        "--from-beginning", "--isolation-level", isolation, "--timeout-ms", "3000",
+    )  # fmt: skip
+    return len(read.lines)
+
+
+def turn(pair: Pair, broker: AnyBroker, before: State | None, seed: int, end: str) -> State:
+    """One broker's turn: it shows what was there, takes more, and ends. What clients saw last."""
+    broker.start()
+    address = broker.bootstrap_servers
+    if before is None:
+        mixed_load.make_topics(address)
+        mixed_load.alter_configs(address)
+    else:
+        check_same(before, look(address))
+    work(address, seed)
+    if broker is pair.kafka:
+        transactions(address, seed)
+    after = look(address)
+    (broker.stop if end == "stop" else broker.kill)()
+    return after
+
+
+def state_files(data: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(data)): file.read_bytes() for file in data.glob("__transaction_state-*/*.log")
+    }
+
+
+def test_from_kafka_to_us_and_back(pair: Pair) -> None:
+    kafka, ours = pair.kafka, pair.ours
+    seen = turn(pair, kafka, None, 1, "stop")
+    assert len(seen.committed["ledger-1"]) < len(seen.uncommitted["ledger-1"])
+    pair.check_files()
+    kept = state_files(kafka.data)
+    assert any(kept.values())
+    seen = turn(pair, ours, seen, 2, "kill")
+    assert state_files(kafka.data) == kept, "the coordinator that is not here finds its records as they were"
+    seen = turn(pair, kafka, seen, 3, "kill")
+    seen = turn(pair, ours, seen, 4, "stop")
+    pair.check_files()
+    kafka.start()
+    check_same(seen, look(kafka.bootstrap_servers))
+    for isolation, records in (("read_uncommitted", seen.uncommitted), ("read_committed", seen.committed)):
+        expected = len(records["ledger-0"]) + len(records["ledger-1"])
+        assert console(pair, kafka, isolation) == expected
+    kafka.stop()
+    pair.check_files()
+    assert troubles(kafka.log_file) == []
+    assert troubles(ours.log_file) == []
+
+
+def test_from_us_to_kafka_and_back(pair: Pair) -> None:
+    kafka, ours = pair.kafka, pair.ours
+    seen = turn(pair, ours, None, 1, "stop")
+    seen = turn(pair, kafka, seen, 2, "kill")
+    seen = turn(pair, ours, seen, 3, "kill")
+    seen = turn(pair, kafka, seen, 4, "stop")
+    pair.check_files()
+    ours.start()
+    check_same(seen, look(ours.bootstrap_servers))
+    for isolation, records in (("read_uncommitted", seen.uncommitted), ("read_committed", seen.committed)):
+        expected = len(records["ledger-0"]) + len(records["ledger-1"])
+        assert console(pair, ours, isolation) == expected
+    ours.stop()
+    pair.check_files()
+    assert troubles(kafka.log_file) == []
+    assert troubles(ours.log_file) == []

@@ -1,0 +1,143 @@
+"""A cluster of Apache Kafka with everything that it finalizes by default, and what of it comes over to us.
+
+As it is, its directory is refused in one line that says what to do. When its operator has switched off what
+we lack, records of groups of kinds that we do not know stay in `__consumer_offsets`, through our compaction
+too: Apache Kafka finds those groups again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.support.broker_process import BarnabasProcess
+from tests.support.genuine_kafka import GenuineKafka
+from tests.support.left_files import check_left_files
+from tests.support.librdkafka import commit, create_topic, fill, settings, take, until
+from tests.support.tool_server import ToolServer
+
+pytestmark = pytest.mark.java
+
+LEVELS: Final = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "1",
+    "log.cleaner.backoff.ms": "200",
+    "log.segment.delete.delay.ms": "500",
+}
+UNKNOWN_TYPES: Final = {"3", "5", "6", "7", "8"}
+"""Of groups of the new protocol; 4 is only read."""
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[GenuineKafka]:
+    broker = GenuineKafka(tmp_path / "data", SETTINGS)
+    broker.log_file = tmp_path / "kafka.log"
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[BarnabasProcess]:
+    broker = BarnabasProcess(tmp_path / "data", {"node.id": "1", **SETTINGS})
+    broker.log_file = tmp_path / "ours.log"
+    yield broker
+    if broker.ready_line:
+        broker.kill()
+
+
+def records_of_groups(tools: ToolServer, data: Path) -> list[str]:
+    """The keys in the offsets topic of which something is left, as kafka-dump-log shows them."""
+    files = sorted((data / "__consumer_offsets-0").glob("*.log"))
+    told = tools.run(
+        "kafka-dump-log", "--offsets-decoder", "--skip-record-metadata", "--files", ",".join(map(str, files))
+    )
+    last: dict[str, str] = {}
+    for line in told.lines:
+        key, found, value = line.removeprefix("|").strip().partition(" payload: ")
+        if found:
+            last[key] = value
+    return sorted(key for key, value in last.items() if value != "<DELETE>")
+
+
+def of_unknown_types(keys: list[str]) -> list[str]:
+    return [key for key in keys if any(f'"type":"{number}"' in key for number in UNKNOWN_TYPES)]
+
+
+def test_groups_of_a_kind_that_we_do_not_know_are_kept(
+    kafka: GenuineKafka, ours: BarnabasProcess, tool_server: ToolServer
+) -> None:
+    kafka.start()
+    address = kafka.bootstrap_servers
+    create_topic(address, "orders", 2)
+    fill(address, "orders", range(100), partition=0)
+    reader = Consumer(
+        settings(address, group_id="new", group_protocol="consumer", auto_offset_reset="earliest")
+    )
+    reader.subscribe(["orders"])
+    take(reader, 100)
+    reader.commit(asynchronous=False)
+    kafka.kill()  # with its member in the group
+    kafka.start()
+    kafka.stop()
+    with pytest.raises(RuntimeError, match="before it was ready"):
+        ours.start()
+    assert "kafka-features.sh disable" in ours.log_tail()
+
+    kafka.start()
+    switch(tool_server, kafka, "disable", list(LEVELS))
+    kafka.stop()
+    kept = records_of_groups(tool_server, kafka.data)
+    assert of_unknown_types(kept), kept
+
+    ours.start()
+    address = ours.bootstrap_servers
+    commit(address, "classic", TopicPartition("orders", 0, 7))
+    compact_offsets(tool_server, ours)
+    for number in UNKNOWN_TYPES:
+        line = f"records of kind {number}, which this broker does not know, are left alone"
+        assert line in ours.log_file.read_text()
+    ours.stop()
+    assert of_unknown_types(records_of_groups(tool_server, kafka.data)) == of_unknown_types(kept)
+    check_left_files(tool_server, kafka.data)
+
+    kafka.start()
+    switch(tool_server, kafka, "upgrade", [f"{name}={level}" for name, level in LEVELS.items()])
+    told = tool_server.run(
+        "kafka-consumer-groups", "--bootstrap-server", kafka.bootstrap_servers, "--describe", "--all-groups",
+        "--offsets",
+    )  # fmt: skip
+    offsets = {(row[0], row[2]): row[3] for line in told.lines if len(row := line.split()) > 4}
+    assert (offsets["new", "0"], offsets["classic", "0"]) == ("100", "7"), told
+    reader.close()
+
+
+def switch(tools: ToolServer, kafka: GenuineKafka, verb: str, levels: list[str]) -> None:
+    words = [word for level in levels for word in ("--feature", level)]
+    done = tools.run("kafka-features", "--bootstrap-server", kafka.bootstrap_servers, verb, *words)
+    assert done.code == 0, done
+
+
+def compact_offsets(tools: ToolServer, ours: BarnabasProcess) -> None:
+    """Our cleaner takes the offsets topic; older commits of a group go."""
+    config = "min.cleanable.dirty.ratio=0.001,segment.ms=200"
+    done = tools.run(
+        "kafka-configs", "--bootstrap-server", ours.bootstrap_servers, "--alter", "--entity-type", "topics",
+        "--entity-name", "__consumer_offsets", "--add-config", config,
+    )  # fmt: skip
+    assert done.code == 0, done
+
+    def compacted() -> bool:
+        commit(ours.bootstrap_servers, "classic", TopicPartition("orders", 0, 7))
+        return "__consumer_offsets-0 is compacted" in ours.log_file.read_text()
+
+    until(compacted, "the offsets topic is compacted")
