@@ -50,6 +50,8 @@ _logger: Final = logging.getLogger(__name__)
 class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's broker configs of the same names; milliseconds."""
 
+    initial_task_delay_ms: int | None = None
+    """Before the first look at retention, if somebody set it."""
     high_watermark_checkpoint_interval_ms: int = 5_000
     flush_checkpoint_interval_ms: int = 60_000
     """For recovery points (`log.flush.offset.checkpoint.interval.ms`)."""
@@ -106,7 +108,7 @@ class Housekeeping:
             "flush checkpoints": now_ms + settings.flush_checkpoint_interval_ms,
             "log starts": now_ms + settings.log_start_checkpoint_interval_ms,
             "flush": now_ms,
-            "retention": now_ms + min(settings.retention_check_interval_ms, _FIRST_RETENTION_MS),
+            "retention": now_ms + self._first_retention_ms(),
             "producers": now_ms + settings.producer_expiration_check_interval_ms,
             "compaction": now_ms + min(self.cleaner.settings.backoff_ms, _FIRST_RETENTION_MS),
         }
@@ -116,6 +118,14 @@ class Housekeeping:
                 for key, offset in directory.cleaner_offsets.items()
                 if self._hosted.homes.get(key) is directory
             )
+
+    def _first_retention_ms(self) -> int:
+        """Kafka waits half a minute whatever the interval is; we, unless told otherwise, no longer than
+        that."""
+        settings = self._settings
+        if settings.initial_task_delay_ms is not None:
+            return settings.initial_task_delay_ms
+        return min(settings.retention_check_interval_ms, _FIRST_RETENTION_MS)
 
     def run(self) -> None:
         """What is due, handed to the helper threads. Call it about every second."""

@@ -221,7 +221,9 @@ def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
 
 
 def log_manager_settings(config: BrokerConfig) -> LogManagerSettings:
+    initial_delay_set = config.is_set("log.initial.task.delay.ms")
     return LogManagerSettings(
+        initial_task_delay_ms=config.integer("log.initial.task.delay.ms") if initial_delay_set else None,
         high_watermark_checkpoint_interval_ms=config.integer("replica.high.watermark.checkpoint.interval.ms"),
         flush_checkpoint_interval_ms=config.integer("log.flush.offset.checkpoint.interval.ms"),
         log_start_checkpoint_interval_ms=config.integer("log.flush.start.offset.checkpoint.interval.ms"),

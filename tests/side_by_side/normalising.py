@@ -66,6 +66,11 @@ NORMALISATIONS: Final = (
         "<metadata offset>",
     ),
     Normalisation(
+        "kafkatop names a broker by the connection that answered first, which may have no id yet",
+        re.compile(r'(?<="broker_name": ")[^"]*/(?:\d+|bootstrap)(?=")'),
+        "<a connection>",
+    ),
+    Normalisation(
         "a client that calls in vain tells where it stood when its time was up",
         re.compile(
             r"Call\(callName=.*?\) timed out at \S+ after \d+ attempt\(s\)"
