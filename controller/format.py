@@ -10,18 +10,19 @@ without it is not formatted, and formatting it again is safe.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Final, TextIO
+from typing import TextIO
 
 import msgspec
 
 from config.broker_config import BrokerConfig
 from config.ports import Chance, Clock, Files
-from controller.image.brokers import Endpoint
 from controller.image.features import METADATA_VERSION
 from controller.levels import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.metadata_log import METADATA_PARTITION
+from controller.raft.identity import Address, ReplicaKey
+from controller.raft.voters import Endpoints, Voter, VoterSet
 from controller.random_ids import random_uuid
 from controller.snapshots import (
     BOOTSTRAP_FILE,
@@ -30,7 +31,6 @@ from controller.snapshots import (
     write_snapshot,
 )
 from controller.subjects.topic_names import METADATA_TOPIC
-from controller.voters import Voter, VoterSet
 from protocol.metadata_log.features import FeatureLevelRecord
 from protocol.values import uuid_from_text
 from storage.file_names import partition_directory
@@ -42,8 +42,6 @@ from storage.meta_properties import (
 )
 
 __all__ = ["FormatRefused", "Formatter", "formatted_directories"]
-
-KRAFT_VERSION: Final = 1
 
 
 class FormatRefused(Exception):
@@ -138,13 +136,13 @@ class Formatter(msgspec.Struct, frozen=True):
         """That of the list of first voters, if this node is among them."""
         if is_metadata:
             for voter in self.first_voters:
-                if voter.id == self.config.node_id:
-                    return voter.directory_id
+                if voter.key.id == self.config.node_id:
+                    return voter.key.directory_id
         return random_uuid(self.chance)
 
     def _write_first_voters(self, path: str, directory_id: bytes, now_ms: int) -> None:
-        first = self.first_voters or (Voter(self.config.node_id, directory_id, self._endpoints()),)
-        voters = VoterSet(MappingProxyType({voter.id: voter for voter in first}), KRAFT_VERSION)
+        own = Voter(ReplicaKey(self.config.node_id, directory_id), self._endpoints())
+        voters = VoterSet.of(self.first_voters or (own,))
         directory = f"{path}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
         self.files.makedirs(directory)
         content = encode_snapshot(
@@ -152,7 +150,7 @@ class Formatter(msgspec.Struct, frozen=True):
         )
         write_snapshot(self.files, directory, FORMAT_SNAPSHOT, content)
 
-    def _endpoints(self) -> Mapping[str, Endpoint]:
+    def _endpoints(self) -> Endpoints:
         """Where this controller listens; a listener on every interface or any port is corrected at the
         start."""
         listeners = self.config.controller_listeners
@@ -162,5 +160,5 @@ class Formatter(msgspec.Struct, frozen=True):
                 "controller.listener.names naming one of listeners"
             )
         return MappingProxyType(
-            {each.listener: Endpoint(each.host or "localhost", each.port, 0) for each in listeners}
+            {each.listener: Address(each.host or "localhost", each.port) for each in listeners}
         )

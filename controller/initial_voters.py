@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Final
 
-from controller.image.brokers import Endpoint
-from controller.voters import Voter
+from controller.raft.identity import Address, ReplicaKey
+from controller.raft.voters import Voter
 from protocol.values import uuid_from_text
 
 __all__ = ["MalformedVoters", "parse_initial_voters"]
@@ -39,6 +39,7 @@ def parse_initial_voters(text: str, listener: str) -> Sequence[Voter]:
         node_id = int(match[1])
         if node_id in voters:
             raise MalformedVoters(f"Node id {node_id} was specified twice")
-        endpoint = Endpoint(match[2].strip("[]"), int(match[3]), 0)
-        voters[node_id] = Voter(node_id, uuid_from_text(match[4]), MappingProxyType({listener: endpoint}))
+        address = Address(match[2].strip("[]"), int(match[3]))
+        key = ReplicaKey(node_id, uuid_from_text(match[4]))
+        voters[node_id] = Voter(key, MappingProxyType({listener: address}))
     return tuple(voters.values())

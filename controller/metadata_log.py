@@ -21,6 +21,7 @@ from controller.image.brokers import Endpoint
 from controller.image.cluster_image import ClusterImage
 from controller.image.replayer import MetadataBatch
 from controller.levels import LATEST_METADATA_VERSION
+from controller.raft.identity import LeaderAndEpoch, SnapshotId
 from protocol.codec.message import Message
 from protocol.primitives import Records
 from protocol.serving import Pending
@@ -40,20 +41,6 @@ __all__ = [
 
 METADATA_PARTITION: Final = 0
 NO_LEADER: Final = -1
-
-
-class LeaderAndEpoch(NamedTuple):
-    """leader_id is -1 while nobody leads the epoch, as far as this replica knows."""
-
-    leader_id: int
-    epoch: int
-
-
-class SnapshotId(NamedTuple):
-    """Names a snapshot: it holds everything below end_offset, the last of it written in epoch."""
-
-    end_offset: int
-    epoch: int
 
 
 class NotLeader(Exception):

@@ -37,7 +37,6 @@ from controller.snapshots import (
     snapshot_pieces,
     write_snapshot,
 )
-from controller.voters import VoterSet
 from protocol.quorum.control_records import VotersRecord
 
 __all__ = ["SnapshotDirectory", "SnapshotRetention"]
@@ -75,9 +74,9 @@ class SnapshotDirectory:
     def _path(self, snapshot: SnapshotId) -> str:
         return f"{self._directory}/{snapshot_name(snapshot)}"
 
-    def load(self, log_start_offset: int) -> VoterSet:
-        """Finds what there is, removes what is half there or stands below the log's start, and says which
-        voters the newest knows. Raises MalformedSnapshot, OSError."""
+    def load(self, log_start_offset: int) -> None:
+        """Finds what there is, and removes what is half there or stands below the log's start. Raises
+        MalformedSnapshot, OSError."""
         for name in self._files.listdir(self._directory):
             if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
                 self._files.unlink(f"{self._directory}/{name}")
@@ -89,14 +88,8 @@ class SnapshotDirectory:
                 continue
             timestamp_ms = read_snapshot_timestamp(self._files, path)
             self._kept[snapshot] = _Kept(self._files.status(path).size_bytes, timestamp_ms)
-        voters = VoterSet()
-        if found:
-            content = read_snapshot(self._files, self._path(found[-1]))
-            if content.voters is not None:
-                voters = VoterSet.from_record(content.voters, content.kraft_version)
-            if found[-1] != FORMAT_SNAPSHOT:
-                self.newest = found[-1]
-        return voters
+        if found and found[-1] != FORMAT_SNAPSHOT:
+            self.newest = found[-1]
 
     def image_of(self, snapshot: SnapshotId) -> ClusterImage:
         content = read_snapshot(self._files, self._path(snapshot))

@@ -23,9 +23,9 @@ from controller.format import FormatRefused, Formatter, formatted_directories
 from controller.image.features import METADATA_VERSION
 from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.levels import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from controller.raft.voters import Voter
 from controller.random_ids import random_uuid as new_uuid
 from controller.subjects.features import SUPPORTED_FEATURES
-from controller.voters import Voter
 from protocol.values import uuid_to_text
 from storage.meta_properties import MalformedMetaProperties, MetaProperties
 

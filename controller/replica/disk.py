@@ -20,7 +20,6 @@ from functools import partial
 from typing import Final
 
 from config.ports import Clock, Files, Offload
-from controller.metadata_log import SnapshotId as NamedSnapshot
 from controller.quorum_state import QuorumStateFile
 from controller.quorum_state import write as write_quorum_state
 from controller.raft.effects import HardState
@@ -93,10 +92,10 @@ class ReplicaDisk:
         return b"" if piece is None else piece.read()
 
     def snapshots(self) -> Sequence[SnapshotId]:
-        return [SnapshotId(*each) for each in list_snapshots(self._files, self.directory)]
+        return list_snapshots(self._files, self.directory)
 
     def _path(self, snapshot: SnapshotId) -> str:
-        return f"{self.directory}/{snapshot_name(NamedSnapshot(*snapshot))}"
+        return f"{self.directory}/{snapshot_name(snapshot)}"
 
     def snapshot_control(self, snapshot: SnapshotId) -> SnapshotControl:
         """Raises MalformedSnapshot and OSError."""
@@ -175,7 +174,7 @@ class ReplicaDisk:
         control: SnapshotControl,
         done: Callable[[SnapshotControl | None], None],
     ) -> None:
-        self.snapshot_directory.fetched(NamedSnapshot(*snapshot))
+        self.snapshot_directory.fetched(snapshot)
         self.begin_log_behind(snapshot)
         done(control)
 

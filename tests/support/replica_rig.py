@@ -15,7 +15,6 @@ from controller.metadata_log import LeaderAndEpoch, SnapshotId
 from controller.replica.metadata_log import ReplicatedMetadataLog
 from controller.replica.opening import open_replica, raft_config
 from controller.snapshots import FORMAT_SNAPSHOT, encode_snapshot, write_snapshot
-from controller.voters import Voter, VoterSet
 from protocol.codec.message import Message
 from protocol.framing import decode_response, encode_response_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -27,7 +26,7 @@ from storage.memory_files import MemoryFiles
 from storage.slices import LogSlice
 from tests.support.controllers import CLUSTER_ID, METADATA_LOG, HandOffload, one_node_config
 from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.raft_rig import Stubborn, directory
+from tests.support.raft_rig import Stubborn, directory, voters_record
 
 
 def config_record(number: int) -> ConfigRecord:
@@ -75,8 +74,7 @@ class ReplicaRig:
         self.log: ReplicatedMetadataLog
 
     def format(self, voters: Sequence[int]) -> None:
-        first = {each: Voter(each, directory(each), endpoints(each)) for each in voters}
-        record = VoterSet(MappingProxyType(first), 1).to_record()
+        record = voters_record(*voters)
         self.files.makedirs(METADATA_LOG)
         content = encode_snapshot((), epoch=0, now_ms=0, last_contained_timestamp_ms=0, voters=record)
         write_snapshot(self.files, METADATA_LOG, FORMAT_SNAPSHOT, content)

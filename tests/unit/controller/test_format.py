@@ -7,7 +7,8 @@ import io
 import pytest
 
 from broker.cli.storage import format_directories, show_info, wished_level
-from controller.format import FormatRefused
+from controller.format import FormatRefused, Formatter
+from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.levels import METADATA_VERSION_NAMES
 from controller.metadata_log import SnapshotId
 from controller.opening import read_bootstrap_records
@@ -204,3 +205,37 @@ def test_a_controller_without_a_listener_cannot_be_the_first_voter() -> None:
     fixture = ControllerFixture()
     with pytest.raises(FormatRefused, match="already formatted"):
         fixture.format()
+
+
+def test_first_voters_are_read_from_a_text_and_their_own_directory_is_used() -> None:
+    text = "1@127.0.0.1:9093:AQAAAAAAAAAAAAAAAAAAAA,2@[::1]:9094:AgAAAAAAAAAAAAAAAAAAAA"
+    first, second = parse_initial_voters(text, "CONTROLLER")
+    assert first.key == (1, b"\x01" + bytes(15))
+    assert second.endpoints == {"CONTROLLER": ("::1", 9094)}
+    fixture = ControllerFixture()
+    files = MemoryFiles()
+    Formatter(
+        cluster_id=CLUSTER_ID,
+        config=fixture.config,
+        files=files,
+        clock=fixture.clock,
+        chance=fixture.chance,
+        first_voters=(first, second),
+    ).run(io.StringIO())
+    properties = read_meta_properties(files, f"{fixture.config.metadata_log_directory}/meta.properties")
+    assert properties is not None
+    assert properties.directory_id == first.key.directory_id
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1@host:9093", "x@host:9093:AQAAAAAAAAAAAAAAAAAAAA", "1@host:99999:AQAAAAAAAAAAAAAAAAAAAA"]
+)
+def test_a_text_that_names_no_voters_is_refused(text: str) -> None:
+    with pytest.raises(MalformedVoters):
+        parse_initial_voters(text, "CONTROLLER")
+
+
+def test_a_voter_that_is_named_twice_is_refused() -> None:
+    entry = "1@host:9093:AQAAAAAAAAAAAAAAAAAAAA"
+    with pytest.raises(MalformedVoters):
+        parse_initial_voters(f"{entry},{entry}", "CONTROLLER")

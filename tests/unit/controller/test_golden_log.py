@@ -15,10 +15,10 @@ from controller.image.replayer import ImageReplayer, MetadataBatch
 from controller.levels import record_version
 from controller.quorum_state import QuorumStateFile, encode
 from controller.quorum_state import read as read_quorum_state
+from controller.raft.voters import NO_VOTERS, VoterHistory
 from controller.records import build_metadata_batch, read_metadata_batches
 from controller.snapshots import BOOTSTRAP_FILE, decode_snapshot
 from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
-from controller.voters import VoterSet, voters_in
 from protocol.codec.message import Message
 from protocol.metadata_log.brokers import RegisterBrokerRecord
 from protocol.metadata_log.controllers import RegisterControllerRecord
@@ -149,11 +149,14 @@ def test_its_features_are_beyond_ours_and_each_is_named() -> None:
 
 
 def test_its_voters_are_in_the_log() -> None:
-    voters = voters_in(LOG, VoterSet())
-    assert voters.kraft_version == 1
-    assert list(voters.by_id) == [1]
+    history = VoterHistory(NO_VOTERS)
+    for position, header in headers(LOG):
+        if header.is_control:
+            history.read(LOG, position, header.base_offset)
+    assert history.version == 1
+    assert list(history.voters.by_id) == [1]
     formatted = decode_snapshot((GOLDEN / "format.checkpoint").read_bytes(), "format")
-    assert formatted.voters == voters.to_record()
+    assert formatted.voters == history.voters.to_record()
     assert formatted.records == []
 
 
