@@ -26,7 +26,6 @@ from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, Describe
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker, _new_broker
-from tests.support.against import AGAINST_KAFKA
 from tests.support.answers import until
 from tests.support.kafka_jars import java_command
 from tests.support.tool_server import Tool, ToolServer
@@ -236,14 +235,103 @@ def test_a_wish_for_a_topic_that_comes_later(broker: AnyBroker, client: WireClie
     assert {index for topic, index in lying[first] if topic == "later"} == {2}
 
 
-@pytest.mark.skipif(AGAINST_KAFKA, reason="Apache Kafka moves the replica")
-def test_a_move_is_refused_and_nothing_moves(broker: AnyBroker, client: WireClient) -> None:
-    before = directories(client)
-    home = next(path for path, lying in before.items() if ("flights", 0) in lying)
-    other = next(path for path in before if path != home)
-    assert alter(client, (other, "flights", 0)) == {("flights", 0): ErrorCode.UNSUPPORTED_VERSION}
-    assert directories(client) == before
-    assert not list(Path(other).glob("flights*"))
+MOVING_RECORDS: Final = 600
+STARTED: Final = "Successfully started moving log directory to"
+
+
+def futures(client: WireClient) -> dict[str, tuple[int, int]]:
+    """Size and lag of the copies, by directory."""
+    answer = client.ask_for(DescribeLogDirsResponse, DescribeLogDirsRequest(None), 5)
+    return {
+        result.log_dir: (replica.partition_size, replica.offset_lag)
+        for result in answer.results
+        for topic in result.topics
+        for replica in topic.partitions
+        if replica.is_future_key and topic.name == "moving"
+    }
+
+
+@pytest.fixture
+def moving(broker: AnyBroker, client: WireClient) -> tuple[str, str]:
+    """Topic `moving` has 598 KB; the directory where it lies, and the other one."""
+    if ("moving", 0) not in {replica for lying in directories(client).values() for replica in lying}:
+        create(client, "moving", 1)
+        data = bytes(927)
+        for number in range(MOVING_RECORDS):
+            batch = build_batch([SimpleRecord(b"%05d" % number, data[5:], MOMENT)])
+            part = ProduceRequest.PartitionProduceData(0, batch)
+            request = ProduceRequest(acks=-1, timeout_ms=5000)
+            request.topic_data.append(ProduceRequest.TopicProduceData("moving", partition_data=[part]))
+            if number:
+                client.ask(request, 9)
+            else:
+                until(client, request, 9, "the broker knows of the topic")
+    found = directories(client)
+    home = next(path for path, lying in found.items() if ("moving", 0) in lying)
+    return home, next(path for path in found if path != home)
+
+
+def plan(folder: Path, target: str) -> str:
+    file = folder / "plan.json"
+    moves = [{"topic": "moving", "partition": 0, "replicas": [1], "log_dirs": [target]}]
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    return str(file)
+
+
+def await_move(client: WireClient, target: str) -> None:
+    deadline = time.monotonic() + 60
+    while ("moving", 0) not in directories(client)[target] or futures(client):
+        assert time.monotonic() < deadline, "the replica did not move"
+        time.sleep(0.1)
+
+
+def test_the_tools_move_a_replica(
+    tool: Tool, client: WireClient, moving: tuple[str, str], tmp_path: Path
+) -> None:
+    home, other = moving
+    where = ("--reassignment-json-file", plan(tmp_path, other))
+    reassign = "kafka-reassign-partitions"
+    begun = tool(reassign, "--execute", *where)
+    assert begun.code == 0, begun.err
+    assert f"{STARTED} {other} for replica moving-0 with broker 1" in begun.out
+    await_move(client, other)
+    assert ("moving", 0) not in directories(client)[home]
+    assert directories(client)[other]["moving", 0] == MOVING_RECORDS * 997
+    done = tool(reassign, "--verify", *where)
+    assert "Reassignment of replica moving-0-1 completed successfully." in done.out
+    (one,) = described(tool, "--topic-list", "moving")["brokers"]
+    lying = {each["logDir"]: each["partitions"] for each in one["logDirs"]}
+    size = MOVING_RECORDS * 997
+    assert lying == {
+        home: [],
+        other: [{"partition": "moving-0", "size": size, "offsetLag": 0, "isFuture": False}],
+    }
+    assert not list(Path(home).glob("moving-0"))
+    assert len(list(Path(home).glob("moving-0.*-delete"))) == 1
+    assert {Path(other) / "moving-0"} == set(Path(other).glob("moving-0*"))
+
+
+def test_a_slow_move_tells_how_far_it_is_and_can_be_taken_back(
+    tool: Tool, client: WireClient, moving: tuple[str, str], tmp_path: Path
+) -> None:
+    home, other = moving
+    throttle = ("--replica-alter-log-dirs-throttle", "20000")
+    where = ("--reassignment-json-file", plan(tmp_path, other))
+    begun = tool("kafka-reassign-partitions", "--execute", *where, *throttle)
+    assert begun.code == 0, begun.err
+    assert f"{STARTED} {other} for replica moving-0 with broker 1" in begun.out
+    told = futures(client)
+    assert list(told) == [other]
+    size, lag = told[other]
+    assert 0 <= size < MOVING_RECORDS * 997
+    assert 0 < lag <= MOVING_RECORDS
+    going_on = tool("kafka-reassign-partitions", "--verify", "--preserve-throttles", *where)
+    assert "Reassignment of replica moving-0-1 is still in progress." in going_on.out
+    assert len(list(Path(other).glob("moving-0.*-future"))) == 1
+    assert alter(client, (home, "moving", 0)) == {("moving", 0): 0}
+    assert futures(client) == {}
+    assert directories(client)[home]["moving", 0] == MOVING_RECORDS * 997
+    write(client, "moving", -1, -1)
 
 
 @pytest.fixture
