@@ -189,3 +189,25 @@ def test_the_next_life_of_a_killed_broker_is_not_refused() -> None:
     successor = Life(fixture.restart()).run()
     assert successor.states[-1] is BrokerState.RUNNING
     assert successor.lifecycle.epoch > life.lifecycle.epoch
+
+
+def test_a_directory_that_failed_is_told_with_the_next_heartbeat_and_all_that_follow() -> None:
+    life = Life(log_dirs=(b"d" * 16, b"e" * 16)).run()
+    life.lifecycle.directory_failed(b"e" * 16, 30_000)
+    life.peer.settle()
+    assert life.heartbeats()[-1].offline_log_dirs == [b"e" * 16]
+    assert life.registered.log_dirs == (b"d" * 16,)
+    life.peer.advance(60_000)
+    assert life.heartbeats()[-1].offline_log_dirs == [b"e" * 16]
+    assert life.failures == []
+
+
+def test_a_broker_that_cannot_tell_of_a_failed_directory_ends() -> None:
+    life = Life(log_dirs=(b"d" * 16, b"e" * 16)).run()
+    life.peer.connected = False
+    life.lifecycle.directory_failed(b"e" * 16, 30_000)
+    life.peer.advance(29_000)
+    assert life.failures == []
+    life.peer.advance(2_000)
+    (sentence,) = life.failures
+    assert sentence.startswith("Shutting down because couldn't communicate offline log dir ZWVl")
