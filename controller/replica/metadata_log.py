@@ -33,12 +33,14 @@ from controller.metadata_log import (
 )
 from controller.raft.effects import Ready
 from controller.raft.identity import Address
+from controller.raft.node import AppendRefused, VersionChangeRefused
 from controller.raft.roles import Progress
 from controller.records import build_metadata_batch, metadata_batches
 from controller.replica.disk import ReplicaDisk
 from controller.replica.driver import RaftDriver
+from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
-from protocol.errors import invariant
+from protocol.errors import ErrorCode, invariant
 from protocol.records.header import headers
 from protocol.serving import Pending
 
@@ -125,8 +127,10 @@ class ReplicatedMetadataLog:
     def append(
         self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
     ) -> MetadataBatch:
-        if self._leader != (self._node_id, epoch) or self._node.leader != self._leader:
+        if self._leader != (self._node_id, epoch):
             raise NotLeader(f"epoch {epoch} is not led here, {self._leader} is known")
+        # If the node has just lost the epoch and the listeners are about to hear of it, the driver drops the
+        # batch: it is one of those that are never committed.
         invariant(bool(records), "a batch has records")
         base_offset = self._driver.next_offset
         now_ms = self._clock.wall_ms()
@@ -206,7 +210,13 @@ class ReplicatedMetadataLog:
         listener.leader_changed(self._leader)
 
     def raise_kraft_version(self, epoch: int, version: int) -> MetadataBatch:
-        base_offset = self._driver.raise_kraft_version(epoch, version)
+        """Raises ControllerError while a voter has not told its directory and versions yet."""
+        try:
+            base_offset = self._driver.raise_kraft_version(epoch, version)
+        except VersionChangeRefused as refusal:
+            raise ControllerError(refusal.error, str(refusal)) from refusal
+        except AppendRefused as refusal:
+            raise ControllerError(ErrorCode.NOT_CONTROLLER) from refusal
         batch = MetadataBatch(base_offset, base_offset + 1, epoch, self._clock.wall_ms(), ())
         self._own.append(batch)
         return batch

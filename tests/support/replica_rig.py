@@ -184,12 +184,14 @@ class RigChannel:
 class ReplicaWorld:
     """Some rigs under one clock."""
 
-    def __init__(self, *node_ids: int, voters: Sequence[int] | None = None, **settings: str) -> None:
+    def __init__(
+        self, *node_ids: int, voters: Sequence[int] | None = None, formatted: bool = True, **settings: str
+    ) -> None:
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.cut: set[frozenset[int]] = set()
         self.rigs = {node_id: ReplicaRig(self, node_id, **settings) for node_id in node_ids}
-        for node_id in voters or node_ids:
+        for node_id in (voters or node_ids) if formatted else ():
             self.rigs[node_id].format(voters or node_ids)
         for rig in self.rigs.values():
             rig.begin()

@@ -8,7 +8,9 @@ from controller.metadata_log import NotLeader, SnapshotId
 from controller.quorum_state import read as read_quorum_state
 from controller.replica.snapshot_files import check_snapshot
 from controller.snapshots import MalformedSnapshot, list_snapshots, snapshot_name
-from tests.support.controllers import METADATA_LOG
+from controller.subjects.result import ControllerError
+from tests.support.controllers import CLUSTER_ID, METADATA_LOG
+from tests.support.raft_messages import vote
 from tests.support.replica_rig import ReplicaRig, ReplicaWorld
 
 
@@ -221,3 +223,37 @@ def test_a_snapshot_that_is_not_whole_is_none(cut: int) -> None:
     damaged[-cut] ^= 1
     with pytest.raises(MalformedSnapshot):
         check_snapshot(bytes(damaged), "damaged")
+
+
+def test_voters_of_the_config_can_go_into_the_log_when_all_have_told_their_directories() -> None:
+    voters = ",".join(f"{each}@host{each}:{9000 + each}" for each in (1, 2, 3))
+    world = ReplicaWorld(1, 2, 3, formatted=False, controller__quorum__voters=voters)
+    leader = world.leader()
+    epoch = leader.log.leader.epoch
+    assert leader.log.kraft_version == 0
+    with pytest.raises(ControllerError):
+        leader.log.raise_kraft_version(epoch, 1)
+    world.run(5_000)
+    batch = leader.log.raise_kraft_version(epoch, 1)
+    world.run(600)
+    assert leader.log.high_watermark > batch.last_offset
+    assert {rig.log.kraft_version for rig in world.rigs.values()} == {1}
+    state = read_quorum_state(leader.files, METADATA_LOG)
+    assert state is not None
+    assert (state.data_version, state.voters) == (0, (1, 2, 3))  # until the next election
+
+
+def test_an_append_while_the_loss_of_the_epoch_is_written_down_is_never_committed() -> None:
+    world, leader = three()
+    epoch = leader.log.leader.epoch
+    other = world.followers()[0]
+    request = vote(other.node_id, epoch + 1, last_epoch=epoch, last_offset=1 << 40)
+    request.cluster_id = CLUSTER_ID
+    leader.log.ask(request, version=2, listener="CONTROLLER")
+    assert leader.is_leader  # its listeners do not know yet: the new epoch is on its way to the disk
+    leader.append(99)
+    world.run(6_000)
+    assert all(99 not in rig.heard.numbers for rig in world.rigs.values())
+    world.leader().append(1)
+    world.run(600)
+    assert numbers(world) == [[1]] * 3
