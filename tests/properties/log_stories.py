@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--report", type=Path)
     asked = parser.parse_args()
-    os.nice(10)
+    os.nice(5)
     began = time.monotonic()
     counts: Counter[str] = Counter()
     steps = stories = 0
@@ -65,7 +65,9 @@ def main() -> int:
             stories += size
             failed += problems
             if asked.report is not None:
-                asked.report.write_text(_report(asked.first, stories, steps, time.monotonic() - began, counts, failed))
+                asked.report.write_text(
+                    _report(asked.first, stories, steps, time.monotonic() - began, counts, failed)
+                )
     print(_report(asked.first, stories, steps, time.monotonic() - began, counts, failed))
     kinds: dict[str, Outcome] = {}
     for outcome in failed:
@@ -79,8 +81,10 @@ def _report(
     first: int, stories: int, steps: int, seconds: float, counts: Counter[str], failed: list[Outcome]
 ) -> str:
     lines = [
-        f"{stories} stories from seed {first} on, {steps} steps, {counts['effects']} effects, "
-        f"{seconds:.0f} s, {len(failed)} failed",
+        (
+            f"{stories} stories from seed {first} on, {steps} steps, {counts['effects']} effects, "
+            f"{seconds:.0f} s, {len(failed)} failed"
+        ),
         *(f"seed {each.seed}: {each.failure[:200]}" for each in failed[:50]),
         *(f"{name:32} {count}" for name, count in sorted(counts.items())),
     ]

@@ -38,7 +38,8 @@ def accept_compaction(log: PartitionLog, model: LogModel, now_ms: int, cleaned_t
     def is_undone(batch: Batch) -> bool:
         header = batch.header
         return header.is_transactional and any(
-            each.producer_id == header.producer_id and each.first <= batch.base <= each.marker for each in aborted
+            each.producer_id == header.producer_id and each.first <= batch.base <= each.marker
+            for each in aborted
         )
 
     newest: dict[bytes | None, tuple[int, Batch, bool]] = {}
@@ -67,11 +68,12 @@ def _require_part_of(batch: Batch, was: Batch) -> None:
             "compaction changed a record", offset=record.offset,
         )  # fmt: skip
     new, old = batch.header, was.header
-    same = (new.producer_id, new.producer_epoch, new.base_sequence, new.partition_leader_epoch, new.is_control)
-    require(
-        same == (old.producer_id, old.producer_epoch, old.base_sequence, old.partition_leader_epoch, old.is_control),
-        "compaction changed a header", base=batch.base,
-    )  # fmt: skip
+    changed = [
+        name
+        for name in ("producer_id", "producer_epoch", "base_sequence", "partition_leader_epoch", "is_control")
+        if getattr(new, name) != getattr(old, name)
+    ]
+    require(not changed, "compaction changed a header", base=batch.base, changed=changed)
 
 
 def _require_producers(old: list[Batch], new: list[Batch], log: PartitionLog, model: LogModel) -> None:
@@ -80,7 +82,9 @@ def _require_producers(old: list[Batch], new: list[Batch], log: PartitionLog, mo
     lasts = {each.last_offset for each in model.told().producers.values() if each.batches}
     for batch in old:
         if batch.last in lasts and batch.header.producer_id >= 0 and not batch.header.is_control:
-            require(batch.base in there, f"the last batch of a producer is gone from {log.name}", base=batch.base)
+            require(
+                batch.base in there, f"the last batch of a producer is gone from {log.name}", base=batch.base
+            )
 
 
 def _require_clean(new: list[Batch], start: int, cleaned_to: int) -> None:
@@ -92,5 +96,10 @@ def _require_clean(new: list[Batch], start: int, cleaned_to: int) -> None:
         for record in batch.records:
             if record.offset < start:
                 continue
-            require(record.key not in seen, "an older record of a key stayed", key=record.key, offset=record.offset)
+            require(
+                record.key not in seen,
+                "an older record of a key stayed",
+                key=record.key,
+                offset=record.offset,
+            )
             seen[record.key] = record.offset

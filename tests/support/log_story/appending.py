@@ -8,7 +8,7 @@ from typing import NamedTuple
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import TransactionMarker, build_marker_batch
 from tests.support.log_story.checks import require
-from tests.support.log_story.model import Batch, LogModel, Producer
+from tests.support.log_story.model import Batch, Event, LogModel, Producer, tell
 
 PRODUCERS = 3
 
@@ -33,7 +33,9 @@ class Sent(NamedTuple):
             return f"a marker ({'commit' if self.commits else 'abort'}){who}"
         kind = " in a transaction" if self.is_transactional else ""
         sequence = f" from sequence {self.sequence}" if self.sequence >= 0 else ""
-        return f"{len(self.records)} records{who}{sequence}{kind}" + (f", codec {self.codec}" if self.codec else "")
+        return f"{len(self.records)} records{who}{sequence}{kind}" + (
+            f", codec {self.codec}" if self.codec else ""
+        )
 
     def encoded(self, base_offset: int = 0, leader_epoch: int = -1) -> bytearray:
         if self.commits is not None:
@@ -43,9 +45,14 @@ class Sent(NamedTuple):
                 base_offset=base_offset, leader_epoch=leader_epoch,
             )  # fmt: skip
         builder = BatchBuilder(
-            base_offset=base_offset, leader_epoch=leader_epoch, codec=self.codec, producer_id=self.producer_id,
-            producer_epoch=self.epoch, base_sequence=self.sequence, transactional=self.is_transactional,
-        )  # fmt: skip
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            codec=self.codec,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequence,
+            transactional=self.is_transactional,
+        )
         for timestamp, key, value in self.records:
             builder.append(key, value, timestamp)
         return builder.build()
@@ -64,7 +71,9 @@ class Sent(NamedTuple):
         )  # fmt: skip
         require(found == wanted, "another header lies in the log", log=found, sent=wanted)
         if is_marker:
-            require(batch.event()[-2:] == (self.commits, self.coordinator_epoch), "another marker lies in the log")
+            require(
+                batch.event()[-2:] == (self.commits, self.coordinator_epoch), "another marker lies in the log"
+            )
             return
         records = [(each.offset, each.key, each.value) for each in batch.records]
         sent = [(base + number, key, value) for number, (_, key, value) in enumerate(self.records)]
@@ -92,8 +101,6 @@ def plain(rng: random.Random, now_ms: int) -> Sent:
 
 def producers(model: LogModel, sent: list[Sent]) -> dict[int, Producer]:
     """As they will be once all of these are in the log."""
-    from tests.support.log_story.model import Event, tell
-
     events = list(model.history)
     offset = model.end
     for each in sent:

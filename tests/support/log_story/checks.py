@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 
@@ -46,7 +47,9 @@ def check_numbers(log: PartitionLog, model: LogModel) -> None:
     require(log.recovery_point >= model.durable, "the recovery point fell", log=log.recovery_point)
     require(not log.queue.prepared, "something stayed in the append queue")
     bases = [segment.base_offset for segment in log.segments]
-    require(bases == sorted(set(bases)) and log.active is log.segments[-1], "segments are in a row", bases=bases)
+    require(
+        bases == sorted(set(bases)) and log.active is log.segments[-1], "segments are in a row", bases=bases
+    )
     require(bases[0] <= log.log_start_offset, "the log start lies before the first segment", bases=bases)
 
 
@@ -66,7 +69,7 @@ def check_contents(log: PartitionLog, model: LogModel, rng: random.Random) -> No
         expected_size += len(expected)
     require(log.size_bytes == expected_size, "the size is not that of its batches", log=log.size_bytes)
     readable = model.readable()
-    for before, after in zip(readable, readable[1:], strict=False):
+    for before, after in itertools.pairwise(readable):
         whole = model.was_compacted or model.has_gaps or before.last + 1 == after.base
         require(before.last < after.base and whole, "offsets do not ascend without gaps", at=after.base)
     read = b"".join(read_all(log, rng.choice((1, 200, 5000))))
@@ -102,12 +105,16 @@ def check_indexes(log: PartitionLog) -> None:
         for number in range(times.count):
             timestamp, offset = times._entry(number)
             so_far = [header.max_timestamp for header in found.values() if header.last_offset <= offset]
-            is_right = bool(so_far) and max(so_far) <= timestamp or not found
+            is_right = (bool(so_far) and max(so_far) <= timestamp) or not found
             require(is_right, f"{times.file.path} says a timestamp too early", entry=number, offset=offset)
         index.file.close()
         times.file.close()
         newest = max((header.max_timestamp for header in found.values()), default=-1)
-        require(segment.largest_timestamp() == newest, "the largest timestamp is another", base=segment.base_offset)
+        require(
+            segment.largest_timestamp() == newest,
+            "the largest timestamp is another",
+            base=segment.base_offset,
+        )
 
 
 def check_lookups(log: PartitionLog, model: LogModel, rng: random.Random) -> None:
@@ -121,11 +128,21 @@ def check_lookups(log: PartitionLog, model: LogModel, rng: random.Random) -> Non
             if first is None or first.last >= limit or offset >= limit:
                 require(found is None, "a read beyond its limit gives something", offset=offset, limit=limit)
             else:
-                require(found is not None and found.base_offset == first.base, "a read begins elsewhere", offset=offset)
+                require(
+                    found is not None and found.base_offset == first.base,
+                    "a read begins elsewhere",
+                    offset=offset,
+                )
     for batch in rng.sample(readable, min(2, len(readable))):
         timestamp = batch.header.max_timestamp + rng.choice((-1, 0, 1))
         time_found, expected = log.offset_for_timestamp(timestamp), model.at_or_after(timestamp)
-        require(time_found == expected, "another record has the timestamp", timestamp=timestamp, log=time_found, model=expected)
+        require(
+            time_found == expected,
+            "another record has the timestamp",
+            timestamp=timestamp,
+            log=time_found,
+            model=expected,
+        )
     all_records = [record for batch in model.batches for record in batch.records]
     if all_records and not any(not batch.records for batch in model.batches):
         newest = max(record.timestamp for record in all_records)
@@ -133,7 +150,12 @@ def check_lookups(log: PartitionLog, model: LogModel, rng: random.Random) -> Non
         if first_record.offset >= model.start:
             newest_found = log.max_timestamp_offset()
             is_right = newest_found is not None and newest_found[:2] == (newest, first_record.offset)
-            require(is_right, "another record has the largest timestamp", log=newest_found, model=first_record.offset)
+            require(
+                is_right,
+                "another record has the largest timestamp",
+                log=newest_found,
+                model=first_record.offset,
+            )
 
 
 def check_producers(log: PartitionLog, model: LogModel) -> None:
@@ -151,7 +173,11 @@ def require_producer(log: PartitionLog, producer_id: int, producer: Producer, re
     found = (entry.epoch, entry.last_sequence, entry.last_offset, entry.transaction_first_offset)
     expected = (producer.epoch, producer.last_sequence, producer.last_offset, producer.transaction)
     require(found == expected, f"producer {producer_id} is another", log=found, model=expected)
-    require(entry.coordinator_epoch == producer.coordinator_epoch, "another coordinator", log=entry.coordinator_epoch)
+    require(
+        entry.coordinator_epoch == producer.coordinator_epoch,
+        "another coordinator",
+        log=entry.coordinator_epoch,
+    )
     remembered = [(each.first_sequence, each.first_offset, each.last_offset) for each in entry.batches]
     since = [each for each in producer.batches if each[1] >= reloaded_at][-5:]
     is_tail = remembered == producer.batches[-len(remembered) :] if remembered else not producer.batches
@@ -165,7 +191,9 @@ def check_transactions(log: PartitionLog, model: LogModel, rng: random.Random) -
     stable = log.last_stable_offset
     exact, loose = model.stable_offset(), model.stable_offset(with_undecided_markers=False)
     if model.reloaded_at:
-        require(exact <= stable <= loose, "the last stable offset is another", log=stable, model=(exact, loose))
+        require(
+            exact <= stable <= loose, "the last stable offset is another", log=stable, model=(exact, loose)
+        )
     else:
         require(stable == exact, "the last stable offset is another", log=stable, model=exact)
     entries = [each for segment in log.segments for each in segment.transaction_index.entries()]
@@ -173,8 +201,12 @@ def check_transactions(log: PartitionLog, model: LogModel, rng: random.Random) -
     first = log.segments[0].base_offset
     expected = [tuple(each) for each in model.aborted() if each.marker >= first]
     if not model.was_compacted:
-        require(found == expected, "other transactions are aborted than in the model", log=found, model=expected)
-    require(set(found) <= {tuple(each) for each in model.aborted()}, "a transaction counts as aborted", log=found)
+        require(
+            found == expected, "other transactions are aborted than in the model", log=found, model=expected
+        )
+    require(
+        set(found) <= {tuple(each) for each in model.aborted()}, "a transaction counts as aborted", log=found
+    )
     committed = list(read_committed(log, rng.choice((1, 400, 5000))))
     wanted = model.committed(stable)
     if committed != wanted:
@@ -247,13 +279,21 @@ def check_checkpoints(memory: MemoryFiles, directories: list[str], logs: list[Pa
 def read_strictly(text: str, *, words: int) -> list[list[str]]:
     """A checkpoint as the format says, to the last byte."""
     lines = text.split("\n")
-    require(lines[0] == "0" and lines[-1] == "" and lines[1] == str(len(lines) - 3), "a checkpoint is odd", text=text)
+    require(
+        lines[0] == "0" and lines[-1] == "" and lines[1] == str(len(lines) - 3),
+        "a checkpoint is odd",
+        text=text,
+    )
     entries = [line.split(" ") for line in lines[2:-1]]
     for entry in entries:
         numbers = entry[words - 2 :]
         is_right = len(entry) == words and all(str(int(number)) == number for number in numbers)
-        require(is_right and all(int(number) >= 0 for number in numbers), "a checkpoint's line is odd", line=entry)
-    require(len({tuple(entry[:-1]) for entry in entries}) == len(entries), "a checkpoint says it twice", text=text)
+        require(
+            is_right and all(int(number) >= 0 for number in numbers), "a checkpoint's line is odd", line=entry
+        )
+    require(
+        len({tuple(entry[:-1]) for entry in entries}) == len(entries), "a checkpoint says it twice", text=text
+    )
     return entries
 
 

@@ -18,10 +18,12 @@ from tests.support.log_story.appending import Sent
 from tests.support.log_story.checks import require
 from tests.support.log_story.hosts import NodeHost, changed
 from tests.support.log_story.model import Batch
+from tests.support.log_story.reunion import meet_producers
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
-    from tests.support.log_story.story import Story, Subject
+    from tests.support.log_story.story import Story
+    from tests.support.log_story.subject import Subject
 
 Do = Callable[["Story", "Subject", random.Random], None]
 
@@ -131,13 +133,17 @@ def append_several_at_once(story: Story, subject: Subject, rng: random.Random) -
     if committed < len(prepared):
         log.rollback()
     subject.appending = []
-    story.say(f"    {committed} of {len(prepared)} committed, the rest rolled back: the log ends at {model.end}")
+    story.say(
+        f"    {committed} of {len(prepared)} committed, the rest rolled back: the log ends at {model.end}"
+    )
 
 
 def copy_from_a_leader(story: Story, subject: Subject, rng: random.Random) -> None:
     """Batches as they lie in another's log, sometimes with a gap, a torn one at the end."""
     log, model, now_ms = story.log_of(subject), subject.model, story.clock.now_ms
-    offset, sent, datas = model.end, [], []
+    offset = model.end
+    sent: list[Sent] = []
+    datas: list[bytes] = []
     for _ in range(rng.randrange(1, 5)):
         kind = rng.random()
         each: Sent | None = appending.plain(rng, now_ms)
@@ -175,7 +181,12 @@ def send_again(story: Story, subject: Subject, rng: random.Random) -> None:
             again = Sent(rows, 0, producer_id, producer.epoch, sequence, is_open).encoded()
             result = log.append(memoryview(again), leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms)
             found = (result.is_duplicate, result.base_offset, result.last_offset)
-            require(found == (True, base, last), "a repeated batch is not recognised", log=found, model=(base, last))
+            require(
+                found == (True, base, last),
+                "a repeated batch is not recognised",
+                log=found,
+                model=(base, last),
+            )
             story.say(f"    producer {producer_id} sends sequence {sequence} again")
 
 
@@ -264,8 +275,6 @@ def truncate(story: Story, subject: Subject, rng: random.Random) -> None:
     if _is_synced_anew(story, subject):
         model.cut(offset)
         model.durable = model.end
-        from tests.support.log_story.story import meet_producers
-
         meet_producers(model, log, story.counts, is_exact=False)
         subject.cutting = None
     story.say(f"    to offset {offset}: the log ends at {log.log_end_offset}")

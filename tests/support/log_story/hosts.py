@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 
 import msgspec
+import pytest
 
 from storage import log_loading
 from storage.chores import Chore, Chores
@@ -46,7 +47,9 @@ class BareHost:
     directories: tuple[str, ...] = ()
 
     def _make_cleaner(self) -> None:
-        self.cleaner = Cleaner(DirectWorkers(self.files), self.clock, self.logs, lambda key: None, self._broken)
+        self.cleaner = Cleaner(
+            DirectWorkers(self.files), self.clock, self.logs, lambda key: None, self._broken
+        )
         self.cleaner.settings = CleanerSettings(dedupe_buffer_bytes=MAP_BYTES, enabled=False)
 
     def _broken(self, key: Key, error: LogStorageError) -> None:
@@ -65,7 +68,9 @@ class BareHost:
         self.logs[key] = log
         return log
 
-    def begin(self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]) -> None:
+    def begin(
+        self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]
+    ) -> None:
         """The next process. Raises OSError, LogStorageError."""
         self.chores = Chores()
         self.logs.clear()
@@ -99,7 +104,8 @@ class BareHost:
 
     def do_chores(self) -> bool:
         """Whether all went well."""
-        return all([self._do(chore) for chore in self.chores.take_due(self.clock.now_ms)])
+        results = [self._do(chore) for chore in self.chores.take_due(self.clock.now_ms)]
+        return all(results)
 
     def _do(self, chore: Chore) -> bool:
         try:
@@ -115,7 +121,7 @@ class BareHost:
         return True
 
     def housekeeping(self) -> None:
-        for key, log in self.logs.items():
+        for log in self.logs.values():
             log.write_leader_epochs()
             log.flush_if_due(self.clock.now_ms)
         self.do_chores()
@@ -135,7 +141,9 @@ class NodeHost:
 
     directories = ("/a", "/b")
 
-    def __init__(self, memory: MemoryFiles, files: DyingFiles, clock: ManualClock, *, by_workers: bool) -> None:
+    def __init__(
+        self, memory: MemoryFiles, files: DyingFiles, clock: ManualClock, *, by_workers: bool
+    ) -> None:
         self.memory, self.files, self.clock = memory, files, clock
         self.by_workers = by_workers
         self.chance = NoChance()
@@ -171,15 +179,15 @@ class NodeHost:
     def create(self, key: Key, topic_id: bytes, config: LogConfig) -> PartitionLog:
         return self.manager.create(*key, topic_id, config)
 
-    def begin(self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]) -> None:
+    def begin(
+        self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]
+    ) -> None:
         """Raises OSError, DirectoryRefused."""
         self.manager = self._manager(on_damage)
-        before = log_loading.INLINE_RECOVERY_BYTES
-        log_loading.INLINE_RECOVERY_BYTES = 0 if self.by_workers else before  # type: ignore[misc]
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            if self.by_workers:
+                patch.setattr(log_loading, "INLINE_RECOVERY_BYTES", 0)
             report = self.manager.start()
-        finally:
-            log_loading.INLINE_RECOVERY_BYTES = before  # type: ignore[misc]
         self.scanned, self.problems = report.scanned_segments, report.problems
         if self.manager.failed_directories:
             raise OSError(f"a directory failed: {self.manager.failed_directories}")

@@ -1,6 +1,6 @@
 """A log as a list in memory, too dumb to be wrong.
 
-`batches` are those that lie in the log, with their bytes; `history` is one `Event` for each batch that was ever
+`batches` are those that lie in the log, with their bytes; `history` is one `Event` for each batch that was
 taken and not cut off, also when retention or compaction has removed it since. Whatever else a log knows
 (producers, transactions, leader epochs, places) is worked out from these two lists from the beginning, each
 time that somebody asks.
@@ -144,8 +144,8 @@ class LogModel:
         self.removal_failed = False
         """Segments that went may be there again after the next start."""
         self.former: dict[bytes, Batch] = {}
-        """What compaction changed and retention removed: a power cut may bring it back, since nobody waits for
-        the names of what goes to reach the disk."""
+        """What compaction changed and retention removed: a power cut may bring it back, since nobody waits
+        for the names of what goes to reach the disk."""
 
     # What happens
 
@@ -235,5 +235,7 @@ class LogModel:
                 for each in aborted
             ):
                 continue
-            found += [(each.offset, each.key, each.value) for each in batch.records if each.offset >= self.start]
+            found += [
+                (each.offset, each.key, each.value) for each in batch.records if each.offset >= self.start
+            ]
         return found

@@ -41,7 +41,9 @@ def run_steps(seed: int, steps: list[Step]) -> Outcome:
             raise
         last = traceback.extract_tb(error.__traceback__)[-1]
         outcome.kind = f"{type(error).__name__} at {last.name}"
-        outcome.failure = f"{type(error).__name__}: {error} ({last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
+        outcome.failure = (
+            f"{type(error).__name__}: {error} ({last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
+        )
     finally:
         logging.disable(logging.NOTSET)
     if story is not None:

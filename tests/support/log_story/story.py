@@ -15,20 +15,16 @@ What may be lost
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from protocol.errors import ErrorCode
 from storage.directories import DirectoryRefused
-from storage.errors import AppendRefused, LogStorageError
+from storage.errors import LogStorageError
 from storage.memory_files import MemoryFiles, Torn
 from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
 from storage.slices import LogSlice
-from tests.support.log_story import appending
-from tests.support.log_story.after_compaction import accept_compaction, stored
+from tests.support.log_story.after_compaction import stored
 from tests.support.log_story.appending import Sent
 from tests.support.log_story.checks import (
     Wrong,
@@ -37,12 +33,13 @@ from tests.support.log_story.checks import (
     check_log,
     check_names,
     require,
-    require_producer,
 )
 from tests.support.log_story.doing import DOING, sync_all
 from tests.support.log_story.dying_files import SECTOR_BYTES, DyingFiles, Plan, ProcessDied
-from tests.support.log_story.hosts import BareHost, Key, NodeHost, changed, configs
-from tests.support.log_story.model import Batch, Event, LogModel, tell
+from tests.support.log_story.hosts import BareHost, Key, NodeHost, configs
+from tests.support.log_story.model import Batch, LogModel
+from tests.support.log_story.reunion import Reunion
+from tests.support.log_story.subject import Subject
 from tests.support.storage_world import ManualClock
 
 STEPS: Final = 30
@@ -84,31 +81,6 @@ def steps_of(seed: int, count: int = STEPS) -> list[Step]:
             fault = Plan(what, call, number, rng.choice((1, 1, 2, 50)), rng.random())
         found.append(Step(kind, rng.randrange(1 << 40), fault))
     return found
-
-
-@dataclass
-class Subject:
-    """One partition, and what is under way on it."""
-
-    key: Key
-    model: LogModel = field(default_factory=LogModel)
-    topic_id: bytes = bytes(16)
-    appending: list[Sent | bytes] = field(default_factory=list)
-    """Not answered: after a crash they may be there, whole and in order, or not."""
-    leftover: list[Sent | bytes] = field(default_factory=list)
-    """Refused, but the disk would not even cut them off."""
-    cutting: int | None = None
-    """A truncation that has not returned."""
-    is_starting_anew: bool = False
-    is_compacting: bool = False
-    is_deleting: bool = False
-    is_offline: bool = False
-    synced: int = 0
-    """At the last crash: what must have survived it."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.key[0]}-{self.key[1]}"
 
 
 class Story:
@@ -173,7 +145,9 @@ class Story:
         except ProcessDied:
             if plan is None:
                 raise
-            self.say(f"    the process dies{' with the power' * (plan.kind == 'power')} before: {plan.struck}")
+            self.say(
+                f"    the process dies{' with the power' * (plan.kind == 'power')} before: {plan.struck}"
+            )
             self._die(rng, with_power=plan.kind == "power")
         except (LogStorageError, OSError) as error:
             self.files.plan = None
@@ -262,7 +236,11 @@ class Story:
             is_clean = False
         was_clean = is_clean and not self.is_struck and not (self.files.plan and self.files.plan.struck)
         if was_clean:
-            require(not self.files.handles, "a descriptor leaked at the end", paths=list(self.files.handles.values()))
+            require(
+                not self.files.handles,
+                "a descriptor leaked at the end",
+                paths=list(self.files.handles.values()),
+            )
         if not is_clean:
             self._die(rng, with_power=False)
             return
@@ -272,12 +250,19 @@ class Story:
         for each_subject in self.subjects.values():
             each_subject.synced = each_subject.model.end
         if self._begin(rng, is_clean=True, ids=ids) and was_clean:
-            require(self.host.scanned == 0 and not self.host.problems, "an orderly end is not believed", problems=self.host.problems)
+            require(
+                self.host.scanned == 0 and not self.host.problems,
+                "an orderly end is not believed",
+                problems=self.host.problems,
+            )
             self.clock.now_ms += 120_000
             self.host.do_chores()
             for subject in self.subjects.values():
                 log = self.log_of(subject)
-                require(log.recovery_point == log.log_end_offset, "an orderly end has a recovery point below the end")
+                require(
+                    log.recovery_point == log.log_end_offset,
+                    "an orderly end has a recovery point below the end",
+                )
                 check_names(self.memory, log)
 
     def _die(self, rng: random.Random, *, with_power: bool) -> None:
@@ -373,7 +358,15 @@ class Story:
             self._nothing_under_way(subject)
             return
         try:
-            Reunion(self, subject, log, with_power, is_clean).meet()
+            Reunion(
+                subject,
+                log,
+                self.counts,
+                self.clock.now_ms,
+                with_power=with_power,
+                is_clean=is_clean,
+                knows_high_watermark=isinstance(self.host, NodeHost),
+            ).meet()
         except Wrong as wrong:
             raise Wrong(f"{subject.name} after a start: {wrong}") from None
         subject.is_deleting = False
@@ -387,177 +380,3 @@ class Story:
         subject.leftover = []
         subject.cutting = None
         subject.is_starting_anew = subject.is_compacting = False
-
-
-class Reunion:
-    """A log after a start, and the model from before."""
-
-    def __init__(
-        self, story: Story, subject: Subject, log: PartitionLog, with_power: bool, is_clean: bool
-    ) -> None:
-        self.story, self.subject, self.log = story, subject, log
-        self.model = subject.model
-        self.with_power, self.is_clean = with_power, is_clean
-
-    def meet(self) -> None:
-        model, log, subject = self.model, self.log, self.subject
-        if subject.is_starting_anew and log.log_end_offset == log.log_start_offset:
-            known = {entry.producer_id for entry in log.producer_state.entries()}
-            history = [event for event in model.history if event.producer_id in known]
-            model.start_anew(log.log_end_offset)
-            model.history = history  # the snapshot of before is there still
-        else:
-            if subject.is_compacting and not self.with_power:
-                accept_compaction(log, model, self.story.clock.now_ms, None)
-            self._meet_batches()
-        rose = log.log_start_offset > model.start and not subject.is_starting_anew
-        require(not rose, "the log start rose", log=log.log_start_offset, model=model.start)
-        if self.is_clean:
-            stayed = log.log_start_offset == model.start or model.removal_failed
-            require(stayed, "the log start fell", log=log.log_start_offset, model=model.start)
-        model.start = log.log_start_offset
-        model.removal_failed = False
-        if self.is_clean and isinstance(self.story.host, NodeHost):
-            require(log.high_watermark == model.high_watermark, "the high watermark fell", log=log.high_watermark)
-        model.high_watermark = log.high_watermark
-        model.reloaded_at = max(model.end, 1)
-        self._meet_producers()
-        model.durable = log.recovery_point
-
-    def _meet_batches(self) -> None:
-        model, log, subject = self.model, self.log, self.subject
-        found = stored(log)
-        if self.with_power or model.removal_failed:
-            self._bring_back(found)
-        first = log.segments[0].base_offset
-        old = [batch for batch in model.batches if batch.last >= first]
-        if subject.is_compacting and self.with_power:
-            self._meet_compaction(found, old)
-            return
-        there = {batch.base: batch for batch in found}
-        kept = [batch for batch in old if batch.base in there]
-        lost = [batch for batch in old if batch.base not in there]
-        for batch in kept:
-            require(there[batch.base].data == batch.data, "a batch has other bytes", base=batch.base)
-        extra = [batch for batch in found if batch.base >= model.end]
-        require(len(kept) + len(extra) == len(found), "batches that never were", bases=sorted(there))
-        self._judge_lost(lost, kept)
-        self._judge_extra(extra)
-        for batch in extra:
-            model.history.append(batch.event())
-        gone = {batch.base for batch in lost}
-        end = log.log_end_offset
-        model.history = [event for event in model.history if event.base not in gone and event.base < end]
-        model.has_gaps = model.has_gaps or bool(lost and end > lost[0].base)
-        model.batches = found
-        if not self.with_power and subject.cutting is None and not subject.is_starting_anew:
-            wanted = extra[-1].last + 1 if extra else model.end
-            require(end == wanted or model.ends_bare, "the log end is another", log=end, model=wanted)
-        require(end >= subject.synced or model.ends_bare, "a synced end is gone", log=end, synced=subject.synced)
-        model.end = end
-        model.cleaned_to = min(model.cleaned_to, model.end)
-
-    def _bring_back(self, found: list[Batch]) -> None:
-        """Batches that had gone are there again, in the form that they had."""
-        model = self.model
-        there = {batch.base: batch for batch in model.batches}
-        for batch in found:
-            former = model.former.get(batch.data)
-            if former is not None and (batch.base not in there or there[batch.base].data != batch.data):
-                there[batch.base] = former
-        model.batches = [there[base] for base in sorted(there)]
-
-    def _judge_lost(self, lost: list[Batch], kept: list[Batch]) -> None:
-        subject = self.subject
-        if not lost:
-            return
-        self.story.counts["batches lost"] += len(lost)
-        if subject.is_starting_anew:
-            return
-        if subject.cutting is not None and not self.with_power:
-            require(lost[0].last >= subject.cutting, "more is cut off than was asked", base=lost[0].base)
-            is_end = not kept or kept[-1].base < lost[0].base
-            require(is_end, "a cut left something behind it", lost=lost[0].base, kept=[each.base for each in kept])
-            return
-        require(self.with_power, "an answered batch is gone", bases=[batch.base for batch in lost])
-        require(lost[0].last >= subject.synced, "a synced batch is gone", base=lost[0].base, synced=subject.synced)
-
-    def _judge_extra(self, extra: list[Batch]) -> None:
-        """What nobody was told about may be there: in whole batches, in order."""
-        try:
-            self._require_sent(extra, list(self.subject.appending))
-        except Wrong:
-            if not self.subject.leftover:
-                raise
-            self._require_sent(extra, list(self.subject.leftover))
-        if extra:
-            self.story.counts["unanswered there"] += 1
-
-    def _require_sent(self, extra: list[Batch], waiting: list[Sent | bytes]) -> None:
-        for batch in extra:
-            while waiting:
-                sent = waiting.pop(0)
-                data = sent if isinstance(sent, bytes) else None
-                if data is None and isinstance(sent, Sent):
-                    sent.require_is(batch, batch.base, self.model.leader_epoch, None)
-                    break
-                if data == batch.data:
-                    break
-            else:
-                raise Wrong(f"a batch that nobody sent is at offset {batch.base}")
-
-    def _meet_compaction(self, found: list[Batch], old: list[Batch]) -> None:
-        """A power cut in the middle of a pass: the part below the synced point is old or compacted."""
-        by_base = {batch.base: batch for batch in old}
-        for batch in found:
-            require(batch.base in by_base, "a batch that never was", base=batch.base)
-        log, model = self.log, self.model
-        cut = [batch for batch in old if batch.last < log.log_end_offset]
-        require(log.log_end_offset >= self.subject.synced, "a synced end is gone", log=log.log_end_offset)
-        missing_above = [b for b in cut if b.last >= self.subject.synced and b.base not in {f.base for f in found}]
-        before, model.batches = old, [b for b in cut if b not in missing_above]
-        model.history = [event for event in model.history if event.base < log.log_end_offset]
-        aborted_before = len(before) - len(model.batches)
-        model.has_gaps = model.has_gaps or aborted_before > 0
-        accept_compaction(log, model, self.story.clock.now_ms, None)
-        model.batches = found
-        model.end = log.log_end_offset
-
-    def _meet_producers(self) -> None:
-        meet_producers(self.model, self.log, self.story.counts, is_exact=self.is_clean)
-
-
-def meet_producers(model: LogModel, log: PartitionLog, counts: Counter[str], *, is_exact: bool) -> None:
-    """Known is what the log still shows, and what a snapshot tells of the time before.
-
-    The snapshot of a roll is written beside the loop: a process that dies first leaves an older one or none,
-    and what has been removed from the log in that moment is missing from both.
-    """
-    first = log.segments[0].base_offset
-    there = {batch.base for batch in model.batches}
-    forgotten: set[Event] = set()
-    for producer_id, producer in model.told().producers.items():
-        mine = [event for event in model.history if event.producer_id == producer_id]
-        for choice in [mine] if is_exact else _what_may_be_known(mine, first, there):
-            told = tell(choice).producers.get(producer_id)
-            try:
-                if told is None:
-                    require(log.producer_state.get(producer_id) is None, "a producer is known")
-                else:
-                    require_producer(log, producer_id, told, model.reloaded_at)
-            except Wrong:
-                continue
-            counts["producers known in part"] += len(choice) < len(mine)
-            forgotten |= set(mine) - set(choice)
-            break
-        else:
-            require_producer(log, producer_id, producer, model.reloaded_at)
-    model.history = [event for event in model.history if event not in forgotten]
-
-
-def _what_may_be_known(mine: list[Event], first: int, there: set[int]) -> Iterator[list[Event]]:
-    gone = [event for event in mine if event.base < first]
-    for snapshot in range(len(gone), -1, -1):
-        yield [*gone[:snapshot], *mine[len(gone) :]]
-    for snapshot in range(len(mine), -1, -1):
-        yield [*mine[:snapshot], *(event for event in mine[snapshot:] if event.base in there)]

@@ -1,0 +1,209 @@
+"""A log after a start, and its model from before: is what is there what may be there?
+
+See `story` for what may be lost. The model then goes on from what was found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from storage.partition_log import PartitionLog
+from tests.support.log_story.after_compaction import accept_compaction, stored
+from tests.support.log_story.appending import Sent
+from tests.support.log_story.checks import Wrong, require, require_producer
+from tests.support.log_story.model import Batch, Event, LogModel, tell
+from tests.support.log_story.subject import Subject
+
+
+class Reunion:
+    """A log after a start, and the model from before."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        log: PartitionLog,
+        counts: Counter[str],
+        now_ms: int,
+        *,
+        with_power: bool,
+        is_clean: bool,
+        knows_high_watermark: bool,
+    ) -> None:
+        self.subject, self.log, self.counts, self.now_ms = subject, log, counts, now_ms
+        self.knows_high_watermark = knows_high_watermark
+        self.model = subject.model
+        self.with_power, self.is_clean = with_power, is_clean
+
+    def meet(self) -> None:
+        model, log, subject = self.model, self.log, self.subject
+        if subject.is_starting_anew and log.log_end_offset == log.log_start_offset:
+            known = {entry.producer_id for entry in log.producer_state.entries()}
+            history = [event for event in model.history if event.producer_id in known]
+            model.start_anew(log.log_end_offset)
+            model.history = history  # the snapshot of before is there still
+        else:
+            if subject.is_compacting and not self.with_power:
+                accept_compaction(log, model, self.now_ms, None)
+            self._meet_batches()
+        rose = log.log_start_offset > model.start and not subject.is_starting_anew
+        require(not rose, "the log start rose", log=log.log_start_offset, model=model.start)
+        if self.is_clean:
+            stayed = log.log_start_offset == model.start or model.removal_failed
+            require(stayed, "the log start fell", log=log.log_start_offset, model=model.start)
+        model.start = log.log_start_offset
+        model.removal_failed = False
+        if self.is_clean and self.knows_high_watermark:
+            require(
+                log.high_watermark == model.high_watermark, "the high watermark fell", log=log.high_watermark
+            )
+        model.high_watermark = log.high_watermark
+        model.reloaded_at = max(model.end, 1)
+        self._meet_producers()
+        model.durable = log.recovery_point
+
+    def _meet_batches(self) -> None:
+        model, log, subject = self.model, self.log, self.subject
+        found = stored(log)
+        if self.with_power or model.removal_failed:
+            self._bring_back(found)
+        first = log.segments[0].base_offset
+        old = [batch for batch in model.batches if batch.last >= first]
+        if subject.is_compacting and self.with_power:
+            self._meet_compaction(found, old)
+            return
+        there = {batch.base: batch for batch in found}
+        kept = [batch for batch in old if batch.base in there]
+        lost = [batch for batch in old if batch.base not in there]
+        for batch in kept:
+            require(there[batch.base].data == batch.data, "a batch has other bytes", base=batch.base)
+        extra = [batch for batch in found if batch.base >= model.end]
+        require(len(kept) + len(extra) == len(found), "batches that never were", bases=sorted(there))
+        self._judge_lost(lost, kept)
+        self._judge_extra(extra)
+        for batch in extra:
+            model.history.append(batch.event())
+        gone = {batch.base for batch in lost}
+        end = log.log_end_offset
+        model.history = [event for event in model.history if event.base not in gone and event.base < end]
+        model.has_gaps = model.has_gaps or bool(lost and end > lost[0].base)
+        model.batches = found
+        if not self.with_power and subject.cutting is None and not subject.is_starting_anew:
+            wanted = extra[-1].last + 1 if extra else model.end
+            require(end == wanted or model.ends_bare, "the log end is another", log=end, model=wanted)
+        require(
+            end >= subject.synced or model.ends_bare, "a synced end is gone", log=end, synced=subject.synced
+        )
+        model.end = end
+        model.cleaned_to = min(model.cleaned_to, model.end)
+
+    def _bring_back(self, found: list[Batch]) -> None:
+        """Batches that had gone are there again, in the form that they had."""
+        model = self.model
+        there = {batch.base: batch for batch in model.batches}
+        for batch in found:
+            former = model.former.get(batch.data)
+            if former is not None and (batch.base not in there or there[batch.base].data != batch.data):
+                there[batch.base] = former
+        model.batches = [there[base] for base in sorted(there)]
+
+    def _judge_lost(self, lost: list[Batch], kept: list[Batch]) -> None:
+        subject = self.subject
+        if not lost:
+            return
+        self.counts["batches lost"] += len(lost)
+        if subject.is_starting_anew:
+            return
+        if subject.cutting is not None and not self.with_power:
+            require(lost[0].last >= subject.cutting, "more is cut off than was asked", base=lost[0].base)
+            is_end = not kept or kept[-1].base < lost[0].base
+            require(
+                is_end, "a cut left something behind it", lost=lost[0].base, kept=[each.base for each in kept]
+            )
+            return
+        require(self.with_power, "an answered batch is gone", bases=[batch.base for batch in lost])
+        require(
+            lost[0].last >= subject.synced, "a synced batch is gone", base=lost[0].base, synced=subject.synced
+        )
+
+    def _judge_extra(self, extra: list[Batch]) -> None:
+        """What nobody was told about may be there: in whole batches, in order."""
+        try:
+            self._require_sent(extra, list(self.subject.appending))
+        except Wrong:
+            if not self.subject.leftover:
+                raise
+            self._require_sent(extra, list(self.subject.leftover))
+        if extra:
+            self.counts["unanswered there"] += 1
+
+    def _require_sent(self, extra: list[Batch], waiting: list[Sent | bytes]) -> None:
+        for batch in extra:
+            while waiting:
+                sent = waiting.pop(0)
+                data = sent if isinstance(sent, bytes) else None
+                if data is None and isinstance(sent, Sent):
+                    sent.require_is(batch, batch.base, self.model.leader_epoch, None)
+                    break
+                if data == batch.data:
+                    break
+            else:
+                raise Wrong(f"a batch that nobody sent is at offset {batch.base}")
+
+    def _meet_compaction(self, found: list[Batch], old: list[Batch]) -> None:
+        """A power cut in the middle of a pass: the part below the synced point is old or compacted."""
+        by_base = {batch.base: batch for batch in old}
+        for batch in found:
+            require(batch.base in by_base, "a batch that never was", base=batch.base)
+        log, model = self.log, self.model
+        cut = [batch for batch in old if batch.last < log.log_end_offset]
+        require(log.log_end_offset >= self.subject.synced, "a synced end is gone", log=log.log_end_offset)
+        missing_above = [
+            b for b in cut if b.last >= self.subject.synced and b.base not in {f.base for f in found}
+        ]
+        before, model.batches = old, [b for b in cut if b not in missing_above]
+        model.history = [event for event in model.history if event.base < log.log_end_offset]
+        aborted_before = len(before) - len(model.batches)
+        model.has_gaps = model.has_gaps or aborted_before > 0
+        accept_compaction(log, model, self.now_ms, None)
+        model.batches = found
+        model.end = log.log_end_offset
+
+    def _meet_producers(self) -> None:
+        meet_producers(self.model, self.log, self.counts, is_exact=self.is_clean)
+
+
+def meet_producers(model: LogModel, log: PartitionLog, counts: Counter[str], *, is_exact: bool) -> None:
+    """Known is what the log still shows, and what a snapshot tells of the time before.
+
+    The snapshot of a roll is written beside the loop: a process that dies first leaves an older one or none,
+    and what has been removed from the log in that moment is missing from both.
+    """
+    first = log.segments[0].base_offset
+    there = {batch.base for batch in model.batches}
+    forgotten: set[Event] = set()
+    for producer_id, producer in model.told().producers.items():
+        mine = [event for event in model.history if event.producer_id == producer_id]
+        for choice in [mine] if is_exact else _what_may_be_known(mine, first, there):
+            told = tell(choice).producers.get(producer_id)
+            try:
+                if told is None:
+                    require(log.producer_state.get(producer_id) is None, "a producer is known")
+                else:
+                    require_producer(log, producer_id, told, model.reloaded_at)
+            except Wrong:
+                continue
+            counts["producers known in part"] += len(choice) < len(mine)
+            forgotten |= set(mine) - set(choice)
+            break
+        else:
+            require_producer(log, producer_id, producer, model.reloaded_at)
+    model.history = [event for event in model.history if event not in forgotten]
+
+
+def _what_may_be_known(mine: list[Event], first: int, there: set[int]) -> Iterator[list[Event]]:
+    gone = [event for event in mine if event.base < first]
+    for snapshot in range(len(gone), -1, -1):
+        yield [*gone[:snapshot], *mine[len(gone) :]]
+    for snapshot in range(len(mine), -1, -1):
+        yield [*mine[:snapshot], *(event for event in mine[snapshot:] if event.base in there)]

@@ -1,0 +1,34 @@
+"""One partition of a story: its model, and what is under way on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.support.log_story.appending import Sent
+from tests.support.log_story.hosts import Key
+from tests.support.log_story.model import LogModel
+
+
+@dataclass
+class Subject:
+    """One partition, and what is under way on it."""
+
+    key: Key
+    model: LogModel = field(default_factory=LogModel)
+    topic_id: bytes = bytes(16)
+    appending: list[Sent | bytes] = field(default_factory=list)
+    """Not answered: after a crash they may be there, whole and in order, or not."""
+    leftover: list[Sent | bytes] = field(default_factory=list)
+    """Refused, but the disk would not even cut them off."""
+    cutting: int | None = None
+    """A truncation that has not returned."""
+    is_starting_anew: bool = False
+    is_compacting: bool = False
+    is_deleting: bool = False
+    is_offline: bool = False
+    synced: int = 0
+    """At the last crash: what must have survived it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.key[0]}-{self.key[1]}"
