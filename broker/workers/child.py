@@ -15,7 +15,7 @@ import msgspec
 
 from broker.ports.files import RealFiles
 from broker.workers.table import JOBS
-from broker.workers.wire import Line, Order, Outcome, PipeClosed, read_order, write
+from broker.workers.wire import FAILURE, LINE, RESULT, Order, PipeClosed, read, write
 from storage.errors import LogStorageError
 from storage.jobs import JobAbandoned
 
@@ -29,8 +29,8 @@ def serve(orders: int, replies: int) -> int:
     os.nice(NICENESS)
     try:
         while True:
-            order = read_order(orders)
-            write(replies, _do(order, ParentsPace(orders, replies, order.bytes_per_second)))
+            order = msgspec.msgpack.decode(read(orders)[1], type=Order)
+            write(replies, *_do(order, ParentsPace(orders, replies, order.bytes_per_second)))
     except (PipeClosed, JobAbandoned):
         return 0
 
@@ -64,17 +64,18 @@ class ParentsPace:
 
     def tell(self, line: str) -> None:
         try:
-            write(self._replies, Line(line))
+            write(self._replies, LINE, line.encode())
         except PipeClosed as error:
             raise JobAbandoned("the broker has gone") from error
 
 
-def _do(order: Order, pace: ParentsPace) -> Outcome:
+def _do(order: Order, pace: ParentsPace) -> tuple[bytes, bytes]:
+    """The kind and the body of the answer."""
     job: Any = JOBS.get(order.job)
     if job is None:
-        return Outcome(None, f"no job is called {order.job!r}")
+        return FAILURE, f"no job is called {order.job!r}".encode()
     try:
         plan = msgspec.msgpack.decode(order.plan, type=job.plan)
-        return Outcome(msgspec.msgpack.encode(job.run(RealFiles(), pace, plan)))
+        return RESULT, msgspec.msgpack.encode(job.run(RealFiles(), pace, plan))
     except (OSError, LogStorageError, msgspec.MsgspecError, MemoryError) as error:
-        return Outcome(None, f"{type(error).__name__}: {error}")
+        return FAILURE, f"{type(error).__name__}: {error}".encode()

@@ -53,37 +53,35 @@ class WorkerPool:
         bytes_per_second: float = 0,
     ) -> None:
         """See `storage.jobs.Workers`."""
-        order = Order(job.name, msgspec.msgpack.encode(plan), bytes_per_second)
-        self._threads.submit(self._work, job, order, done)
+        self._threads.submit(self._work, job, _encoded(job, plan, bytes_per_second), done)
 
     def run_all(
         self, job: Job[P, R], plans: list[P], at_once: int, tell: Callable[[str], None]
     ) -> list[R | JobFailed]:
         """See `storage.jobs.Workers`."""
-
-        def one(plan: P) -> R | JobFailed:
-            return self._call(job, Order(job.name, msgspec.msgpack.encode(plan), 0), tell)
-
+        orders = [_encoded(job, plan, 0) for plan in plans]
         with ThreadPoolExecutor(at_once, thread_name_prefix="worker") as threads:
-            results = list(threads.map(one, plans))
+            answers = list(threads.map(partial(self._call, tell=tell), orders))
         self.release_idle()
-        return results
+        return [_decoded(job, answer) for answer in answers]
 
-    def _work(self, job: Job[P, R], order: Order, done: Callable[[R | JobFailed], None]) -> None:
-        result = self._call(job, order, partial(_log.info, "%s"))
+    def _work(self, job: Job[P, R], order: bytes, done: Callable[[R | JobFailed], None]) -> None:
+        answer = self._call(order, partial(_log.info, "%s"))
         if self._closed:
             return  # nobody is left to hear of it
         try:
-            self._loop.call_soon_threadsafe(self._finish, done, result)
+            self._loop.call_soon_threadsafe(self._finish, job, done, answer)
         except RuntimeError:
-            _log.warning("The loop ended before the job %s did; its result is dropped", order.job)
+            _log.warning("The loop ended before the job %s did; its result is dropped", job.name)
 
-    def _finish(self, done: Callable[[R | JobFailed], None], result: R | JobFailed) -> None:
+    def _finish(
+        self, job: Job[P, R], done: Callable[[R | JobFailed], None], answer: bytes | JobFailed
+    ) -> None:
         if self._release is not None:
             self._release.cancel()
         if not self._closed:
             self._release = self._loop.call_later(IDLE_SECONDS, self.release_idle)
-        done(result)
+        done(_decoded(job, answer))
 
     def release_idle(self) -> None:
         """Lets the processes go that have no work."""
@@ -92,17 +90,17 @@ class WorkerPool:
         for worker in idle:
             worker.end()
 
-    def _call(self, job: Job[P, R], order: Order, tell: Callable[[str], None]) -> R | JobFailed:
+    def _call(self, order: bytes, tell: Callable[[str], None]) -> bytes | JobFailed:
+        """In a thread: bytes in, bytes out (see `wire`)."""
         worker = self._take()
         if worker is None:
             return JobFailed("the broker is stopping")
         try:
-            answer = worker.call(order, tell)
+            return worker.call(order, tell)
         except JobFailed as failure:
             return failure
         finally:
             self._put_back(worker)
-        return msgspec.msgpack.decode(answer, type=job.result)
 
     def _take(self) -> WorkerProcess | None:
         with self._lock:
@@ -137,3 +135,13 @@ class WorkerPool:
         for worker in busy:
             worker.kill()
         self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _encoded(job: Job[P, R], plan: P, bytes_per_second: float) -> bytes:
+    return msgspec.msgpack.encode(Order(job.name, msgspec.msgpack.encode(plan), bytes_per_second))
+
+
+def _decoded(job: Job[P, R], answer: bytes | JobFailed) -> R | JobFailed:
+    if isinstance(answer, JobFailed):
+        return answer
+    return msgspec.msgpack.decode(answer, type=job.result)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
-from broker.workers.wire import Line, Order, Outcome, PipeClosed, read_reply, write
+from broker.workers.wire import LINE, ORDER, RESULT, PipeClosed, read, write
 from storage.jobs import JobFailed
 
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
@@ -42,22 +42,21 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def call(self, order: Order, tell: Callable[[str], None]) -> bytes:
-        """The encoded result. Raises JobFailed, also when the process dies on the way."""
+    def call(self, order: bytes, tell: Callable[[str], None]) -> bytes:
+        """The encoded result of an encoded `Order`. Raises JobFailed, also when the process dies on the
+        way."""
         try:
-            write(self._descriptor(self._process.stdin), order)
-            while True:
-                reply = read_reply(self._descriptor(self._process.stdout))
-                if isinstance(reply, Outcome):
-                    break
-                if isinstance(reply, Line):
-                    tell(reply.text)
+            write(self._descriptor(self._process.stdin), ORDER, order)
+            kind, body = read(self._descriptor(self._process.stdout))
+            while kind == LINE:
+                tell(body.decode())
+                kind, body = read(self._descriptor(self._process.stdout))
         except (PipeClosed, OSError) as error:
             self.end()
             raise JobFailed(f"the worker process died (exit code {self._process.returncode})") from error
-        if reply.result is None:
-            raise JobFailed(reply.failure)
-        return reply.result
+        if kind != RESULT:
+            raise JobFailed(body.decode())
+        return body
 
     def kill(self) -> None:
         """Ends a busy one from another thread: the call comes back with JobFailed."""

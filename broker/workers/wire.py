@@ -1,8 +1,13 @@
-"""What passes between a broker and its workers: msgpack behind a length of four bytes (big endian).
+"""What passes between a broker and its workers: a kind of one byte, a length of four (big endian), a body.
 
-broker → worker    Order      one at a time
-worker → broker    Line …     any number, for the log
-                   Outcome    exactly one per order
+    broker → worker    ORDER      one at a time: an encoded `Order`
+    worker → broker    LINE …     any number, text for the log
+                       RESULT     exactly one of these two per order: an encoded result,
+                       FAILURE    or the reason, as text
+
+The threads that wait for a worker handle bytes only. Plans and results are encoded and decoded by whoever
+made the order: msgspec builds what it knows of a class when the class is first met, and two threads that
+meet it at the same moment can end the process.
 """
 
 from __future__ import annotations
@@ -12,7 +17,12 @@ from typing import Final
 
 import msgspec
 
-_LENGTH_BYTES: Final = 4
+ORDER: Final = b"O"
+LINE: Final = b"L"
+RESULT: Final = b"R"
+FAILURE: Final = b"F"
+
+_HEAD_BYTES: Final = 5
 _LARGEST_BYTES: Final = 1 << 30
 
 
@@ -24,28 +34,13 @@ class Order(msgspec.Struct, frozen=True):
     bytes_per_second: float
 
 
-class Line(msgspec.Struct, frozen=True, tag=True):
-    text: str
-
-
-class Outcome(msgspec.Struct, frozen=True, tag=True):
-    """result: encoded, or None with the reason in `failure`."""
-
-    result: bytes | None
-    failure: str = ""
-
-
-Reply = Line | Outcome
-
-
 class PipeClosed(Exception):
     """The other side has gone."""
 
 
-def write(descriptor: int, message: msgspec.Struct) -> None:
+def write(descriptor: int, kind: bytes, body: bytes) -> None:
     """Blocks until all has been taken. Raises PipeClosed."""
-    body = msgspec.msgpack.encode(message)
-    data = memoryview(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
+    data = memoryview(kind + len(body).to_bytes(4, "big") + body)
     try:
         while data:
             data = data[os.write(descriptor, data) :]
@@ -53,22 +48,13 @@ def write(descriptor: int, message: msgspec.Struct) -> None:
         raise PipeClosed from error
 
 
-def read_order(descriptor: int) -> Order:
-    """Blocks. Raises PipeClosed."""
-    return msgspec.msgpack.decode(_read_frame(descriptor), type=Order)
-
-
-def read_reply(descriptor: int) -> Reply:
-    """Blocks. Raises PipeClosed."""
-    reply: Reply = msgspec.msgpack.decode(_read_frame(descriptor), type=Line | Outcome)
-    return reply
-
-
-def _read_frame(descriptor: int) -> bytes:
-    size = int.from_bytes(_read_exactly(descriptor, _LENGTH_BYTES), "big")
+def read(descriptor: int) -> tuple[bytes, bytes]:
+    """(kind, body). Blocks. Raises PipeClosed."""
+    head = _read_exactly(descriptor, _HEAD_BYTES)
+    size = int.from_bytes(head[1:], "big")
     if size > _LARGEST_BYTES:
         raise PipeClosed(f"a message of {size} bytes")
-    return _read_exactly(descriptor, size)
+    return head[:1], _read_exactly(descriptor, size)
 
 
 def _read_exactly(descriptor: int, size_bytes: int) -> bytes:

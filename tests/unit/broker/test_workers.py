@@ -15,7 +15,7 @@ from broker.ports.files import RealFiles
 from broker.workers import child
 from broker.workers.pool import WorkerPool
 from broker.workers.process import WorkerProcess
-from broker.workers.wire import Line, Order, Outcome, PipeClosed, read_reply, write
+from broker.workers.wire import FAILURE, LINE, ORDER, RESULT, Order, PipeClosed, read, write
 from config.ports import Files
 from storage.jobs import DirectWorkers, Job, JobAbandoned, JobFailed, Pace
 
@@ -50,17 +50,23 @@ class Serving:
         self.thread = threading.Thread(target=lambda: self.codes.append(child.serve(orders, replies)))
         self.thread.start()
 
-    def ask(self, order: Order) -> tuple[list[str], Outcome]:
-        write(self.orders, order)
+    def ask(self, order: Order) -> tuple[list[str], bytes, bytes]:
+        """The lines, and kind and body of the outcome."""
+        write(self.orders, ORDER, msgspec.msgpack.encode(order))
         lines = []
-        while isinstance(reply := read_reply(self.replies), Line):
-            lines.append(reply.text)
-        return lines, reply
+        kind, body = read(self.replies)
+        while kind == LINE:
+            lines.append(body.decode())
+            kind, body = read(self.replies)
+        return lines, kind, body
 
     def end(self) -> list[int]:
         os.close(self.orders)
         self.thread.join(5)
         return self.codes
+
+
+KNIT = msgspec.msgpack.encode(Order("knit", b"", 0))
 
 
 def order_for(path: Path, job: str = "count", rate: float = 0) -> Order:
@@ -70,15 +76,14 @@ def order_for(path: Path, job: str = "count", rate: float = 0) -> Order:
 def test_a_child_works_tells_fails_and_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "text").write_text("a\nb\nc\n")
     serving = Serving(monkeypatch)
-    lines, outcome = serving.ask(order_for(tmp_path / "text"))
+    lines, kind, body = serving.ask(order_for(tmp_path / "text"))
     assert lines == [f"read {tmp_path / 'text'}"]
-    assert outcome.result is not None
-    assert msgspec.msgpack.decode(outcome.result, type=Counted) == Counted(3)
-    lines, outcome = serving.ask(order_for(tmp_path / "missing"))
-    assert outcome.result is None
-    assert "No such file" in outcome.failure
-    lines, outcome = serving.ask(order_for(tmp_path / "text", "knit"))
-    assert outcome.failure == "no job is called 'knit'"
+    assert kind == RESULT
+    assert msgspec.msgpack.decode(body, type=Counted) == Counted(3)
+    lines, kind, body = serving.ask(order_for(tmp_path / "missing"))
+    assert kind == FAILURE
+    assert b"No such file" in body
+    assert serving.ask(order_for(tmp_path / "text", "knit"))[1:] == (FAILURE, b"no job is called 'knit'")
     assert serving.end() == [0]
 
 
@@ -112,12 +117,12 @@ def test_a_real_process_answers_and_dies_with_a_word() -> None:
     worker = WorkerProcess()
     try:
         with pytest.raises(JobFailed, match="no job is called 'knit'"):
-            worker.call(Order("knit", b"", 0), print)
+            worker.call(KNIT, print)
         assert worker.is_alive
         assert os.getpriority(os.PRIO_PROCESS, worker.pid) == min(19, os.nice(0) + child.NICENESS)
         worker.kill()
         with pytest.raises(JobFailed, match="worker process died"):
-            worker.call(Order("knit", b"", 0), print)
+            worker.call(KNIT, print)
     finally:
         worker.end()
 
@@ -126,7 +131,7 @@ def test_a_worker_leaves_when_its_broker_is_killed() -> None:
     """All that a dead parent leaves is a closed pipe."""
     worker = WorkerProcess()
     with pytest.raises(JobFailed):
-        worker.call(Order("knit", b"", 0), print)
+        worker.call(KNIT, print)
     process = worker._process
     assert process.stdin is not None
     process.stdin.close()
@@ -172,5 +177,5 @@ def test_a_pipe_that_closed_is_said() -> None:
     reading, writing = os.pipe()
     os.close(writing)
     with pytest.raises(PipeClosed):
-        read_reply(reading)
+        read(reading)
     os.close(reading)
