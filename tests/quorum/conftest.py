@@ -16,7 +16,7 @@ NewQuorum = Callable[..., Quorum]
 
 @pytest.fixture
 def new_quorum(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[NewQuorum]:
-    """A factory: formatted, started, caught up, closed at the end. Tools only where a genuine one is in it."""
+    """A factory: formatted, started, caught up, closed at the end. Java only for genuine ones."""
     with ExitStack() as stack:
 
         def make(*kinds: str, voters: str = DYNAMIC, **properties: str) -> Quorum:

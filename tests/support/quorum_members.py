@@ -140,6 +140,11 @@ class Member(ABC):
             self._process.kill()
             self._process.wait()
 
+    def formatted_directory_id(self) -> str:
+        """As `storage format` has given it, to one that was not an initial controller."""
+        lines = (self.data / "meta.properties").read_text().splitlines()
+        return dict(line.partition("=")[::2] for line in lines)["directory.id"].replace("\\", "")
+
     def snapshot_ends(self) -> list[int]:
         """The end offsets of its snapshots, the first voters' apart."""
         names = [path.name for path in self.metadata_log.glob("*.checkpoint")]
