@@ -96,6 +96,8 @@ def find_log(
     epochs.truncate_from_start(log_start_offset)
     while snapshots and snapshots[-1] > log_end_offset:
         files.unlink(f"{directory}/{segment_file(snapshots.pop(), SNAPSHOT_SUFFIX)}")
+    if scan.unsynced_offset is not None:
+        recovery_point = min(recovery_point, scan.unsynced_offset)
     producers = scan.producers
     if recovered is not None and not scan.scanned_segments:
         producers = ProducerState(recovered.producers)
@@ -187,6 +189,8 @@ class _Scan:
         self.producers_at: Callable[[int], ProducerState]
         self.producers: ProducerState | None = None
         """As of the end of the segment that was verified last; None if others follow it, or none was."""
+        self.unsynced_offset: int | None = None
+        """From here on indexes that are whole need not be on the disk: the next sync begins here."""
         self.scanned_segments = 0
         self.cut_bytes = 0
 
@@ -198,6 +202,8 @@ class _Scan:
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
             if is_durable and segments[number + 1].base_offset == recovery_point:
                 is_durable = is_clean or self._is_sealed(segment)
+                if not is_clean:
+                    self.unsynced_offset = segment.base_offset
             if (is_clean or is_durable) and (trusted := self._trust(segment, is_last)) is not None:
                 end_offset = trusted
                 self.producers = None
@@ -215,7 +221,9 @@ class _Scan:
         """Whether the indexes of a segment reached the disk too. Below the recovery point only the last one
         can lack them: its records may have been synced before it was sealed."""
         try:
-            return segment.has_sane_indexes() and segment.has_complete_indexes(self._interval)
+            is_whole = segment.has_sane_indexes() and segment.has_complete_indexes(self._interval)
+            # Whether `.txnindex` is whole cannot be seen: where transactions ended it is made again.
+            return is_whole and not any(header.is_control for _, header in segment.headers())
         except CorruptSegment:
             return False
 
@@ -258,9 +266,7 @@ class _Scan:
             self._meet_damage(segment, file_bytes, end_offset, behind)
         return end_offset, cut
 
-    def _meet_damage(
-        self, segment: Segment, file_bytes: int, end_offset: int, behind: list[Segment]
-    ) -> None:
+    def _meet_damage(self, segment: Segment, file_bytes: int, end_offset: int, behind: list[Segment]) -> None:
         """Cuts off what is no whole batch, if that is all there is."""
         valid_bytes = segment.size_bytes
         cut = file_bytes - valid_bytes

@@ -80,20 +80,17 @@ def increase_log_start(log: PartitionLog, offset: int) -> bool:
 def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) -> None:
     """Renames the files of segments that have left the row, and notes their removal.
 
-    Raises OSError, after all have had their turn; none of them is open any more.
+    Raises OSError at the first that cannot be renamed; those behind it keep their names, so that a start that
+    finds them finds no gap. None of them is open any more.
     """
-    problem: OSError | None = None
-    for segment in segments:
-        try:
-            paths = segment.mark_deleted()
-        except OSError as error:
-            problem = problem or error
-            continue
-        for path in paths:
-            call = partial(remove_file, log.files, path)
-            log.chores.add(f"remove {path}", log.directory, call, due_ms=due_ms)
-    if problem is not None:
-        raise problem
+    try:
+        for segment in segments:
+            for path in segment.mark_deleted():
+                call = partial(remove_file, log.files, path)
+                log.chores.add(f"remove {path}", log.directory, call, due_ms=due_ms)
+    finally:
+        for segment in segments:
+            segment.close()
 
 
 def remove_file(files: Files, path: str) -> None:

@@ -132,6 +132,7 @@ def append_several_at_once(story: Story, subject: Subject, rng: random.Random) -
     subject.appending = list(sent[committed:])
     if committed < len(prepared):
         log.rollback()
+        subject.leftover = subject.appending if log.has_stale_bytes else []
     subject.appending = []
     story.say(
         f"    {committed} of {len(prepared)} committed, the rest rolled back: the log ends at {model.end}"
@@ -300,7 +301,9 @@ def delete_records(story: Story, subject: Subject, rng: random.Random) -> None:
     log.increase_log_start(offset)
     model.start = max(model.start, offset)
     story.say(f"    below offset {offset}")
+    subject.is_removing = True
     log.delete_old_segments(story.clock.now_ms)
+    subject.is_removing = False
     if len(log.segments) > 1:
         require(log.segments[1].base_offset > model.start, "a segment below the log start stayed")
 
@@ -331,8 +334,10 @@ def _retention(story: Story, subject: Subject, **settings: object) -> None:
             break
         left -= sizes[number]
         expected += 1
+    subject.is_removing = True
     try:
         gone = log.delete_old_segments(story.clock.now_ms)
+        subject.is_removing = False
     finally:
         if not story.files.is_dead:
             log.update_config(config)
@@ -433,6 +438,9 @@ def delete_the_topic(story: Story, subject: Subject, rng: random.Random) -> None
         return
     subject.is_deleting = True
     story.host.delete(subject.key)
+    story.host.housekeeping()  # checkpoints still speak of the old log: they would be believed of the new one
+    if story.host.directories and not story.host.manager.directories:
+        return
     story._create(subject)
     plan = story.files.plan
     if not (plan and plan.struck):

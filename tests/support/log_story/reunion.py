@@ -46,7 +46,8 @@ class Reunion:
             if subject.is_compacting and not self.with_power:
                 accept_compaction(log, model, self.now_ms, None)
             self._meet_batches()
-        rose = log.log_start_offset > model.start and not subject.is_starting_anew
+        highest = model.high_watermark if subject.is_removing else model.start
+        rose = log.log_start_offset > highest and not subject.is_starting_anew
         require(not rose, "the log start rose", log=log.log_start_offset, model=model.start)
         if self.is_clean:
             stayed = log.log_start_offset == model.start or model.removal_failed
@@ -73,11 +74,17 @@ class Reunion:
             self._meet_compaction(found, old)
             return
         there = {batch.base: batch for batch in found}
+        extra = [batch for batch in found if batch.base >= model.end]
+        if self.with_power and subject.leftover:
+            # refused bytes that could not be cut off were synced with the rest, and overwritten since
+            changed = [batch.base for batch in old if there.get(batch.base, batch).data != batch.data]
+            if changed and changed[0] >= subject.synced:
+                extra = [batch for batch in found if batch.base >= changed[0]]
+                there = {batch.base: batch for batch in found if batch.base < changed[0]}
         kept = [batch for batch in old if batch.base in there]
         lost = [batch for batch in old if batch.base not in there]
         for batch in kept:
             require(there[batch.base].data == batch.data, "a batch has other bytes", base=batch.base)
-        extra = [batch for batch in found if batch.base >= model.end]
         require(len(kept) + len(extra) == len(found), "batches that never were", bases=sorted(there))
         self._judge_lost(lost, kept)
         self._judge_extra(extra)
@@ -91,9 +98,9 @@ class Reunion:
         if not self.with_power and subject.cutting is None and not subject.is_starting_anew:
             wanted = extra[-1].last + 1 if extra else model.end
             require(end == wanted or model.ends_bare, "the log end is another", log=end, model=wanted)
-        require(
-            end >= subject.synced or model.ends_bare, "a synced end is gone", log=end, synced=subject.synced
-        )
+        is_bare = model.was_compacted or model.has_gaps
+        is_there = end >= subject.synced or is_bare
+        require(is_there, "a synced end is gone", log=end, synced=subject.synced)
         model.end = end
         model.cleaned_to = min(model.cleaned_to, model.end)
 
@@ -129,21 +136,24 @@ class Reunion:
     def _judge_extra(self, extra: list[Batch]) -> None:
         """What nobody was told about may be there: in whole batches, in order."""
         try:
-            self._require_sent(extra, list(self.subject.appending))
+            self._require_sent(extra, list(self.subject.appending), self.model.leader_epoch)
         except Wrong:
             if not self.subject.leftover:
                 raise
-            self._require_sent(extra, list(self.subject.leftover))
+            self._require_sent(extra, list(self.subject.leftover), None)
         if extra:
             self.counts["unanswered there"] += 1
 
-    def _require_sent(self, extra: list[Batch], waiting: list[Sent | bytes]) -> None:
+    def _require_sent(
+        self, extra: list[Batch], waiting: list[Sent | bytes], leader_epoch: int | None
+    ) -> None:
         for batch in extra:
             while waiting:
                 sent = waiting.pop(0)
                 data = sent if isinstance(sent, bytes) else None
                 if data is None and isinstance(sent, Sent):
-                    sent.require_is(batch, batch.base, self.model.leader_epoch, None)
+                    epoch = batch.header.partition_leader_epoch if leader_epoch is None else leader_epoch
+                    sent.require_is(batch, batch.base, epoch, None)
                     break
                 if data == batch.data:
                     break

@@ -379,4 +379,4 @@ class Story:
         subject.appending = []
         subject.leftover = []
         subject.cutting = None
-        subject.is_starting_anew = subject.is_compacting = False
+        subject.is_starting_anew = subject.is_compacting = subject.is_removing = False

@@ -24,6 +24,8 @@ class Subject:
     """A truncation that has not returned."""
     is_starting_anew: bool = False
     is_compacting: bool = False
+    is_removing: bool = False
+    """Retention is under way."""
     is_deleting: bool = False
     is_offline: bool = False
     synced: int = 0

@@ -1,0 +1,48 @@
+"""Some hundred stories of logs beside their models, and faults in the engine that the stories must notice.
+
+`BARNABAS_LOG_SEEDS=N` runs N stories instead; the long run and its result are in RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.properties.log_mutants import MUTANTS, Mutant
+from tests.properties.log_stories import MUST_BE_MET
+from tests.support.log_story.shrink import run_seed, shrunk
+
+STORIES = int(os.environ.get("BARNABAS_LOG_SEEDS", "300"))
+FIRST = int(os.environ.get("BARNABAS_LOG_FIRST_SEED", "100000"))
+ENOUGH_FOR_ALL_FAULTS = 200
+FOR_A_MUTANT = 400
+
+
+def test_the_engine_is_the_model() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(FIRST, FIRST + STORIES):
+        outcome = run_seed(seed)
+        counts.update(outcome.counts)
+        if outcome.kind:
+            pytest.fail(shrunk(outcome).text())
+    print(f"seeds {FIRST} to {FIRST + STORIES - 1}: {dict(sorted(counts.items()))}")
+    if STORIES >= ENOUGH_FOR_ALL_FAULTS:
+        assert [name for name in MUST_BE_MET if not counts[name]] == []
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_a_fault_in_the_engine_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.put_in(monkeypatch)
+    assert any(run_seed(seed).kind for seed in range(FOR_A_MUTANT))
+
+
+def test_a_story_that_fails_is_made_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant = next(each for each in MUTANTS if each.name == "the high watermark falls back")
+    mutant.put_in(monkeypatch)
+    outcome = next(found for seed in range(FOR_A_MUTANT) if (found := run_seed(seed)).kind)
+    short = shrunk(outcome)
+    assert short.kind == outcome.kind
+    assert len(short.told) <= min(len(outcome.told), 12)
+    assert f"seed {outcome.seed}: Wrong" in short.text()
