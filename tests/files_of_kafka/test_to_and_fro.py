@@ -38,7 +38,7 @@ HARMLESS: Final = re.compile(
     r"|disconnected|Connection to node|could not be established"
     r"|configs that are set but have no effect here|The loop has not come round|barnabas\.watchdog"
 )
-"""What either says at any start and stop of one node, on directories of its own too, and on a busy machine."""
+"""What either says at a start and a stop, on directories of its own too, and on a busy machine."""
 
 
 class Pair(NamedTuple):
