@@ -11,8 +11,9 @@ wrapping::
     EnvelopeResponse response_data       = response header + response
 
 The controller runs in this process or elsewhere: the channel knows, nobody here. NOT_CONTROLLER means that
-no controller leads at the moment: the request is tried again until its time is up. Any other failure of the
-wrapping is ours and not the client's, so the client learns only that something unexpected happened.
+no controller leads at the moment, and a broken connection that the leader may have died: the request is tried
+again until its time is up. Any other failure of the wrapping is ours and not the client's, so the client
+learns only that something unexpected happened.
 """
 
 from __future__ import annotations
@@ -72,7 +73,11 @@ class ControllerChannel:
         def answered(response: Message | PeerError) -> None:
             if forwarded.take(response):
                 return
-            retry_at_ms = self._clock.monotonic_ms() + RETRY_MS
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= deadline_ms:
+                forwarded.fail(ErrorCode.REQUEST_TIMED_OUT)
+                return
+            retry_at_ms = min(now_ms + RETRY_MS, deadline_ms)
             self._timers.call_at(retry_at_ms, lambda: self._try(forwarded, deadline_ms))
 
         self._peer.send(forwarded.envelope, answered, timeout_ms=left_ms)
@@ -99,8 +104,7 @@ class Forwarded(Pending[R]):
     def take(self, response: Message | PeerError) -> bool:
         """Answer with what came back; False if it should be tried again."""
         if isinstance(response, PeerError):
-            self.fail(ErrorCode.REQUEST_TIMED_OUT)
-            return True
+            return False
         if not isinstance(response, EnvelopeResponse):
             self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             return True

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from broker.dispatch.dispatcher import Dispatcher
 from broker.peer.in_process import InProcessPeer
 from broker.peer.tcp import TcpPeer
+from broker.peer.to_leader import LeaderPeer
 from broker.policies.process import configured_policies
 from broker.roles.ground import Ground, advertised
 from controller.handler_table import controller_handlers
+from controller.image.brokers import Endpoint
+from controller.metadata_log import NO_LEADER
 from controller.opening import read_bootstrap_records
 from controller.quorum_controller import QuorumController
 from controller.registration import FollowerRegistration
@@ -78,6 +82,10 @@ class ControllerRole:
 
     def _quorum_channel(self, host: str, port: int) -> TcpPeer:
         """A way to another replica of the metadata log."""
+        return self._connect(host, port, client_id=f"raft-client-{self._ground.node_id}")
+
+    def _connect(self, host: str, port: int, *, client_id: str) -> TcpPeer:
+        """To another controller; if it is dead there are others, so that is told at once."""
         ground = self._ground
         return TcpPeer(
             host,
@@ -87,7 +95,7 @@ class ControllerRole:
             timers=ground.timers,
             hangups=ground.server.hangups,
             memory=ground.memory,
-            client_id=f"raft-client-{ground.node_id}",
+            client_id=client_id,
             is_patient=False,
         )
 
@@ -99,11 +107,11 @@ class ControllerRole:
         for acceptor in self.acceptors.values():
             acceptor.start()
 
-    def channel(self, client_id: str) -> InProcessPeer:
-        """A way to this controller for the broker in this process; one for each kind of long wait."""
+    def channel(self, client_id: str) -> LeaderPeer:
+        """A way to the controller for the broker in this process; one for each kind of long wait."""
         ground = self._ground
         listener = next(iter(self.acceptors))
-        return InProcessPeer(
+        here = InProcessPeer(
             self.dispatcher,
             self.handlers,
             memory=ground.memory,
@@ -112,6 +120,15 @@ class ControllerRole:
             client_id=client_id,
             listener=listener,
         )
+        connect = partial(self._connect, client_id=client_id)
+        return LeaderPeer(here, self._leader_elsewhere, connect, ground.timers)
+
+    def _leader_elsewhere(self) -> Endpoint | None:
+        leader = self.log.leader.leader_id
+        if leader in (NO_LEADER, self._ground.node_id):
+            return None
+        listener = self._ground.config.controller_listener_names[0]
+        return self.log.quorum(self._ground.clock.wall_ms()).endpoints.get(leader, {}).get(listener)
 
     def resign(self, timeout_ms: int, then: Callable[[], None]) -> None:
         """A leader of the quorum tells the others, and stays until one of them leads, or the time is over."""

@@ -3,7 +3,7 @@
 ::
 
     python -m tests.performance.quorum                    everything, in turns, medians as a table
-    QUORUM_ROUNDS=9 QUORUM_SECONDS=10 python -m tests.performance.quorum elections commits idle
+    QUORUM_TURNS=1 QUORUM_SECONDS=10 python -m tests.performance.quorum elections commits idle
 
 Election: from `kill -9` of the leader (or SIGTERM to it) until another controller says that it leads and has
 committed a record of its epoch; all timeouts are the defaults. Commit: one IncrementalAlterConfigs with one
@@ -33,6 +33,7 @@ from tests.support.wire_client import WireClient
 ROUNDS: Final = int(os.environ.get("QUORUM_ROUNDS", "5"))
 SECONDS: Final = float(os.environ.get("QUORUM_SECONDS", "5"))
 IDLE_SECONDS: Final = 30.0
+TURNS: Final = int(os.environ.get("QUORUM_TURNS", "3"))
 CONNECTIONS: Final = (1, 8, 64)
 WARMING: Final = 3_000
 """Commits before anything is measured: Java compiles what is hot."""
@@ -170,9 +171,8 @@ PARTS: Final = {"idle": idle, "elections": elections, "commits": commits}
 
 def main(parts: list[str]) -> None:
     rows: dict[str, Row] = {}
-    turns = 3
     with tempfile.TemporaryDirectory(prefix="quorum-") as folder, ToolServer(Path(folder)) as tools:
-        for turn in range(turns):
+        for turn in range(TURNS):
             for kind in (OURS, KAFKAS):
                 where = Path(folder) / f"{turn}-{'ours' if kind == OURS else 'kafka'}"
                 with Quorum(where, [kind] * 3, tools=tools).format().start() as quorum:
