@@ -85,8 +85,13 @@ def test_partition_metadata() -> None:
     assert data == b"version: 0\ntopic_id: hEJTDJmlT-Crmk2HTt9Mxw"
     assert read_partition_metadata(with_file(data), "/file") == UUID
     assert read_partition_metadata(with_file(data), "/none") is None
-    assert read_partition_metadata(with_file(b""), "/file") is None, "cut off in its making: as if not there"
-    for bad in (b"version: 1\ntopic_id: " + UUID_TEXT.encode(), b"version: 0\ntopic_id: short", b"\xff"):
+    for cut_off in (b"", b"version: 0\ntopic_id: short"):
+        assert read_partition_metadata(with_file(cut_off), "/file") is None, "a crash came while it was made"
+    for bad in (
+        b"version: 1\ntopic_id: " + UUID_TEXT.encode(),
+        b"version: 0\ntopic_id: " + b"!" * 22,
+        b"\xff",
+    ):
         with pytest.raises(MalformedPartitionMetadata):
             read_partition_metadata(with_file(bad), "/file")
 
