@@ -22,8 +22,8 @@ AT_ONCE: Final = 100
 MUST_BE_MET: Final = (
     "kill", "power", "EIO", "ENOSPC", "short", "torn write", "torn at a sector", "zeros behind", "names lost",
     "unsynced lost", "batches lost", "unanswered there", "start struck", "offline", "passes",
-    "kill at write", "kill at rename", "kill at sync", "power at write", "power at rename",
-    "EIO at write", "EIO at rename", "EIO at sync", "EIO at open", "ENOSPC at write",
+    "write fails", "rename fails", "sync fails", "open fails", "truncate fails",
+    "dies at write", "dies at rename", "dies at sync", "dies at truncate",
 )  # fmt: skip
 """What a run of some hundred stories must have met, or it says nothing."""
 

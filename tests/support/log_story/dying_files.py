@@ -103,6 +103,7 @@ class DyingFile:
             self._files.counts["torn write"] += plan.kind != "short"
             self._file.write([data[:part]], offset)
         if plan.kind == "short":
+            self._files.counts["short"] += 1
             return part
         raise self._files.struck(plan, self.path)
 
@@ -155,7 +156,9 @@ class DyingFiles:
 
     def struck(self, plan: Plan, path: str) -> BaseException:
         self.counts[plan.kind] += 1
-        self.counts[f"{plan.kind} at {plan.struck.split(' ')[0]}"] += 1
+        call = plan.struck.split(" ")[0]
+        self.counts[f"{plan.kind} at {call}"] += 1
+        self.counts[f"{call} fails" if plan.kind in ERRORS else f"dies at {call}"] += 1
         if plan.kind in ERRORS:
             return OSError(ERRORS[plan.kind], os.strerror(ERRORS[plan.kind]), path)
         self.is_dead = True
