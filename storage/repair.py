@@ -73,9 +73,7 @@ def _look_through(file: File, base_offset: int, expected: int, found: list[Damag
             found.append(Damage(base_offset, file.path, position, size_bytes - position, expected, -1))
             return expected
         end, header = following
-        found.append(
-            Damage(base_offset, file.path, position, end - position, expected, header.base_offset)
-        )
+        found.append(Damage(base_offset, file.path, position, end - position, expected, header.base_offset))
         position = end
 
 

@@ -75,7 +75,7 @@ def _repair(directory: str, *, does_it: bool) -> int:
 def _described(damage: Damage) -> str:
     where = f"{os.path.basename(damage.path)} has {damage.size_bytes} bytes from byte {damage.position} on"
     if damage.next_offset < 0:
-        return f"{where} that are no whole batch, with nothing behind: offset {damage.first_offset} is the end"
+        return f"{where} that are no whole batch, nothing behind: offset {damage.first_offset} is the end"
     lost = damage.next_offset - damage.first_offset
     if not lost:
         return f"{where} that are no batch; no offset is missing"

@@ -26,8 +26,8 @@ None) and ``configs`` (those of the request); that of an alter policy ``resource
 deleted). As in Kafka the alter policy is asked about the configs of new topics too.
 
 Whoever asked gets POLICY_VIOLATION with the text; any exception whose class is called PolicyViolation will
-do. Other exceptions are faults of the policy: UNKNOWN_SERVER_ERROR for whoever asked, and the traceback in the
-broker's log. So is a policy that takes too long. What a policy prints goes to the log.
+do. Other exceptions are faults of the policy: UNKNOWN_SERVER_ERROR for whoever asked, and the traceback in
+the broker's log. So is a policy that takes too long. What a policy prints goes to the log.
 
 The module must be importable by the broker's Python: installed beside it, or in a folder of PYTHONPATH.
 

@@ -168,8 +168,10 @@ DOWN = "Can't downgrade the version of this feature without setting the upgrade 
             "metadata.version",
             -1,
             3,
-            ("Invalid update version -1 for feature metadata.version. A feature version "
-            "cannot be less than 0."),
+            (
+                "Invalid update version -1 for feature metadata.version. A feature version "
+                "cannot be less than 0."
+            ),
         ),
         (
             "metadata.version",
@@ -191,15 +193,19 @@ DOWN = "Can't downgrade the version of this feature without setting the upgrade 
             "kraft.version",
             0,
             2,
-            ("Invalid update version 0 for feature kraft.version. Can't downgrade the "
-            "version of this feature."),
+            (
+                "Invalid update version 0 for feature kraft.version. Can't downgrade the "
+                "version of this feature."
+            ),
         ),
         (
             "kraft.version",
             2,
             1,
-            ("Invalid update version 2 for feature kraft.version. Local controller 1 only "
-            "supports versions 0-1"),
+            (
+                "Invalid update version 2 for feature kraft.version. Local controller 1 only "
+                "supports versions 0-1"
+            ),
         ),
     ],
 )
