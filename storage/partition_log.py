@@ -431,6 +431,8 @@ class PartitionLog(SegmentRow):
         if self.active.size_bytes == 0:
             return
         try:
+            if self.has_stale_bytes:
+                self.cut_stale_bytes()  # nobody would come back to this file
             segment = self.new_segment(self.log_end_offset, now_ms)
             try:
                 segment.create()

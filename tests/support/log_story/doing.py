@@ -41,7 +41,9 @@ def _read_back(log: PartitionLog, base: int) -> Batch:
 def _take(story: Story, subject: Subject, sent: Sent, base: int) -> None:
     model = subject.model
     require(base == model.end, "a batch got another offset", log=base, model=model.end)
+    plan, story.files.plan = story.files.plan, None
     batch = _read_back(story.log_of(subject), base)
+    story.files.plan = plan
     sent.require_is(batch, base, model.leader_epoch, story.clock.now_ms)
     model.take(batch)
     subject.appending = []

@@ -126,3 +126,21 @@ def test_the_append_time_of_a_thinned_batch_is_that_of_a_record_that_is_there() 
     found = rig.log.offset_for_timestamp(NOW_MS)
     assert found is not None
     assert found[1] == 1
+
+
+def test_a_roll_leaves_no_refused_bytes_behind() -> None:
+    faulty = FaultyFiles(MemoryFiles())
+    rig = LogRig(faulty)
+    rig.append(b"v")
+    faulty.faults = [
+        Fault("write", path_part=".log", partial_bytes=50),
+        Fault("write", number=2, path_part=".log"),
+        Fault("truncate", path_part=".log"),
+    ]
+    with pytest.raises(LogStorageError):
+        rig.append(b"refused")
+    faulty.faults = []
+    rig.log.roll(NOW_MS)
+    rig.append(b"w")
+    rig.reopen(is_clean=False)
+    assert (rig.log.log_end_offset, rig.problems) == (2, ())
