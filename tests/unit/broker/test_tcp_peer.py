@@ -251,13 +251,14 @@ def test_who_is_not_patient_hears_of_a_failed_attempt_at_once_and_of_the_rest_af
         nodes.send(HeartbeatRequest(), timeout_ms=1000)
         await nodes.answered(2)
         assert all(isinstance(each, PeerError) and "cannot connect" in str(each) for each in nodes.answers)
-        assert nodes.peer.state is State.RESTING
+        states = [nodes.peer.state]
         nodes.send(HeartbeatRequest(), timeout_ms=1000)
         nodes.timers.advance(0)
         await nodes.answered(3)
         assert nodes.answers[2] == PeerError("the last attempt to connect failed")
         nodes.timers.advance(tcp.FIRST_REST_MS)
-        assert nodes.peer.state is State.IDLE
+        states.append(nodes.peer.state)
+        assert states == [State.RESTING, State.IDLE]
         assert nodes.clock.monotonic_ms() < 2000
 
     run(scenario, is_patient=False)
