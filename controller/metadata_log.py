@@ -170,6 +170,11 @@ class MetadataLog(Protocol):
         """Bytes from a position and the snapshot's whole size; None if there is no such snapshot."""
         ...
 
+    @property
+    def is_writing_snapshot(self) -> bool:
+        """One that was begun by `snapshot_steps` is not durable yet; another must wait."""
+        ...
+
     def snapshot_steps(self, image: ClusterImage) -> Iterator[None]:
         """Keeps an image of committed state, so that the log before it need not be replayed again.
 

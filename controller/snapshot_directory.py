@@ -131,7 +131,7 @@ class SnapshotDirectory:
 
         def finished(outcome: object) -> None:
             _raise_if_failed(outcome)
-            self.newest = snapshot
+            self.newest = snapshot if self.newest is None else max(snapshot, self.newest)
             self._kept[snapshot] = _Kept(len(content), image.timestamp_ms)
             written()
 

@@ -25,7 +25,7 @@ RECORDS_BETWEEN_SNAPSHOTS: Final = 5_000
 
 
 class SnapshotSchedule:
-    """Watches committed images and begins a snapshot when one is due; one at a time."""
+    """Watches committed images and begins a snapshot when one is due; the next when that is durable."""
 
     def __init__(self, log: MetadataLog, config: BrokerConfig, clock: Clock, timers: Timers) -> None:
         self._log = log
@@ -40,7 +40,7 @@ class SnapshotSchedule:
 
     def committed(self, image: ClusterImage) -> None:
         """There is a newer committed image."""
-        if self._steps is None and self._due(image):
+        if self._steps is None and not self._log.is_writing_snapshot and self._due(image):
             self._steps = self._log.snapshot_steps(image)
             self._last_ms = self._clock.monotonic_ms()
             self._last_offset = image.offset

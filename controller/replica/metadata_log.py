@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -68,6 +69,7 @@ class ReplicatedMetadataLog:
         self._leader = LeaderAndEpoch(NO_LEADER, self._node.epoch)
         self._advance_waiters: dict[object, Callable[[], None]] = {}
         self._size_since_snapshot_bytes = 0
+        self._is_writing_snapshot = False
         self._next_clean_up_ms = 0
         self._is_closed = False
         driver.on_commit = self._committed
@@ -300,15 +302,28 @@ class ReplicatedMetadataLog:
         )
         snapshot = SnapshotId(image.offset + 1, image.epoch)
         size_bytes = self._size_since_snapshot_bytes
+        self._is_writing_snapshot = True
 
         def written() -> None:
+            self._is_writing_snapshot = False
             self._size_since_snapshot_bytes = max(0, self._size_since_snapshot_bytes - size_bytes)
-            self._driver.feed(lambda now_ms: self._node.snapshot_taken(snapshot, now_ms))
+            self._driver.feed(partial(self._taken, snapshot))
 
         control = self._node.control_at(snapshot.end_offset)
         voters = control.voters if control.kraft_version > 0 else None
         directory = self._disk.snapshot_directory
         return directory.write_in_steps(image, voters, self._clock.wall_ms(), written)
+
+    def _taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
+        """If the leader's snapshot came while this one was being written, that one counts."""
+        newest = self._node.latest_snapshot
+        if newest is not None and snapshot <= newest:
+            return self._node.tick(now_ms)
+        return self._node.snapshot_taken(snapshot, now_ms)
+
+    @property
+    def is_writing_snapshot(self) -> bool:
+        return self._is_writing_snapshot
 
     def write_snapshot(self, image: ClusterImage) -> SnapshotId:
         """All steps at once."""

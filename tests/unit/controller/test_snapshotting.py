@@ -6,6 +6,7 @@ import pytest
 
 from broker.metadata_loader import MetadataLoader
 from controller.snapshots import list_snapshots
+from controller.snapshotting import SnapshotSchedule
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.registry import ApiKey
@@ -81,6 +82,26 @@ def test_bytes_bring_snapshots_and_the_older_ones_stay_within_their_bounds() -> 
     assert len(kept(fixture)) > 3
     assert fixture.log.size_since_snapshot_bytes < 2_000
     assert fixture.log.log_start_offset == 0
+
+
+def test_the_next_snapshot_waits_until_the_one_before_is_durable() -> None:
+    """Two helper threads may finish in any order, and an older snapshot is none after a newer one."""
+    config = one_node_config(metadata__log__max__record__bytes__between__snapshots="100000")
+    fixture = ControllerFixture(config=config)
+    fixture.bring_up(1)
+    create(fixture, "first")
+    settle(fixture)
+    each_time = one_node_config(metadata__log__max__record__bytes__between__snapshots="1")
+    schedule = SnapshotSchedule(fixture.log, each_time, fixture.clock, fixture.timers)
+    for _ in range(2):
+        schedule.committed(fixture.controller.image)
+        while fixture.timers.run_once():
+            pass
+        assert len(fixture.offload) == 1
+        assert fixture.log.is_writing_snapshot
+    fixture.offload.run()
+    assert not fixture.log.is_writing_snapshot
+    assert fixture.log.latest_snapshot() is not None
 
 
 def test_what_is_too_large_together_goes_from_the_oldest_on_and_the_log_with_it() -> None:
