@@ -33,6 +33,10 @@ HONOURED: Final = _names(
     node.id broker.id process.roles broker.rack broker.heartbeat.interval.ms broker.session.timeout.ms
     initial.broker.registration.timeout.ms
     controller.listener.names controller.quorum.voters controller.quorum.bootstrap.servers metadata.log.dir
+    controller.quorum.auto.join.enable controller.quorum.election.timeout.ms
+    controller.quorum.election.backoff.max.ms controller.quorum.fetch.timeout.ms
+    controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.fetch.max.bytes
+    controller.quorum.fetch.snapshot.max.bytes controller.quorum.append.linger.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.log.max.record.bytes.between.snapshots
     metadata.log.max.snapshot.interval.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms internal.metadata.max.batch.size.in.bytes
