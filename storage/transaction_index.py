@@ -75,17 +75,18 @@ class TransactionIndex:
         return False
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the transactions whose marker lies at or above `offset`."""
+        """Drops the transactions whose marker lies at or above `offset`.
+
+        What is kept goes into a new file: after a power cut the old one must not come back with transactions
+        that were cut off.
+        """
         entries = self.entries()
         while entries and entries[-1].last_offset >= offset:
             entries.pop()
         if self._written_count > len(entries):
-            self._written_count = len(entries)
-            file = self._files.open(self._path, write=True)
-            try:
-                file.truncate(self._written_count * ENTRY_BYTES)
-            finally:
-                file.close()
+            self._files.unlink(self._path)
+            self._written_count = 0
+            self.write()
 
     def reset(self) -> None:
         """Forgets everything, before it is found again."""

@@ -40,7 +40,10 @@ class Cleanable(NamedTuple):
 def cleanable(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Cleanable:
     """What a pass over `log` could do now. checkpoint: where the last one ended. Raises OSError."""
     first_dirty = first_dirty_offset(log, checkpoint)
-    first_uncleanable = _first_uncleanable_offset(log, first_dirty, now_ms)
+    bound = _first_uncleanable_offset(log, first_dirty, now_ms)
+    # The first dirty offset may lie within a segment (the log start does): if that one may not be touched it
+    # stays as a whole.
+    first_uncleanable = log.segments[log.segment_index_of(bound)].base_offset
     clean_bytes = dirty_bytes = 0
     oldest: int | None = None
     for segment in log.segments[:-1]:

@@ -212,7 +212,8 @@ def check_transactions(log: PartitionLog, model: LogModel, rng: random.Random) -
         require(
             found == expected, "other transactions are aborted than in the model", log=found, model=expected
         )
-    aborted = {(each.producer_id, each.marker): each.first for each in model.aborted()}
+    ever = [*model.aborted_once, *model.aborted()]
+    aborted = {(each.producer_id, each.marker): each.first for each in ever}
     for producer_id, begin, marker in found:  # its first batches may be compacted away
         is_one = aborted.get((producer_id, marker), 1 << 62) <= begin
         require(is_one, "a transaction counts as aborted", log=found, model=expected)
@@ -256,6 +257,8 @@ def check_epochs(log: PartitionLog, model: LogModel) -> None:
     readable = model.readable()
     for number, batch in enumerate(readable):
         epoch = batch.header.partition_leader_epoch
+        if max(batch.base, model.start) < model.epochs_known_from:
+            continue
         found = epochs.epoch_of(max(batch.base, model.start))
         require(found == epoch, "a batch is of another epoch", offset=batch.base, log=entries, model=epoch)
         behind = readable[number + 1] if number + 1 < len(readable) else None

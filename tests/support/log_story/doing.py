@@ -134,7 +134,7 @@ def append_several_at_once(story: Story, subject: Subject, rng: random.Random) -
     subject.appending = list(sent[committed:])
     if committed < len(prepared):
         log.rollback()
-        subject.leftover = subject.appending if log.has_stale_bytes else []
+        subject.leftovers += [subject.appending] if log.has_stale_bytes else []
     subject.appending = []
     story.say(
         f"    {committed} of {len(prepared)} committed, the rest rolled back: the log ends at {model.end}"

@@ -143,6 +143,10 @@ class LogModel:
         """The end is that of a cut; compaction has emptied the log right before it."""
         self.removal_failed = False
         """Segments that went may be there again after the next start."""
+        self.epochs_known_from = 0
+        """What lies below had gone once: nobody has to know its leader epochs, if it is there again."""
+        self.aborted_once: set[Aborted] = set()
+        """Of transactions that the history tells no more."""
         self.former: dict[bytes, Batch] = {}
         """What compaction changed and retention removed: a power cut may bring it back, since nobody waits
         for the names of what goes to reach the disk."""
@@ -177,6 +181,7 @@ class LogModel:
         self.batches = []
         self.history = []
         self.former = {}
+        self.aborted_once = set()
         self._ends_at(offset)
         self.start = self.high_watermark = offset
 

@@ -50,6 +50,7 @@ class Reunion:
         rose = log.log_start_offset > highest and not subject.is_starting_anew
         require(not rose, "the log start rose", log=log.log_start_offset, model=model.start)
         if self.is_clean:
+            model.epochs_known_from = max(model.epochs_known_from, model.start)
             stayed = log.log_start_offset == model.start or model.removal_failed
             require(stayed, "the log start fell", log=log.log_start_offset, model=model.start)
         model.start = log.log_start_offset
@@ -75,7 +76,7 @@ class Reunion:
             return
         there = {batch.base: batch for batch in found}
         extra = [batch for batch in found if batch.base >= model.end]
-        if self.with_power and subject.leftover:
+        if self.with_power and subject.leftovers:
             # refused bytes that could not be cut off were synced with the rest, and overwritten since
             changed = [batch.base for batch in old if there.get(batch.base, batch).data != batch.data]
             if changed and changed[0] >= subject.synced:
@@ -93,8 +94,12 @@ class Reunion:
         gone = {batch.base for batch in lost}
         end = log.log_end_offset
         model.history = [event for event in model.history if event.base not in gone and event.base < end]
-        model.has_gaps = model.has_gaps or bool(lost and end > lost[0].base)
-        model.batches = found
+        is_torn = self.with_power and end - model.end > sum(b.last - b.base + 1 for b in extra)
+        model.has_gaps = model.has_gaps or is_torn or bool(lost and end > lost[0].base)
+        cut = 0 if subject.is_starting_anew else subject.cutting
+        model.replace_batches(found)
+        if cut is not None:
+            model.former = {data: batch for data, batch in model.former.items() if batch.last < cut}
         if not self.with_power and subject.cutting is None and not subject.is_starting_anew:
             wanted = extra[-1].last + 1 if extra else model.end
             require(end == wanted or model.ends_bare, "the log end is another", log=end, model=wanted)
@@ -135,30 +140,38 @@ class Reunion:
 
     def _judge_extra(self, extra: list[Batch]) -> None:
         """What nobody was told about may be there: in whole batches, in order."""
-        try:
-            self._require_sent(extra, list(self.subject.appending), self.model.leader_epoch)
-        except Wrong:
-            if not self.subject.leftover:
-                raise
-            self._require_sent(extra, list(self.subject.leftover), None)
-        if extra:
-            self.counts["unanswered there"] += 1
+        choices = [(self.subject.appending, False)] + [(each, True) for each in self.subject.leftovers]
+        for number, (waiting, is_old) in enumerate(choices):
+            try:
+                self._require_sent(extra, list(waiting), is_old=is_old)
+            except Wrong:
+                if number + 1 == len(choices):
+                    raise
+                continue
+            break
+        self.counts["unanswered there"] += bool(extra)
 
-    def _require_sent(
-        self, extra: list[Batch], waiting: list[Sent | bytes], leader_epoch: int | None
-    ) -> None:
+    def _require_sent(self, extra: list[Batch], waiting: list[Sent | bytes], *, is_old: bool) -> None:
+        """is_old: the leader's epoch may have changed since."""
         for batch in extra:
-            while waiting:
-                sent = waiting.pop(0)
-                data = sent if isinstance(sent, bytes) else None
-                if data is None and isinstance(sent, Sent):
-                    epoch = batch.header.partition_leader_epoch if leader_epoch is None else leader_epoch
-                    sent.require_is(batch, batch.base, epoch, None)
-                    break
-                if data == batch.data:
-                    break
-            else:
-                raise Wrong(f"a batch that nobody sent is at offset {batch.base}")
+            epoch = batch.header.partition_leader_epoch if is_old else self.model.leader_epoch
+            while not self._is_next(batch, waiting, epoch):
+                if (
+                    not waiting or not self.with_power
+                ):  # power takes the end of a segment, and leaves the next
+                    raise Wrong(f"a batch that nobody sent is at offset {batch.base}")
+
+    def _is_next(self, batch: Batch, waiting: list[Sent | bytes], leader_epoch: int) -> bool:
+        if not waiting:
+            return False
+        sent = waiting.pop(0)
+        if not isinstance(sent, Sent):
+            return sent == batch.data
+        try:
+            sent.require_is(batch, batch.base, leader_epoch, None)
+        except Wrong:
+            return False
+        return True
 
     def _meet_compaction(self, found: list[Batch], old: list[Batch]) -> None:
         """A power cut in the middle of a pass: the part below the synced point is old or compacted."""
@@ -167,7 +180,8 @@ class Reunion:
             require(batch.base in by_base, "a batch that never was", base=batch.base)
         log, model = self.log, self.model
         cut = [batch for batch in old if batch.last < log.log_end_offset]
-        require(log.log_end_offset >= self.subject.synced, "a synced end is gone", log=log.log_end_offset)
+        is_there = log.log_end_offset >= self.subject.synced or model.was_compacted
+        require(is_there, "a synced end is gone", log=log.log_end_offset)
         missing_above = [
             b for b in cut if b.last >= self.subject.synced and b.base not in {f.base for f in found}
         ]
@@ -208,6 +222,7 @@ def meet_producers(model: LogModel, log: PartitionLog, counts: Counter[str], *, 
             break
         else:
             require_producer(log, producer_id, producer, model.reloaded_at)
+    model.aborted_once |= set(model.aborted())
     model.history = [event for event in model.history if event not in forgotten]
 
 

@@ -116,6 +116,7 @@ class Story:
         self.ids += 1
         subject.topic_id = self.ids.to_bytes(16)
         subject.model = LogModel()
+        subject.leftovers = []
         self.host.create(subject.key, subject.topic_id, self.configs[subject.key])
 
     def say(self, text: str) -> None:
@@ -171,7 +172,8 @@ class Story:
                 self._require_sent(subject, batch)
                 model.take(batch)
             subject.appending = subject.appending if log.has_stale_bytes else []
-        subject.leftover, subject.appending = subject.appending, []
+        subject.leftovers.append(subject.appending)
+        subject.appending = []
         model.removal_failed = True
         if subject.cutting is not None or subject.is_starting_anew:
             self.say("    half cut: the process is started again")
@@ -357,6 +359,7 @@ class Story:
             subject.is_deleting = False
             self._nothing_under_way(subject)
             return
+        start = subject.model.start
         try:
             Reunion(
                 subject,
@@ -370,13 +373,15 @@ class Story:
         except Wrong as wrong:
             raise Wrong(f"{subject.name} after a start: {wrong}") from None
         subject.is_deleting = False
+        if log.log_end_offset < start:
+            self.host.housekeeping()  # the log start's checkpoint would be believed of what comes now
         was_cutting = subject.cutting is not None or subject.is_starting_anew
         self._nothing_under_way(subject)
         if was_cutting:
             sync_all(self, subject)  # as whoever cut it does before it goes on
+            self.host.housekeeping()
 
     def _nothing_under_way(self, subject: Subject) -> None:
         subject.appending = []
-        subject.leftover = []
         subject.cutting = None
         subject.is_starting_anew = subject.is_compacting = subject.is_removing = False

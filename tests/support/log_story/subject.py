@@ -18,8 +18,8 @@ class Subject:
     topic_id: bytes = bytes(16)
     appending: list[Sent | bytes] = field(default_factory=list)
     """Not answered: after a crash they may be there, whole and in order, or not."""
-    leftover: list[Sent | bytes] = field(default_factory=list)
-    """Refused, but the disk would not even cut them off."""
+    leftovers: list[list[Sent | bytes]] = field(default_factory=list)
+    """Refused, but the disk would not even cut them off: until that is synced they may come back."""
     cutting: int | None = None
     """A truncation that has not returned."""
     is_starting_anew: bool = False

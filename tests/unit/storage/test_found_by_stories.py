@@ -144,3 +144,17 @@ def test_a_roll_leaves_no_refused_bytes_behind() -> None:
     rig.append(b"w")
     rig.reopen(is_clean=False)
     assert (rig.log.log_end_offset, rig.problems) == (2, ())
+
+
+def test_a_segment_that_may_not_be_cleaned_stays_though_the_log_starts_within_it() -> None:
+    rig = CompactionRig()
+    rig.put(("a", "1"))
+    rig.put(("b", "1"))
+    rig.commit_all()
+    rig.log.increase_log_start(1)
+    writer = TransactionWriter(rig.log)
+    writer.write(7, key=b"b")
+    rig.log.roll(rig.now_ms)
+    assert not rig.clean()
+    writer.end(7, commit=False)
+    assert (1, "b", "1") in contents(rig.log)
