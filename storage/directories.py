@@ -121,6 +121,7 @@ class LogDirectory:
         """From now on a crash is a crash. Before anything is written."""
         if self.had_clean_shutdown:
             self._files.unlink(self.file(CLEAN_SHUTDOWN_FILE))
+            self._files.fsync_directory(self.path)  # a power cut must not bring it back
 
     def partitions(self) -> list[tuple[str, DirectoryName]]:
         """Directories that are, were or will be a partition's: (name, what it is). Others are problems."""

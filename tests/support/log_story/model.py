@@ -145,6 +145,8 @@ class LogModel:
         """Segments that went may be there again after the next start."""
         self.epochs_known_from = 0
         """What lies below had gone once: nobody has to know its leader epochs, if it is there again."""
+        self.forgotten: set[Event] = set()
+        """Of the history what the engine did not know any more; the disk may bring it back."""
         self.aborted_once: set[Aborted] = set()
         """Of transactions that the history tells no more."""
         self.former: dict[bytes, Batch] = {}
@@ -173,6 +175,7 @@ class LogModel:
         while self.batches and self.batches[-1].last >= offset:
             end = min(end, self.batches.pop().base)
         self.history = [event for event in self.history if event.last < offset]
+        self.forgotten = {event for event in self.forgotten if event.last < offset}
         self._ends_at(end)
         self.former = {data: batch for data, batch in self.former.items() if batch.last < end}
         self.ends_bare = bool(self.was_compacted or self.has_gaps)
@@ -182,6 +185,7 @@ class LogModel:
         self.history = []
         self.former = {}
         self.aborted_once = set()
+        self.forgotten = set()
         self._ends_at(offset)
         self.start = self.high_watermark = offset
 

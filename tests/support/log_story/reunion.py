@@ -94,6 +94,7 @@ class Reunion:
         gone = {batch.base for batch in lost}
         end = log.log_end_offset
         model.history = [event for event in model.history if event.base not in gone and event.base < end]
+        model.forgotten = {event for event in model.forgotten if event.base not in gone and event.base < end}
         is_torn = self.with_power and end - model.end > sum(b.last - b.base + 1 for b in extra)
         model.has_gaps = model.has_gaps or is_torn or bool(lost and end > lost[0].base)
         cut = 0 if subject.is_starting_anew else subject.cutting
@@ -206,8 +207,9 @@ def meet_producers(model: LogModel, log: PartitionLog, counts: Counter[str], *, 
     first = log.segments[0].base_offset
     there = {batch.base for batch in model.batches}
     forgotten: set[Event] = set()
-    for producer_id, producer in model.told().producers.items():
-        mine = [event for event in model.history if event.producer_id == producer_id]
+    ever = sorted({*model.history, *model.forgotten}) if not is_exact else list(model.history)
+    for producer_id, producer in tell(ever).producers.items():
+        mine = [event for event in ever if event.producer_id == producer_id]
         for choice in [mine] if is_exact else _what_may_be_known(mine, first, there):
             told = tell(choice).producers.get(producer_id)
             try:
@@ -223,7 +225,9 @@ def meet_producers(model: LogModel, log: PartitionLog, counts: Counter[str], *, 
         else:
             require_producer(log, producer_id, producer, model.reloaded_at)
     model.aborted_once |= set(model.aborted())
-    model.history = [event for event in model.history if event not in forgotten]
+    model.history = [event for event in ever if event not in forgotten]
+    if not is_exact:
+        model.forgotten = forgotten
 
 
 def _what_may_be_known(mine: list[Event], first: int, there: set[int]) -> Iterator[list[Event]]:

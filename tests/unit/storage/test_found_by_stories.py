@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, encode_clean_shutdown
+from storage.directories import LogDirectory
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
@@ -158,3 +160,15 @@ def test_a_segment_that_may_not_be_cleaned_stays_though_the_log_starts_within_it
     assert not rig.clean()
     writer.end(7, commit=False)
     assert (1, "b", "1") in contents(rig.log)
+
+
+def test_a_power_cut_does_not_bring_the_clean_mark_back() -> None:
+    memory = MemoryFiles()
+    memory.makedirs("/a")
+    memory.fsync_directory("/")
+    memory.write_atomically(f"/a/{CLEAN_SHUTDOWN_FILE}", encode_clean_shutdown(7))
+    home = LogDirectory(memory, "/a")
+    assert home.had_clean_shutdown
+    home.forget_clean_shutdown()
+    memory.cut_power(keep_names=False)
+    assert not LogDirectory(memory, "/a").had_clean_shutdown
