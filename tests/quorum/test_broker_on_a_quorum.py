@@ -44,7 +44,6 @@ def with_broker(new_quorum: NewQuorum) -> tuple[Quorum, str]:
         "listeners": f"PLAINTEXT://{servers},CONTROLLER://{node.address}",
         "offsets.topic.replication.factor": "1",
         "group.initial.rebalance.delay.ms": "0",
-        "barnabas.admin.listener": "",
     }
     node.start()
     quorum.await_caught_up(1, 2, 3)

@@ -175,7 +175,12 @@ class Member(ABC):
 
 
 class OurController(Member):
-    """A Barnabas controller."""
+    """A Barnabas controller, without the admin port that only one of them could have."""
+
+    def __init__(
+        self, node_id: int, folder: Path, port: int, directory_id: str, properties: Mapping[str, str]
+    ) -> None:
+        super().__init__(node_id, folder, port, directory_id, {"barnabas.admin.listener": "", **properties})
 
     def format(self, cluster_id: str, *voters: str) -> None:
         self.write_properties()
