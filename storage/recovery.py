@@ -201,7 +201,7 @@ class _Scan:
             is_last = number == len(segments) - 1
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
             if is_durable and segments[number + 1].base_offset == recovery_point:
-                is_durable = is_clean or self._is_sealed(segment)
+                is_durable = is_clean or self._is_sealed(segment, recovery_point)
                 if not is_clean:
                     self.unsynced_offset = segment.base_offset
             if (is_clean or is_durable) and (trusted := self._trust(segment, is_last)) is not None:
@@ -217,10 +217,13 @@ class _Scan:
                 break
         return end_offset
 
-    def _is_sealed(self, segment: Segment) -> bool:
+    def _is_sealed(self, segment: Segment, end_offset: int) -> bool:
         """Whether the indexes of a segment reached the disk too. Below the recovery point only the last one
         can lack them: its records may have been synced before it was sealed."""
         try:
+            newest = max(segment.offset_index.last()[0], segment.time_index.last()[1])
+            if newest >= end_offset > segment.base_offset:
+                return False  # of an earlier life, and of batches that are lost
             is_whole = segment.has_sane_indexes() and segment.has_complete_indexes(self._interval)
             # Whether `.txnindex` is whole cannot be seen: where transactions ended it is made again.
             return is_whole and not any(header.is_control for _, header in segment.headers())

@@ -126,7 +126,10 @@ class _Pass:
         self._pace = pace
         self._plan = plan
         self._last_offsets = OffsetMap(plan.map_bytes, plan.load_factor)
-        self._read_transactions = CleanedTransactions(plan.aborted)
+        # The first reading begins at the dirty part: it does not meet the markers of those that ended before.
+        self._read_transactions = CleanedTransactions(
+            each for each in plan.aborted if each.last_offset >= plan.first_dirty_offset
+        )
         self._transactions = CleanedTransactions(plan.aborted)
         self.filter = BatchFilter(
             self._last_offsets,

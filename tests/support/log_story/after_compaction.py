@@ -15,10 +15,13 @@ def stored(log: PartitionLog) -> list[Batch]:
     ]
 
 
-def accept_compaction(log: PartitionLog, model: LogModel, now_ms: int, cleaned_to: int | None) -> None:
+def accept_compaction(
+    log: PartitionLog, model: LogModel, now_ms: int, cleaned_to: int | None, *, with_power: bool = False
+) -> None:
     """The model takes over what is left, if it may be that. Raises Wrong.
 
-    cleaned_to: the log is said to be clean up to there; None after a crash.
+    cleaned_to: the log is said to be clean up to there; None after a crash. with_power: a last batch,
+    for which an earlier one was removed, may be lost since.
     """
     first = log.segments[0].base_offset
     old = [batch for batch in model.batches if batch.last >= first]
@@ -54,7 +57,8 @@ def accept_compaction(log: PartitionLog, model: LogModel, now_ms: int, cleaned_t
     for key, (offset, batch, is_tombstone) in newest.items():
         expired = is_tombstone and batch.header.has_delete_horizon and batch.header.base_timestamp <= now_ms
         require(offset in kept or expired, "the last record of a key is gone", key=key, offset=offset)
-    _require_producers(old, new, log, model)
+    if not with_power:
+        _require_producers(old, new, log, model)
     if cleaned_to is not None:
         _require_clean(new, model.start, cleaned_to)
     model.replace_batches(new)

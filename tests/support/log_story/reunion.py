@@ -37,7 +37,8 @@ class Reunion:
 
     def meet(self) -> None:
         model, log, subject = self.model, self.log, self.subject
-        if subject.is_starting_anew and log.log_end_offset == log.log_start_offset:
+        is_empty = not log.size_bytes and log.log_end_offset == log.log_start_offset
+        if subject.is_starting_anew and is_empty:
             known = {entry.producer_id for entry in log.producer_state.entries()}
             history = [event for event in model.history if event.producer_id in known]
             model.start_anew(log.log_end_offset)
@@ -190,7 +191,7 @@ class Reunion:
         model.history = [event for event in model.history if event.base < log.log_end_offset]
         aborted_before = len(before) - len(model.batches)
         model.has_gaps = model.has_gaps or aborted_before > 0
-        accept_compaction(log, model, self.now_ms, None)
+        accept_compaction(log, model, self.now_ms, None, with_power=True)
         model.batches = found
         model.end = log.log_end_offset
 

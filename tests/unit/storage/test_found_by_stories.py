@@ -172,3 +172,17 @@ def test_a_power_cut_does_not_bring_the_clean_mark_back() -> None:
     home.forget_clean_shutdown()
     memory.cut_power(keep_names=False)
     assert not LogDirectory(memory, "/a").had_clean_shutdown
+
+
+def test_a_transaction_that_was_aborted_in_the_clean_part_says_nothing_of_the_next() -> None:
+    rig = CompactionRig()
+    writer = TransactionWriter(rig.log)
+    writer.write(7, key=b"a")
+    writer.end(7, commit=False)
+    rig.put(("b", "1"))
+    rig.roll_and_clean()
+    writer.write(7, key=b"c")
+    writer.write(7, key=b"c")
+    writer.end(7, commit=True)
+    rig.roll_and_clean()
+    assert [offset for offset, key, _ in contents(rig.log) if key == "c"] == [4]
