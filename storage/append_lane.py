@@ -205,12 +205,16 @@ class AppendLane:
             steps.close()  # given up meanwhile
             self._judging -= 1
             return
+        if isinstance(result, RecordsError):
+            result.__traceback__ = None  # its frames hold the batch unpacked, and each other in a ring
         try:
             call = steps.throw(result) if isinstance(result, BaseException) else steps.send(result)
         except StopIteration as stop:
             waiting.batch = stop.value
         except RecordsError as error:
-            self._settle(waiting, refusal(error, self.log.log_start_offset))
+            refused = refusal(error, self.log.log_start_offset)
+            error.__traceback__ = None
+            self._settle(waiting, refused)
         except InvariantViolated:
             raise
         except Exception as error:
