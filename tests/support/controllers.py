@@ -226,7 +226,7 @@ class ControllerFixture:
 
     def context(self, api_key: ApiKey, version: int) -> RequestContext:
         authorizer: Authorizer = self.authorizer
-        session = Session(connection_id="1", listener="CONTROLLER", host="127.0.0.1")
+        session = Session(connection_id="1", listener="CONTROLLER", host="127.0.0.1", is_in_process=True)
         return RequestContext(api_key, version, 7, "test", session, self.clock.wall_ms(), authorizer)
 
     # Brokers
