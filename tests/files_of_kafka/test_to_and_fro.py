@@ -36,6 +36,7 @@ HARMLESS: Final = re.compile(
     r"Performing controller activation"
     r"|Attempting to close NetworkClient that has already been closed"
     r"|disconnected|Connection to node|could not be established"
+    r"|storage\.log_disk|appends there go through helper threads"
     r"|configs that are set but have no effect here|The loop has not come round|barnabas\.watchdog"
 )
 """What either says at a start and a stop, on directories of its own too, and on a busy machine."""

@@ -48,6 +48,8 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.unregister_broker import UnregisterBrokerRequest
+from protocol.messages.update_features import UpdateFeaturesRequest
 from tests.hostile.conftest import AnyBroker
 from tests.support import bad_batches as bad
 from tests.support.against import AGAINST_KAFKA
@@ -218,6 +220,8 @@ CASES: Final = {
         (CLUSTER, CLUSTER, CLUSTER),
         1,
     ),
+    "UpdateFeatures": Case(lambda _: UpdateFeaturesRequest(9), 2, (CLUSTER,)),
+    "UnregisterBroker": Case(lambda _: UnregisterBrokerRequest(1), 0, (CLUSTER,)),
     "ElectLeaders everywhere": Case(lambda _: ElectLeadersRequest(0, None), 2, (CLUSTER,), 1),
     "AlterPartitionReassignments": Case(lambda _: _reassign("secret"), 1, (CLUSTER, CLUSTER), 0),
     "ListPartitionReassignments": Case(lambda _: _moving("secret"), 0, (CLUSTER,)),
