@@ -7,14 +7,18 @@ or us, is not believed, and left alone for a moment.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 from controller.raft.identity import NOBODY
 from controller.raft.replica import Replica
 from controller.raft.transitions import Role
 from controller.raft.turning import become_follower, become_unattached
 from controller.raft.voters import Endpoints
+from controller.raft.wire import NodeAddress, told_endpoints
 from protocol.errors import ErrorCode
 
-__all__ = ["learn_from_answer", "learn_of_leader"]
+__all__ = ["learn_from_answer", "learn_from_partition", "learn_of_leader"]
 
 
 def learn_of_leader(replica: Replica, leader_id: int, epoch: int, endpoints: Endpoints) -> bool:
@@ -65,3 +69,18 @@ def learn_from_answer(
     if error_code == ErrorCode.INVALID_VOTER_KEY:
         return True
     return None
+
+
+class _Told(Protocol):
+    @property
+    def error_code(self) -> int: ...
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+def learn_from_partition(replica: Replica, told: _Told, node_endpoints: Iterable[NodeAddress]) -> bool | None:
+    """As `learn_from_answer`, from an answer that names the leader beside the error of its partition."""
+    endpoints = told_endpoints(replica, told.leader_id, node_endpoints)
+    return learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)

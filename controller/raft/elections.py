@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.raft.discovery import learn_from_answer
+from controller.raft.discovery import learn_from_partition
 from controller.raft.epochs import open_leadership
 from controller.raft.identity import NOBODY, ReplicaKey
 from controller.raft.replica import Replica
@@ -28,7 +28,7 @@ from controller.raft.turning import (
     forget_pre_vote,
     give_vote,
 )
-from controller.raft.wire import Caller, the_partition, told_endpoints, vote_answer, vote_request
+from controller.raft.wire import Caller, the_partition, vote_answer, vote_request
 from protocol.errors import ErrorCode
 from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.values import ZERO_UUID
@@ -43,7 +43,7 @@ LARGEST_EXPONENT: Final = 20
 
 
 def handle_vote(replica: Replica, caller: Caller, request: VoteRequest) -> None:
-    if request.cluster_id is not None and request.cluster_id != replica.config.cluster_id:
+    if not replica.is_of_cluster(request.cluster_id):
         replica.answer(caller.token, VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
         return
     asked = the_partition(request.topics)
@@ -178,8 +178,7 @@ def handle_vote_answer(replica: Replica, peer_id: int, answer: VoteResponse) -> 
     told = the_partition(answer.topics)
     if told is None:
         return False
-    endpoints = told_endpoints(replica, told.leader_id, answer.node_endpoints)
-    handled = learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)
+    handled = learn_from_partition(replica, told, answer.node_endpoints)
     if handled is not None:
         return handled
     if told.error_code:

@@ -12,24 +12,24 @@ INVALID_VOTER_KEY (BeginQuorumEpoch meant for another replica) in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from controller.raft.control_batches import open_epoch
-from controller.raft.discovery import learn_from_answer, learn_of_leader
+from controller.raft.discovery import learn_from_partition, learn_of_leader
 from controller.raft.identity import ReplicaKey
 from controller.raft.progress import commit_what_a_majority_has
 from controller.raft.replica import Replica
 from controller.raft.roles import Candidate, Follower, Leader, Progress, Resigned
 from controller.raft.transitions import Cause, Role
 from controller.raft.turning import become_unattached
+from controller.raft.voters import Endpoints
 from controller.raft.wire import (
     Caller,
-    begin_epoch_answer,
     begin_epoch_request,
-    end_epoch_answer,
     end_epoch_request,
     endpoints_of,
+    epoch_answer,
     the_partition,
-    told_endpoints,
 )
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
@@ -118,8 +118,7 @@ def handle_begin_answer(replica: Replica, answer: BeginQuorumEpochResponse) -> b
     told = None if answer.error_code else the_partition(answer.topics)
     if told is None:
         return False
-    endpoints = told_endpoints(replica, told.leader_id, answer.node_endpoints)
-    handled = learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)
+    handled = learn_from_partition(replica, told, answer.node_endpoints)
     return told.error_code == ErrorCode.NONE if handled is None else handled
 
 
@@ -127,8 +126,7 @@ def handle_end_answer(replica: Replica, peer_id: int, answer: EndQuorumEpochResp
     told = None if answer.error_code else the_partition(answer.topics)
     if told is None:
         return False
-    endpoints = told_endpoints(replica, told.leader_id, answer.node_endpoints)
-    handled = learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)
+    handled = learn_from_partition(replica, told, answer.node_endpoints)
     if handled is not None:
         return handled
     state = replica.state
@@ -140,53 +138,64 @@ def handle_end_answer(replica: Replica, peer_id: int, answer: EndQuorumEpochResp
 # The voters' side
 
 
+class _Told(Protocol):
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+def handle_begin(replica: Replica, caller: Caller, request: BeginQuorumEpochRequest) -> None:
+    told = the_partition(request.topics)
+    refusal = _refusal(replica, request.cluster_id, told)
+    if told is None or refusal is not ErrorCode.NONE:
+        replica.answer(caller.token, BeginQuorumEpochResponse(error_code=refusal))
+        return
+    error = _heed(replica, told, endpoints_of(request.leader_endpoints))
+    if error is ErrorCode.NONE and request.voter_id >= 0:
+        meant = ReplicaKey(request.voter_id, told.voter_directory_id)
+        if not meant.matches(replica.key):
+            error = ErrorCode.INVALID_VOTER_KEY
+    replica.answer(caller.token, epoch_answer(replica, caller, BeginQuorumEpochResponse, error))
+
+
+def handle_end(replica: Replica, caller: Caller, request: EndQuorumEpochRequest) -> None:
+    told = the_partition(request.topics)
+    refusal = _refusal(replica, request.cluster_id, told)
+    if told is None or refusal is not ErrorCode.NONE:
+        replica.answer(caller.token, EndQuorumEpochResponse(error_code=refusal))
+        return
+    error = _heed(replica, told, endpoints_of(request.leader_endpoints))
+    state = replica.state
+    if error is ErrorCode.NONE and isinstance(state, Follower) and replica.leader_id == told.leader_id:
+        candidates = [ReplicaKey(*_key_of(each)) for each in told.preferred_candidates]
+        candidates = candidates or [ReplicaKey(each) for each in told.preferred_successors]
+        state.has_fetched = False
+        state.fetch_deadline_ms = replica.now_ms + _succession_delay_ms(replica, candidates)
+    replica.answer(caller.token, epoch_answer(replica, caller, EndQuorumEpochResponse, error))
+
+
+def _refusal(replica: Replica, cluster_id: str | None, told: _Told | None) -> ErrorCode:
+    """Why the request as a whole is none of ours."""
+    if not replica.is_of_cluster(cluster_id):
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    return ErrorCode.INVALID_REQUEST if told is None else ErrorCode.NONE
+
+
 def _fault(replica: Replica, leader_id: int, epoch: int) -> ErrorCode:
     if epoch < replica.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.NONE if leader_id >= 0 else ErrorCode.INVALID_REQUEST
 
 
-def handle_begin(replica: Replica, caller: Caller, request: BeginQuorumEpochRequest) -> None:
-    if request.cluster_id is not None and request.cluster_id != replica.config.cluster_id:
-        answer = BeginQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        replica.answer(caller.token, answer)
-        return
-    told = the_partition(request.topics)
-    if told is None:
-        replica.answer(caller.token, BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST))
-        return
-    error = _fault(replica, told.leader_id, told.leader_epoch)
-    if error is ErrorCode.NONE:
-        endpoints = endpoints_of(request.leader_endpoints) or replica.voters.endpoints_of(told.leader_id)
-        if not learn_of_leader(replica, told.leader_id, told.leader_epoch, endpoints):
-            error = ErrorCode.INVALID_REQUEST
-        elif request.voter_id >= 0 and not ReplicaKey(request.voter_id, told.voter_directory_id).matches(
-            replica.key
-        ):
-            error = ErrorCode.INVALID_VOTER_KEY
-    replica.answer(caller.token, begin_epoch_answer(replica, caller, error))
-
-
-def handle_end(replica: Replica, caller: Caller, request: EndQuorumEpochRequest) -> None:
-    if request.cluster_id is not None and request.cluster_id != replica.config.cluster_id:
-        answer = EndQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        replica.answer(caller.token, answer)
-        return
-    told = the_partition(request.topics)
-    if told is None:
-        replica.answer(caller.token, EndQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST))
-        return
-    error = _fault(replica, told.leader_id, told.leader_epoch)
-    if error is ErrorCode.NONE:
-        endpoints = endpoints_of(request.leader_endpoints) or replica.voters.endpoints_of(told.leader_id)
-        if not learn_of_leader(replica, told.leader_id, told.leader_epoch, endpoints):
-            error = ErrorCode.INVALID_REQUEST
-        elif isinstance(replica.state, Follower) and replica.leader_id == told.leader_id:
-            candidates = [ReplicaKey(*_key_of(each)) for each in told.preferred_candidates]
-            candidates = candidates or [ReplicaKey(each) for each in told.preferred_successors]
-            replica.state.has_fetched = False
-            replica.state.fetch_deadline_ms = replica.now_ms + _succession_delay_ms(replica, candidates)
-    replica.answer(caller.token, end_epoch_answer(replica, caller, error))
+def _heed(replica: Replica, told: _Told, endpoints: Endpoints) -> ErrorCode:
+    """Takes the sender for the leader of its epoch, unless that cannot be true."""
+    fault = _fault(replica, told.leader_id, told.leader_epoch)
+    if fault is not ErrorCode.NONE:
+        return fault
+    endpoints = endpoints or replica.voters.endpoints_of(told.leader_id)
+    is_possible = learn_of_leader(replica, told.leader_id, told.leader_epoch, endpoints)
+    return ErrorCode.NONE if is_possible else ErrorCode.INVALID_REQUEST
 
 
 def _key_of(candidate: EndQuorumEpochRequest.ReplicaInfo) -> tuple[int, bytes]:

@@ -90,10 +90,9 @@ def _obstacle(replica: Replica, doing: str) -> tuple[ErrorCode, str] | None:
 
 
 def _wrong_cluster(replica: Replica, cluster_id: str | None) -> str | None:
-    known = replica.config.cluster_id
-    if cluster_id is None or cluster_id == known:
+    if replica.is_of_cluster(cluster_id):
         return None
-    return f'The given id "{cluster_id}" doesn\'t match the cluster id "{known}"'
+    return f'The given id "{cluster_id}" doesn\'t match the cluster id "{replica.config.cluster_id}"'
 
 
 # Adding

@@ -115,6 +115,10 @@ class Replica:
         _, before = self.history.at(self.high_watermark)
         return before is not None and before.has(self.config.node)
 
+    def is_of_cluster(self, cluster_id: str | None) -> bool:
+        """Whether a request that names this cluster, or none, is for us."""
+        return cluster_id is None or cluster_id == self.config.cluster_id
+
     def as_voter(self) -> Voter:
         """This replica, as it would stand in the voters."""
         config = self.config

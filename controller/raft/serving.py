@@ -47,7 +47,7 @@ def leader_only_error(replica: Replica, epoch: int) -> ErrorCode:
 
 
 def handle_fetch(replica: Replica, caller: Caller, request: FetchRequest) -> None:
-    if request.cluster_id is not None and request.cluster_id != replica.config.cluster_id:
+    if not replica.is_of_cluster(request.cluster_id):
         replica.answer(caller.token, FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
         return
     partition = _partition(request, caller.version)
@@ -166,7 +166,7 @@ def refuse_waiting(replica: Replica, state: Leader) -> None:
 
 
 def handle_fetch_snapshot(replica: Replica, caller: Caller, request: FetchSnapshotRequest) -> None:
-    if request.cluster_id is not None and request.cluster_id != replica.config.cluster_id:
+    if not replica.is_of_cluster(request.cluster_id):
         replica.answer(caller.token, FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
         return
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:

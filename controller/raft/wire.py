@@ -6,7 +6,7 @@ and from the version on that can, its address by the listener that the request c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -27,11 +27,11 @@ from protocol.values import METADATA_TOPIC_ID
 __all__ = [
     "METADATA_TOPIC",
     "Caller",
-    "begin_epoch_answer",
+    "NodeAddress",
     "begin_epoch_request",
-    "end_epoch_answer",
     "end_epoch_request",
     "endpoints_of",
+    "epoch_answer",
     "fetch_answer",
     "fetch_request",
     "fetch_snapshot_answer",
@@ -83,7 +83,9 @@ class _NamedAddress(Protocol):
     port: int
 
 
-class _NodeAddress(Protocol):
+class NodeAddress(Protocol):
+    """A node's address, as answers of several kinds carry it."""
+
     node_id: int
     host: str
     port: int
@@ -94,9 +96,7 @@ def endpoints_of(entries: Iterable[_NamedAddress]) -> Endpoints:
     return MappingProxyType({entry.name: Address(entry.host, entry.port) for entry in entries})
 
 
-def told_endpoints(
-    replica: Replica, leader_id: int, entries: Iterable[_NodeAddress]
-) -> Mapping[str, Address]:
+def told_endpoints(replica: Replica, leader_id: int, entries: Iterable[NodeAddress]) -> Mapping[str, Address]:
     """The leader's address as an answer has it, for the quorum's listener; else what the voters say."""
     for entry in entries:
         if entry.node_id == leader_id and entry.host:
@@ -127,11 +127,8 @@ def vote_answer(replica: Replica, caller: Caller, error: ErrorCode, *, granted: 
         error_code=error, leader_id=replica.leader_id, leader_epoch=replica.epoch, vote_granted=granted
     )
     topic = VoteResponse.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    answer = VoteResponse(topics=[topic])
-    address = _leader_address(replica, caller, NODE_ENDPOINTS_SINCE)
-    if address is not None:
-        answer.node_endpoints = [VoteResponse.NodeEndpoint(replica.leader_id, *address)]
-    return answer
+    endpoints = _leader_endpoints(replica, caller, VoteResponse.NodeEndpoint)
+    return VoteResponse(topics=[topic], node_endpoints=endpoints)
 
 
 def begin_epoch_request(replica: Replica, voter: ReplicaKey) -> BeginQuorumEpochRequest:
@@ -142,23 +139,8 @@ def begin_epoch_request(replica: Replica, voter: ReplicaKey) -> BeginQuorumEpoch
         cluster_id=replica.config.cluster_id,
         voter_id=voter.id,
         topics=[BeginQuorumEpochRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
-        leader_endpoints=[
-            BeginQuorumEpochRequest.LeaderEndpoint(name=name, host=address.host, port=address.port)
-            for name, address in replica.config.endpoints.items()
-        ],
+        leader_endpoints=_own_endpoints(replica, BeginQuorumEpochRequest.LeaderEndpoint),
     )
-
-
-def begin_epoch_answer(replica: Replica, caller: Caller, error: ErrorCode) -> BeginQuorumEpochResponse:
-    partition = BeginQuorumEpochResponse.PartitionData(
-        error_code=error, leader_id=replica.leader_id, leader_epoch=replica.epoch
-    )
-    topic = BeginQuorumEpochResponse.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    answer = BeginQuorumEpochResponse(topics=[topic])
-    address = _leader_address(replica, caller, NODE_ENDPOINTS_SINCE)
-    if address is not None:
-        answer.node_endpoints = [BeginQuorumEpochResponse.NodeEndpoint(replica.leader_id, *address)]
-    return answer
 
 
 def end_epoch_request(replica: Replica, successors: Sequence[ReplicaKey]) -> EndQuorumEpochRequest:
@@ -172,23 +154,18 @@ def end_epoch_request(replica: Replica, successors: Sequence[ReplicaKey]) -> End
     return EndQuorumEpochRequest(
         cluster_id=replica.config.cluster_id,
         topics=[EndQuorumEpochRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
-        leader_endpoints=[
-            EndQuorumEpochRequest.LeaderEndpoint(name=name, host=address.host, port=address.port)
-            for name, address in replica.config.endpoints.items()
-        ],
+        leader_endpoints=_own_endpoints(replica, EndQuorumEpochRequest.LeaderEndpoint),
     )
 
 
-def end_epoch_answer(replica: Replica, caller: Caller, error: ErrorCode) -> EndQuorumEpochResponse:
-    partition = EndQuorumEpochResponse.PartitionData(
-        error_code=error, leader_id=replica.leader_id, leader_epoch=replica.epoch
-    )
-    topic = EndQuorumEpochResponse.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    answer = EndQuorumEpochResponse(topics=[topic])
-    address = _leader_address(replica, caller, NODE_ENDPOINTS_SINCE)
-    if address is not None:
-        answer.node_endpoints = [EndQuorumEpochResponse.NodeEndpoint(replica.leader_id, *address)]
-    return answer
+AnswerT = TypeVar("AnswerT", BeginQuorumEpochResponse, EndQuorumEpochResponse)
+
+
+def epoch_answer(replica: Replica, caller: Caller, kind: type[AnswerT], error: ErrorCode) -> AnswerT:
+    """The answer to BeginQuorumEpoch or to EndQuorumEpoch, which are alike."""
+    partition = kind.PartitionData(error_code=error, leader_id=replica.leader_id, leader_epoch=replica.epoch)
+    topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    return kind(topics=[topic], node_endpoints=_leader_endpoints(replica, caller, kind.NodeEndpoint))
 
 
 # Replication
@@ -240,11 +217,8 @@ def fetch_answer(
     topic = FetchResponse.FetchableTopicResponse(
         topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition]
     )
-    answer = FetchResponse(responses=[topic])
-    address = _leader_address(replica, caller, FETCH_NODE_ENDPOINTS_SINCE)
-    if address is not None:
-        answer.node_endpoints = [FetchResponse.NodeEndpoint(replica.leader_id, *address)]
-    return answer
+    endpoints = _leader_endpoints(replica, caller, FetchResponse.NodeEndpoint, FETCH_NODE_ENDPOINTS_SINCE)
+    return FetchResponse(responses=[topic], node_endpoints=endpoints)
 
 
 def fetch_snapshot_request(replica: Replica, snapshot: SnapshotId, position: int) -> FetchSnapshotRequest:
@@ -272,11 +246,8 @@ def fetch_snapshot_answer(
     if partition.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         partition.current_leader = FetchSnapshotResponse.LeaderIdAndEpoch(replica.leader_id, replica.epoch)
     topic = FetchSnapshotResponse.TopicSnapshot(name=topic_name, partitions=[partition])
-    answer = FetchSnapshotResponse(topics=[topic])
-    address = _leader_address(replica, caller, NODE_ENDPOINTS_SINCE)
-    if address is not None:
-        answer.node_endpoints = [FetchSnapshotResponse.NodeEndpoint(replica.leader_id, *address)]
-    return answer
+    endpoints = _leader_endpoints(replica, caller, FetchSnapshotResponse.NodeEndpoint)
+    return FetchSnapshotResponse(topics=[topic], node_endpoints=endpoints)
 
 
 # Voters
@@ -288,7 +259,23 @@ def update_voter_answer(replica: Replica, caller: Caller, error: ErrorCode) -> U
     return UpdateRaftVoterResponse(error_code=error, current_leader=leader)
 
 
-def _leader_address(replica: Replica, caller: Caller, since: int) -> Address | None:
+# Addresses
+
+EndpointT = TypeVar("EndpointT")
+
+
+def _own_endpoints(replica: Replica, endpoint: Callable[[str, str, int], EndpointT]) -> list[EndpointT]:
+    return [endpoint(name, *address) for name, address in replica.config.endpoints.items()]
+
+
+def _leader_endpoints(
+    replica: Replica,
+    caller: Caller,
+    endpoint: Callable[[int, str, int], EndpointT],
+    since: int = NODE_ENDPOINTS_SINCE,
+) -> list[EndpointT]:
+    """The leader's address, where it is known and the version of the answer has a place for it."""
     if caller.version < since or replica.leader_id == NOBODY:
-        return None
-    return replica.leader_address(caller.listener)
+        return []
+    address = replica.leader_address(caller.listener)
+    return [] if address is None else [endpoint(replica.leader_id, *address)]
