@@ -12,13 +12,14 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `append`, `append_queue`   a batch's way in: prepared, written, committed or rolled back
 * `log_config`, `partition_log`   one partition: append, read, high watermark
 * `lookup`, `retention`, `truncation`   finding by offset and timestamp; what may go; what is cut off
+* `stored_batches`   a file's batches from end to end
 * `leftovers`, `batch_scan`, `recovery`, `found_log`   what a start finds and puts right
 * `opening`, `recovery_job`, `log_loading`   making and opening a log; many logs after a crash, in workers
 * `repair`          what a disk has damaged is cut out
 * `chores`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
 * `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files around the logs
 * `cleaner`         compaction, a package of its own
-* `stored_batches`, `dump`   a file's batches from end to end; all files as text for people
+* `dump`            all files as text for people
 * `open_files`      how many segment files stay open
 * `move_job`, `rehoming`, `moves`   a log goes to another log directory while it serves
 * `failures`        a disk that breaks takes its directory along, and no other

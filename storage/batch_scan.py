@@ -1,4 +1,4 @@
-"""Reading a segment's bytes without trusting any: every batch in a row, and the next whole one behind damage.
+"""Looking for the next whole batch behind damage.
 
     │ batch │ batch │ bat…                     nothing valid behind it: the torn end of an append
     │ batch │ batch │ ░░░░░ │ batch │ batch │  valid batches behind it: the disk has damaged what was written
@@ -13,52 +13,17 @@ whole header could stand: one in four billion by chance.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from typing import Final
 
 from config.ports import File
 from protocol.records.errors import CorruptRecord
 from protocol.records.header import HEADER_BYTES, MAGIC_POSITION, BatchHeader, is_intact, read_header
+from storage.stored_batches import READ_BYTES, Note, nothing
 
-SCAN_BYTES: Final = 1 << 20
 _LONGEST_OFFSET_RANGE: Final = 0x7FFFFFFF
 _MAGIC_AND_ATTRIBUTES: Final = re.compile(rb"\x02.{4}\x00[\x00-\x7f]", re.DOTALL)
 _TAIL_BYTES: Final = 6
 """What of the pattern lies behind its first byte."""
-
-Note = Callable[[int], None]
-"""Told of so many bytes read; may sleep."""
-
-
-def nothing(_size_bytes: int) -> None:
-    """Nobody wants to know."""
-
-
-def stored_batches(
-    file: File, file_bytes: int, note: Note = nothing, begin: int = 0
-) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
-    """Position, header, and the batch if it is all there with its checksum; ends where no header is."""
-    position = start = begin
-    data = memoryview(b"")
-    while position + HEADER_BYTES <= file_bytes:
-        relative = position - start
-        if relative + HEADER_BYTES > len(data):
-            data, start, relative = memoryview(file.pread(SCAN_BYTES, position)), position, 0
-            note(len(data))
-        try:
-            header = read_header(data, relative)
-        except CorruptRecord:
-            return
-        size_bytes = header.size_bytes
-        if position + size_bytes > file_bytes:
-            return
-        if relative + size_bytes > len(data):
-            want = max(size_bytes, SCAN_BYTES)
-            data, start, relative = memoryview(file.pread(want, position)), position, 0
-            note(len(data))
-        whole = data[relative : relative + size_bytes]
-        yield position, header, whole if is_intact(data, relative, header) else None
-        position += size_bytes
 
 
 def next_whole_batch(
@@ -67,7 +32,7 @@ def next_whole_batch(
     """The first whole batch at or behind `position` whose base offset is `least_offset` or not far above."""
     start = position
     while start + HEADER_BYTES <= file_bytes:
-        data = file.pread(SCAN_BYTES, start)
+        data = file.pread(READ_BYTES, start)
         note(len(data))
         if len(data) < HEADER_BYTES:
             return None

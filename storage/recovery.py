@@ -24,9 +24,9 @@ from functools import partial
 
 from config.ports import Files
 from protocol.records.control import TransactionMarker
-from protocol.records.header import BatchHeader
+from protocol.records.header import BatchHeader, is_intact
 from storage.append import stored_marker_of
-from storage.batch_scan import Note, next_whole_batch, nothing, stored_batches
+from storage.batch_scan import next_whole_batch
 from storage.checkpoints import MalformedCheckpoint, read_leader_epochs
 from storage.errors import CorruptSegment, DamagedLog
 from storage.file_names import (
@@ -43,6 +43,7 @@ from storage.leftovers import tidy
 from storage.producer_snapshot import MalformedSnapshot, decode_snapshot
 from storage.producer_state import ProducerState
 from storage.segment import Segment
+from storage.stored_batches import Note, nothing, stored_batches
 from storage.transaction_index import AbortedTransaction
 
 
@@ -254,7 +255,9 @@ class _Scan:
         segment.begin_rebuild()
         end_offset = max(expected_offset, segment.base_offset)
         for position, header, batch in stored_batches(segment.log.file(), file_bytes, self._note):
-            if batch is None or header.base_offset < end_offset or header.last_offset_delta < 0:
+            if not is_intact(batch, 0, header):
+                break
+            if header.base_offset < end_offset or header.last_offset_delta < 0:
                 break
             if header.producer_id >= 0:
                 self._note_producer(segment, header, batch)

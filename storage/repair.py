@@ -20,8 +20,10 @@ from typing import Final
 import msgspec
 
 from config.ports import File, Files
-from storage.batch_scan import SCAN_BYTES, next_whole_batch, stored_batches
+from protocol.records.header import is_intact
+from storage.batch_scan import next_whole_batch
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, offset_of, segment_file
+from storage.stored_batches import READ_BYTES, stored_batches
 
 CORRUPT_SUFFIX: Final = ".corrupt-"
 
@@ -62,7 +64,9 @@ def _look_through(file: File, base_offset: int, expected: int, found: list[Damag
     position = 0
     while True:
         for _, header, batch in stored_batches(file, size_bytes, begin=position):
-            if batch is None or header.base_offset < expected or header.last_offset_delta < 0:
+            if not is_intact(batch, 0, header):
+                break
+            if header.base_offset < expected or header.last_offset_delta < 0:
                 break
             expected = header.next_offset
             position += header.size_bytes
@@ -123,7 +127,7 @@ def _copy(files: Files, source: File, ranges: list[tuple[int, int]], path: str) 
         written = 0
         for start, end in ranges:
             while start < end:
-                data = source.pread(min(SCAN_BYTES, end - start), start)
+                data = source.pread(min(READ_BYTES, end - start), start)
                 count = target.write([data], written)
                 start += count
                 written += count
