@@ -13,6 +13,5 @@ from typing import Final
 KNOWN_FAILURES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "test_groups_beside_kafka.py": "a broker was gone in the middle on a busy machine; cause unknown",
-        "properties/test_group_answers.py": "model and group differed once about a dead group",
     }
 )
