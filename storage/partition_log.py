@@ -45,6 +45,7 @@ from storage.append_checks import check_producer, too_large_for_segment
 from storage.append_queue import AppendQueue
 from storage.checkpoints import encode_leader_epochs
 from storage.chores import Chores
+from storage.cut_marks import CutMark, MostSaid, nothing_said
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.found_log import FoundLog
@@ -70,11 +71,13 @@ class PartitionLog(SegmentRow):
         "_flushed_ms",
         "_now_ns",
         "_rules",
+        "cut_mark",
         "high_watermark",
         "is_abandoned",
         "lane",
         "leader_epochs",
         "log_start_offset",
+        "most_said",
         "producer_state",
         "queue",
         "snapshot_offsets",
@@ -110,6 +113,9 @@ class PartitionLog(SegmentRow):
         self.lane: AppendLane | None = None
         """Where appends wait for helper threads, once one had to."""
         self.is_abandoned = False
+        self.most_said: MostSaid = nothing_said
+        """What the checkpoints may say of it; its host knows."""
+        self.cut_mark: CutMark | None = None
         self._now_ns = self.disk.now_ns
         self._flushed_ms = 0
         self._rules = config.validation_rules(self.name)

@@ -7,11 +7,13 @@ point. Batches are never split: a cut within one takes the whole of it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import invariant
+from storage.cut_marks import mark_cut
 from storage.errors import LogStorageError
-from storage.file_names import SNAPSHOT_SUFFIX, segment_file
+from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.producer_state import ProducerState
 from storage.recovery import find_producers
 from storage.retention import remove_file, remove_files
@@ -33,6 +35,9 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
         return
     try:
         kept = log.segment_index_of(offset) + 1
+        found = log.segments[kept - 1].locate(offset)
+        end_offset = offset if found is None else min(offset, found.base_offset)
+        mark_cut(log, end_offset, min(log.log_start_offset, end_offset))
         leaving = log.segments[kept:]
         del log.segments[kept:]
         log.note_cut()
@@ -54,6 +59,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
     if log.queue.prepared:
         invariant(False, "Nothing is cut off under a prepared batch", log=log.name)
     try:
+        mark_cut(log, offset, min(offset, log.log_start_offset))
         leaving = log.segments[::-1]
         log.note_cut()
         remove_files(log, leaving, 0)
@@ -79,8 +85,13 @@ def _set_end(log: PartitionLog, end_offset: int) -> None:
 
 
 def _remove_snapshots_above(log: PartitionLog, offset: int) -> None:
-    """At once, and with them the writing of newer ones: a snapshot of what never was would be believed."""
-    log.chores.drop(f"write {log.directory}/", log.directory)
+    """At once, and once more behind what of them is being written by a helper thread: a snapshot of what never
+    was would be believed."""
+    log.chores.drop(f"write {log.directory}/{LEADER_EPOCH_CHECKPOINT}", log.directory)
     log.leader_epochs.note_change()
     while log.snapshot_offsets and log.snapshot_offsets[-1] > offset:
-        remove_file(log.files, f"{log.directory}/{segment_file(log.snapshot_offsets.pop(), SNAPSHOT_SUFFIX)}")
+        path = f"{log.directory}/{segment_file(log.snapshot_offsets[-1], SNAPSHOT_SUFFIX)}"
+        log.chores.drop(f"write {path}", log.directory)
+        remove_file(log.files, path)
+        log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+        log.snapshot_offsets.pop()

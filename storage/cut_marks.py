@@ -1,0 +1,133 @@
+"""`cut-below-checkpoint`: the log in this directory was cut below what a checkpoint says of it.
+
+    00000000000000000042 00000000000000000007        log end and log start right after the cut
+
+Checkpoints are written beside the loop, some seconds after what they speak of. A log that was cut and has
+grown again in those seconds would be believed too much by the next start: batches that never were synced
+count as synced, a log start is where none is. Apache Kafka writes the checkpoint within the cut and waits for
+the disk; here a cut that goes below what any checkpoint on the disk says of the log leaves this small file
+first, which takes some microseconds. A start believes no checkpoint beyond it; when the checkpoints have been
+written anew it goes. The directory of a new log has one too, if the checkpoints know its name from a topic
+that was deleted.
+
+The file is not synced: after a power cut it is there if anything is that was done behind it, as file systems
+keep the order of names. One that cannot be read (its content did not reach the disk) says 0 and 0: then the
+log is read from end to end. Apache Kafka ignores the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from config.ports import Files
+from storage.checkpoints import PartitionOffsets
+from storage.file_names import TEMPORARY_SUFFIX
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+CUT_MARK: Final = "cut-below-checkpoint"
+
+_DIGITS: Final = 20
+
+MostSaid = Callable[[], int]
+"""The largest offset that a checkpoint on the disk, or on its way there, may say of a log."""
+
+
+class CutMark(NamedTuple):
+    """Of no checkpoint more is believed than this."""
+
+    end_offset: int
+    """For the recovery point and the high watermark."""
+    start_offset: int
+    """For the log start."""
+
+
+def nothing_said() -> int:
+    """Of a log that is in no checkpoint."""
+    return 0
+
+
+def mark_cut(log: PartitionLog, end_offset: int, start_offset: int) -> None:
+    """Right before the log is cut to `end_offset`; does nothing where no checkpoint says more.
+
+    Raises OSError: then it must not be cut.
+    """
+    if log.most_said() > end_offset or log.cut_mark is not None:
+        _mark(log, CutMark(end_offset, start_offset))
+
+
+def meet_mark(log: PartitionLog, found: CutMark | None) -> None:
+    """After a start: the mark that was found, or a new one if the log ends below what is said of it.
+
+    Raises OSError.
+    """
+    log.cut_mark = found
+    if log.most_said() > log.log_end_offset:
+        _mark(log, CutMark(log.recovery_point, log.log_start_offset))
+
+
+def remove_mark(log: PartitionLog) -> None:
+    """The checkpoints have been written since. Raises OSError."""
+    if log.cut_mark is not None:
+        log.files.unlink(f"{log.directory}/{CUT_MARK}")
+        log.cut_mark = None
+
+
+def read_mark(files: Files, directory: str) -> CutMark | None:
+    """None: the checkpoints are right."""
+    try:
+        words = files.read_bytes(f"{directory}/{CUT_MARK}").split(b" ")
+        if len(words) == 2 and all(len(word) == _DIGITS for word in words):
+            return CutMark(int(words[0]), int(words[1]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        pass
+    return CutMark(0, 0)
+
+
+def _mark(log: PartitionLog, mark: CutMark) -> None:
+    known = log.cut_mark
+    if known is not None:
+        mark = CutMark(min(known.end_offset, mark.end_offset), min(known.start_offset, mark.start_offset))
+    if mark == known:
+        return
+    path = f"{log.directory}/{CUT_MARK}"
+    data = f"{mark.end_offset:0{_DIGITS}d} {mark.start_offset:0{_DIGITS}d}".encode()
+    file = log.files.open(path + TEMPORARY_SUFFIX, create=True)
+    try:
+        file.truncate(0)
+        written = 0
+        while written < len(data):
+            written += file.write([data[written:]], written)
+    finally:
+        file.close()
+    log.files.rename(path + TEMPORARY_SUFFIX, path)
+    log.cut_mark = mark
+
+
+class SaidOfLogs:
+    """What the checkpoints of one log directory may say: as they are on the disk, and as they are on their
+    way there. A write that failed may have happened all the same."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, list[PartitionOffsets]] = {}
+        """By checkpoint: as it surely was, and as it may be since."""
+
+    def most(self, key: tuple[str, int]) -> int:
+        """The largest offset of a log in any of them; 0 if none knows it."""
+        return max((said.get(key, 0) for each in self._said.values() for said in each), default=0)
+
+    def says(self, checkpoint: str, offsets: PartitionOffsets) -> None:
+        """It was read, or is written in full."""
+        self._said[checkpoint] = [offsets]
+
+    def may_say(self, checkpoint: str, offsets: PartitionOffsets) -> None:
+        """It is on its way."""
+        former = self._said.get(checkpoint, [])
+        if len(former) > 1:  # one that failed
+            keys = {key: None for said in former for key in said}
+            former = [{key: max(said.get(key, 0) for said in former) for key in keys}]
+        self._said[checkpoint] = [*former, offsets]
