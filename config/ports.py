@@ -170,6 +170,10 @@ class Files(Protocol):
         """Names (not paths) in the directory, sorted."""
         ...
 
+    def subdirectories(self, path: str) -> list[str]:
+        """Those of them that are directories, found without a look at each."""
+        ...
+
     def makedirs(self, path: str) -> None:
         """Makes the directory and its missing parents; an existing one is fine."""
         ...

@@ -123,6 +123,10 @@ class FaultyFiles:
         self.ask("listdir", path)
         return self._files.listdir(path)
 
+    def subdirectories(self, path: str) -> list[str]:
+        self.ask("listdir", path)
+        return self._files.subdirectories(path)
+
     def makedirs(self, path: str) -> None:
         self.ask("makedirs", path)
         self._files.makedirs(path)

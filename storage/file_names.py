@@ -16,6 +16,7 @@ short in `-delete` and `-stray` names where it must be; they are never parsed ba
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -71,6 +72,16 @@ def offset_of(name: str, suffix: str) -> int | None:
     if len(digits) != _OFFSET_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits)
+
+
+def offsets_by_suffix(names: Iterable[str]) -> dict[str, list[int]]:
+    """The offsets in the names of files that begin with one, ascending, by what stands behind it."""
+    found: dict[str, list[int]] = {}
+    for name in sorted(names):
+        digits = name[:_OFFSET_DIGITS]
+        if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit():
+            found.setdefault(name[_OFFSET_DIGITS:], []).append(int(digits))
+    return found
 
 
 def partition_directory(topic: str, partition: int) -> str:

@@ -125,9 +125,13 @@ class IndexFile:
     def has_odd_size(self) -> bool:
         """Whether the file does not end with a whole entry, or is not there."""
         try:
-            return self._files.status(self.path).size_bytes % self.entry_bytes != 0
+            size = self._files.status(self.path).size_bytes
         except FileNotFoundError:
             return True
+        odd_bytes = size % self.entry_bytes
+        if self._written < 0:
+            self._written = size - odd_bytes
+        return odd_bytes != 0
 
     def _written_bytes(self) -> int:
         if self._written < 0:

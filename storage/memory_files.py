@@ -210,6 +210,9 @@ class MemoryFiles:
         path = self._require_directory(_normal(path))
         return sorted(posixpath.basename(each) for each in self._children(self._entries, path))
 
+    def subdirectories(self, path: str) -> list[str]:
+        return [name for name in self.listdir(path) if self._entries[f"{_normal(path)}/{name}"] is None]
+
     def makedirs(self, path: str) -> None:
         path = _normal(path)
         if self._entries.get(path) is not None:

@@ -41,7 +41,10 @@ def read_partition_metadata(files: Files, path: str) -> bytes | None:
         raise MalformedPartitionMetadata(f"{path} is no text: {error}") from error
     if _HEAD.startswith(text.rstrip("\0")[: len(_HEAD)]) and len(text.rstrip("\0")) < _WHOLE_LENGTH:
         return None  # a crash came while the log was made: it has no records yet
-    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    if len(text) == _WHOLE_LENGTH and text.startswith(_HEAD):
+        fields = {"version": _VERSION, "topic_id": text[len(_HEAD) :]}  # as it is written, in one of many
+    else:
+        fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if fields.get("version") != _VERSION:
         raise MalformedPartitionMetadata(f"{path} has version {fields.get('version')!r}, wanted {_VERSION!r}")
     try:

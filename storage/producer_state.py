@@ -117,7 +117,8 @@ class ProducerState:
         self._entries: dict[int, ProducerEntry] = {}
         self.transactions = OpenTransactions()
         """Those that the entries tell of, and the decided ones that are not replicated yet."""
-        self.replace_all(entries)
+        if entries:
+            self.replace_all(entries)
 
     def __len__(self) -> int:
         return len(self._entries)

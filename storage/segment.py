@@ -95,10 +95,13 @@ class Segment:
         self._ending = ending
         self._directory = directory
         self.base_offset = base_offset
-        self.log = SharedFile(files, self.path(LOG_SUFFIX), write=True)
-        self.offset_index = OffsetIndex(files, self.path(OFFSET_INDEX_SUFFIX), base_offset, fresh=fresh)
-        self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), base_offset, fresh=fresh)
-        self.transaction_index = TransactionIndex(files, self.path(TRANSACTION_INDEX_SUFFIX))
+        stem = f"{directory}/{segment_file(base_offset, '')}"
+        self.log = SharedFile(files, f"{stem}{LOG_SUFFIX}{ending}", write=True)
+        self.offset_index = OffsetIndex(
+            files, f"{stem}{OFFSET_INDEX_SUFFIX}{ending}", base_offset, fresh=fresh
+        )
+        self.time_index = TimeIndex(files, f"{stem}{TIME_INDEX_SUFFIX}{ending}", base_offset, fresh=fresh)
+        self.transaction_index = TransactionIndex(files, f"{stem}{TRANSACTION_INDEX_SUFFIX}{ending}")
         self.size_bytes = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -229,6 +232,8 @@ class Segment:
         Raises OSError and CorruptSegment; checksums are not looked at.
         """
         end = self.size_bytes
+        if position >= end:
+            return  # an empty segment's file need not be opened
         file = self.log.file()
         data, start = b"", position
         while position < end:

@@ -22,6 +22,9 @@ _VECTOR_LIMIT: Final = 1024
 """IOV_MAX of Linux: the buffers of one pwritev."""
 
 _CLOSED: Final = -1
+_READ_BYTES: Final = 4096
+"""Most files that are read whole are checkpoints and the like, of a few lines."""
+_NEXT_READ_BYTES: Final = 1 << 20
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -123,6 +126,10 @@ class RealFiles:
     def listdir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
+    def subdirectories(self, path: str) -> list[str]:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
     def makedirs(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
@@ -159,8 +166,14 @@ class RealFiles:
             os.close(descriptor)
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb", buffering=0) as file:
-            return file.readall()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pieces: list[bytes] = []
+            while piece := os.read(descriptor, _READ_BYTES if not pieces else _NEXT_READ_BYTES):
+                pieces.append(piece)
+        finally:
+            os.close(descriptor)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_text(self, path: str) -> str:
         return self.read_bytes(path).decode()

@@ -120,6 +120,8 @@ def test_directories(side: Side) -> None:
     files.open(f"{root}/x/y/b", create=True)
     files.open(f"{root}/x/y/a", create=True)
     assert files.listdir(f"{root}/x/y") == ["a", "b", "z"]
+    assert files.subdirectories(f"{root}/x/y") == ["z"]
+    assert files.subdirectories(root) == ["x"]
     assert files.status(f"{root}/x").is_directory
     with pytest.raises(FileNotFoundError):
         files.open(f"{root}/nowhere/a", create=True)
@@ -165,6 +167,17 @@ def test_an_atomic_write_replaces_all_and_leaves_no_temporary_file(side: Side) -
     files.write_atomically(f"{root}/checkpoint", b"third")
     assert files.read_bytes(f"{root}/checkpoint") == b"third"
     assert files.listdir(root) == ["checkpoint"]
+
+
+def test_a_long_file_is_read_whole(side: Side) -> None:
+    files, root = side
+    content = bytes(range(256)) * 8200  # beyond the pieces in which a real file is read
+    files.write_atomically(f"{root}/long", content)
+    assert files.read_bytes(f"{root}/long") == content
+    files.write_atomically(f"{root}/page", content[:4096])
+    assert files.read_bytes(f"{root}/page") == content[:4096]
+    files.write_atomically(f"{root}/empty", b"")
+    assert files.read_bytes(f"{root}/empty") == b""
 
 
 def test_text_is_utf_8(side: Side) -> None:

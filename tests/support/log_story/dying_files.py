@@ -196,6 +196,10 @@ class DyingFiles:
         self.live()
         return self.memory.listdir(path)
 
+    def subdirectories(self, path: str) -> list[str]:
+        self.live()
+        return self.memory.subdirectories(path)
+
     def makedirs(self, path: str) -> None:
         self.effect("open", path)
         self.memory.makedirs(path)
