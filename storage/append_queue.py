@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class AppendQueue:
     """Invariant: offsets in the queue follow each other, the first one the log's end."""
 
-    __slots__ = ("_begun", "_held", "_log", "_producers", "prepared")
+    __slots__ = ("_begun", "_held", "_log", "_producers", "_was_elsewhere", "prepared")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
@@ -55,6 +55,8 @@ class AppendQueue:
         """Segments that `write` made and no commit has joined to the log yet."""
         self._held: SharedFile | None = None
         """The active file while a helper thread writes to it."""
+        self._was_elsewhere = False
+        """The last write was a helper thread's."""
 
     @property
     def end_offset(self) -> int:
@@ -140,15 +142,18 @@ class AppendQueue:
         Raises LogStorageError; the file is then as it was, and what remains to be done is `rollback`.
         """
         log = self._log
+        self._was_elsewhere = False
         began_ns = log.disk.now_ns()
         try:
+            if log.has_stale_bytes:
+                log.cut_stale_bytes()
             for segment, group in self._places(prepared, now_ms):
                 if segment is not log.active:
                     segment.create()
                 log.write_group(segment, group)
         except OSError as error:
             self._remove_begun()
-            raise log.write_failed(error) from error
+            raise log.write_failed(error, whole=len(prepared) > 1) from error
         log.disk.took(log.disk.now_ns() - began_ns)
 
     def write_elsewhere(
@@ -160,11 +165,12 @@ class AppendQueue:
         Raises LogStorageError if the active file cannot be opened.
         """
         log = self._log
+        self._was_elsewhere = True
         writes: list[FileWrite] = []
         cut_first = None
         try:
             if log.has_stale_bytes:
-                cut_first = (log.active.log.file(), log.active.size_bytes)
+                cut_first = log.stale_bytes()
             for segment, group in self._places(prepared, now_ms):
                 size_bytes = sum(each.size_bytes for each in group)
                 file = segment.log.file() if segment is log.active else None
@@ -183,10 +189,11 @@ class AppendQueue:
         if held is not None:
             held.release()
         if error is None:
-            self._log.has_stale_bytes = False
+            self._log.note_nothing_stale()
             return
+        self._log.note_refused_elsewhere()
         self._remove_begun()
-        raise self._log.write_failed(error, cut=False) from error
+        raise self._log.why_not_written(error) from error
 
     def _places(
         self, prepared: Sequence[PreparedAppend], now_ms: int
@@ -255,7 +262,7 @@ class AppendQueue:
         self._producers.clear()
         self._remove_begun()
         if written:
-            self._log.cut_off_unfinished()
+            self._log.cut_off_unfinished(whole=True, was_long=self._was_elsewhere)
         return count
 
     def forget(self) -> None:
@@ -328,7 +335,7 @@ class AppendQueue:
 
     def _remove_begun(self) -> None:
         begun, self._begun = self._begun, []
-        for segment in begun:
+        for segment in reversed(begun):
             self._log.discard_segment(segment)
 
 

@@ -1,8 +1,8 @@
 """Batches on their way into files, as plain values: what a helper thread needs, and nothing of the log.
 
-One `FileWrite` for each segment that takes a part. The thread cuts off what an earlier failure left, makes
-the files of new segments, writes, and syncs where that is wanted; if anything fails it cuts the active file
-back, so that bytes of batches that are refused do not stay.
+One `FileWrite` for each segment that takes a part. The thread removes what an earlier failure left (`Cut`),
+makes the files of new segments, writes, and syncs where that is wanted; if anything fails it cuts the active
+file back, so that bytes of batches that are refused do not stay.
 """
 
 from __future__ import annotations
@@ -27,14 +27,38 @@ class FileWrite(msgspec.Struct):
     """None for a new segment: the file is made, empty whatever was there."""
 
 
+class Cut(msgspec.Struct):
+    """Removes what refused batches have left on the disk, before anything else is written to the log."""
+
+    files: Files
+    file: File
+    """The log's last one."""
+    end: int
+    """Bytes behind that are nobody's."""
+    left_files: Sequence[str]
+    """Of segments that were begun and never joined the log."""
+    synced_directory: str | None
+    """The log's, if what goes may be on the disk already: it must not come back with a power cut in the place
+    of batches that were answered since, and replicated with the same offsets and epoch."""
+
+    def run(self) -> None:
+        """Raises OSError; then all of it is to be done again."""
+        self.file.truncate(self.end)
+        for path in self.left_files:
+            with contextlib.suppress(FileNotFoundError):
+                self.files.unlink(path)
+        if self.synced_directory is not None:
+            self.file.fdatasync()
+            self.files.fsync_directory(self.synced_directory)
+
+
 class GroupWrite(msgspec.Struct):
     """What a group of batches costs the disk."""
 
     files: Files
     writes: Sequence[FileWrite]
     now_ns: Callable[[], int]
-    cut_first: tuple[File, int] | None = None
-    """The log's last file and its end, if bytes behind that are nobody's."""
+    cut_first: Cut | None = None
     sync: Callable[[], object] | None = None
     """Afterwards, and its end is awaited too."""
 
@@ -43,8 +67,7 @@ class GroupWrite(msgspec.Struct):
         began_ns = self.now_ns()
         try:
             if self.cut_first is not None:
-                file, end = self.cut_first
-                file.truncate(end)
+                self.cut_first.run()
             for write in self.writes:
                 if write.file is None:
                     self._write_new(write)

@@ -4,6 +4,9 @@ Only the last segment, the active one, is written to. Bytes are placed by positi
 is what `size_bytes` of the active segment says, not the end of its file: bytes that a failed write left
 behind are cut off before the next write, and until that succeeds they are nobody's.
 
+The same holds for files of segments that were begun for a write that failed. One that stayed would hide
+after a restart whatever came into its range meanwhile; as long as it cannot be removed nothing is appended.
+
 The places of the last batches are kept in two small arrays (base offsets and positions in the active
 segment): who reads near the end of the log needs no index.
 """
@@ -23,7 +26,7 @@ from storage.append import PreparedAppend
 from storage.chores import Chores
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from storage.group_write import write_whole
+from storage.group_write import Cut, write_whole
 from storage.log_config import LogConfig
 from storage.log_disk import LogDisk
 from storage.segment import Segment
@@ -50,9 +53,12 @@ class SegmentRow:
         "_has_new_directory",
         "_has_new_names",
         "_interval_bytes",
+        "_left_files",
+        "_must_sync_cut",
         "_recent_offsets",
         "_recent_positions",
         "_segment_bytes",
+        "_syncs_on_their_way",
         "_truncations",
         "active",
         "chores",
@@ -97,7 +103,12 @@ class SegmentRow:
         self.roll_timestamp = NO_BOUND_MS
         """A batch with a later timestamp belongs to the next segment."""
         self.has_stale_bytes = False
-        """Bytes of a failed write may lie behind the log's end."""
+        """Bytes of a failed write may lie behind the log's end, or in `_left_files`."""
+        self._left_files: list[str] = []
+        """Begun, not in the row, and not to be removed when that was tried."""
+        self._must_sync_cut = False
+        """Whole batches that were refused may be durable already."""
+        self._syncs_on_their_way = 0
         self.disk = LogDisk(directory)
         """That of the log directory, if somebody has told (`watch_disk`)."""
         self._has_new_names = True
@@ -173,28 +184,53 @@ class SegmentRow:
         size_bytes = sum(each.size_bytes for each in group)
         write_whole(segment.log.file(), buffers, size_bytes, group[0].position, segment.log.path)
 
-    def write_failed(self, error: OSError, *, cut: bool = True) -> LogStorageError:
-        """Cuts off what a failed write left, now or (`cut` false) before the next write; the error to
-        raise."""
-        self.has_stale_bytes = True
-        if cut:
-            self.cut_off_unfinished()
+    def write_failed(self, error: OSError, *, whole: bool = False) -> LogStorageError:
+        """Cuts off what a failed write left, see `cut_off_unfinished`; the error to raise."""
+        self.cut_off_unfinished(whole=whole)
+        return self.why_not_written(error)
+
+    def why_not_written(self, error: OSError) -> LogStorageError:
         return LogStorageError(
             f"{self.active.log.path} cannot be written: {error}. Nothing of it was kept; free space or "
             "replace the disk, then clients go on by themselves"
         )
 
-    def cut_off_unfinished(self) -> None:
-        """Makes the active file end where the log does, now or before the next write."""
-        self.has_stale_bytes = True
+    def cut_off_unfinished(self, *, whole: bool = False, was_long: bool = False) -> None:
+        """Makes the active file end where the log does, now or before the next write.
+
+        whole: there may be whole batches among it, not only a torn one that no start would take for one.
+        was_long: it may have been in the file for some time.
+        """
+        self._must_sync_cut |= whole and (was_long or self._syncs_on_their_way > 0)
         try:
-            self.cut_stale_bytes()
+            self._stale_bytes(synced=False).run()
         except OSError:
-            return  # tried again before the next write, which fails if this does
+            self.has_stale_bytes = True  # tried again before the next write, which fails if this does
+            self._must_sync_cut |= whole
+        else:
+            self._left_files.clear()
+            self.has_stale_bytes = self._must_sync_cut
+
+    def note_refused_elsewhere(self) -> None:
+        """What a helper thread wrote was refused, and is to be cut off before the next write."""
+        self.has_stale_bytes = self._must_sync_cut = True
 
     def cut_stale_bytes(self) -> None:
-        self.active.log.file().truncate(self.active.size_bytes)
-        self.has_stale_bytes = False
+        """Raises OSError: nothing may be written to the log before this has succeeded."""
+        self.stale_bytes().run()
+        self.note_nothing_stale()
+
+    def stale_bytes(self) -> Cut:
+        """What is to be removed, for who does it; `note_nothing_stale` follows. Raises OSError."""
+        return self._stale_bytes(synced=self._must_sync_cut)
+
+    def _stale_bytes(self, *, synced: bool) -> Cut:
+        active, directory = self.active, self.directory if synced else None
+        return Cut(self.files, active.log.file(), active.size_bytes, tuple(self._left_files), directory)
+
+    def note_nothing_stale(self) -> None:
+        self._left_files.clear()
+        self.has_stale_bytes = self._must_sync_cut = False
 
     # Segments
 
@@ -204,6 +240,8 @@ class SegmentRow:
         if previous is not None:
             previous.log.owner = None
         self.active = segment
+        if segment.log.path in self._left_files:
+            self._left_files.remove(segment.log.path)  # its place has been taken
         segment.log.owner = self
         self._active_write = self._open_and_write
         del self._recent_offsets[:]
@@ -238,19 +276,26 @@ class SegmentRow:
 
     def join_segment(self, segment: Segment) -> None:
         """Seals the active segment and puts a begun one behind it. Raises OSError: the row is as it was."""
-        self.active.seal()
         segment.log.file()
+        self.active.seal()
         self.note_sync(self.log_end_offset)
         self.segments.append(segment)
         self.activate(segment)
 
     def discard_segment(self, segment: Segment) -> None:
-        """Removes a begun segment's file; one that cannot be removed is empty or cut at the next start."""
+        """Removes a begun segment's file, now or before the next write."""
         segment.close()
+        path = segment.path(LOG_SUFFIX)
+        self._has_new_names = True  # one that has gone is to be gone after a power cut too
         try:
-            self.files.unlink(segment.path(LOG_SUFFIX))
-        except OSError:
+            self.files.unlink(path)
+        except FileNotFoundError:
             return
+        except OSError:
+            self._left_files.append(path)
+            self._must_sync_cut = True
+        self._must_sync_cut |= self._syncs_on_their_way > 0
+        self.has_stale_bytes |= self._must_sync_cut
 
     def note_cut(self) -> None:
         """Something is cut off: syncs under way prove nothing any more, and there are new files."""
@@ -295,12 +340,15 @@ class SegmentRow:
         truncations = self._truncations
         had_new_directory = self._has_new_directory
         self._has_new_names = self._has_new_directory = False
+        self._syncs_on_their_way += 1
 
         def synced() -> None:
+            self._syncs_on_their_way -= 1
             if self._truncations == truncations:
                 self.recovery_point = max(self.recovery_point, up_to_offset)
 
         def failed() -> None:
+            self._syncs_on_their_way -= 1
             self._has_new_names = True
             self._has_new_directory |= had_new_directory
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
+from protocol.records.reader import batch_records
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
+from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
-from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, offsets_of
+from storage.partition_log import PartitionLog
+from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch, offsets_of
 
 
 def rig_with(*faults: Fault, **config: object) -> tuple[LogRig, FaultyFiles]:
@@ -127,3 +131,146 @@ def test_a_disk_that_cannot_be_read() -> None:
     with pytest.raises(LogStorageError, match="cannot be read"):
         rig.log.read(0, max_bytes=1)
     assert rig.log.read(0, max_bytes=1) is not None
+
+
+def test_a_begun_segment_that_cannot_be_removed_stops_the_appends_until_it_can() -> None:
+    unlink = Fault("unlink", count=3, path_part="1.log")
+    rig, _ = rig_with(Fault("write", path_part=".timeindex"), unlink)
+    left = "00000000000000000001.log"
+    with pytest.raises(LogStorageError):
+        rig.log.roll(NOW_MS)
+    assert left in rig.file_names()
+    with pytest.raises(LogStorageError, match="cannot be written"):
+        rig.append(b"would be hidden by a restart")
+    assert unlink.hits == 3
+    assert rig.append(b"nothing is in the way") == 1
+    assert left not in rig.file_names()
+    rig.close()
+    rig.reopen(is_clean=True)
+    assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1)]
+
+
+def by_a_thread(log: PartitionLog) -> None:
+    prepared = [log.prepare(client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS)]
+    write = log.queue.write_elsewhere(prepared, NOW_MS, None)
+    with pytest.raises(OSError, match="00000001") as failed:
+        write.run()
+    log.queue.written_elsewhere(failed.value)
+
+
+WRITERS: dict[str, Callable[[PartitionLog], object]] = {
+    "append": lambda log: log.append(client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS),
+    "join": lambda log: log.append_internal(client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS),
+    "thread": by_a_thread,
+    "copy": lambda log: log.append_as_follower(leader_batch(1, b"x"), NOW_MS),
+    "roll": lambda log: log.roll(NOW_MS),
+    "close": PartitionLog.close,
+}
+
+
+@pytest.mark.parametrize("way", WRITERS)
+def test_nobody_writes_beside_a_file_that_was_left(way: str) -> None:
+    unlink = Fault("unlink", count=99, path_part="1.log")
+    rig, files = rig_with(Fault("open", path_part=".index"), unlink)
+    log = rig.log
+    with pytest.raises(LogStorageError):
+        log.roll(NOW_MS)
+    with pytest.raises(LogStorageError):
+        WRITERS[way](log)
+    log.rollback()
+    assert log.log_end_offset == 1
+    files.faults = []
+    if way != "close":
+        assert rig.append(b"y") == 1
+        assert "00000000000000000001.log" not in rig.file_names()
+
+
+def test_what_a_rollback_cannot_remove_hides_nothing_after_a_kill() -> None:
+    memory = MemoryFiles()
+    files = FaultyFiles(memory)
+    rig = LogRig(files, LogConfig(segment_bytes=300))
+    log = rig.log
+    prepared = [log.prepare(client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(3)]
+    log.write(prepared, NOW_MS)
+    log.commit(prepared[:1])
+    unlink = Fault("unlink", count=2, path_part="1.log")
+    files.faults = [unlink]
+    assert log.rollback() == 2
+    assert unlink.hits == 2
+    for offset in (1, 2):
+        assert rig.append(b"answered") == offset
+    memory.kill_process()
+    rig.reopen(is_clean=False)
+    assert rig.log.log_end_offset == 3
+    assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1), (2, 2)]
+
+
+def values_of(log: PartitionLog) -> list[bytes]:
+    return [record.value or b"" for record in batch_records(everything(log))]
+
+
+def refuse_two_and_leave_one(rig: LogRig, files: FaultyFiles) -> None:
+    """The first of the two is whole in the file, and cannot be cut off."""
+    log = rig.log
+    batches = [client_batch(b"refused"), client_batch(b"refused too")]
+    first = len(batches[0])
+    files.faults = [
+        Fault("write", path_part=".log", partial_bytes=first + 20),
+        Fault("write", number=2, path_part=".log"),
+        Fault("truncate", count=2),
+    ]
+    prepared = [log.prepare(each, leader_epoch=0, now_ms=NOW_MS) for each in batches]
+    with pytest.raises(LogStorageError):
+        log.write(prepared, NOW_MS)
+    log.rollback()
+    assert [fault.hits for fault in files.faults] == [1, 1, 2]
+    files.faults = []
+
+
+def test_a_refused_batch_that_was_synced_does_not_come_back_in_the_place_of_an_answered_one() -> None:
+    memory = MemoryFiles()
+    files = FaultyFiles(memory)
+    rig = LogRig(files)
+    rig.append(b"first")
+    refuse_two_and_leave_one(rig, files)
+    rig.log.flush()
+    rig.do_chores()
+    assert rig.append(b"answer!") == 1
+    memory.cut_power()
+    rig.reopen(is_clean=False, recovery_point=1)
+    assert values_of(rig.log) == [b"first"]
+
+
+def test_a_torn_batch_costs_no_sync() -> None:
+    sync = Fault("fdatasync", count=99)
+    rig, _ = rig_with(
+        Fault("write", path_part=".log", partial_bytes=60), Fault("write", number=2, path_part=".log"),
+        Fault("truncate"), sync,
+    )  # fmt: skip
+    with pytest.raises(LogStorageError):
+        rig.append(b"a long value that was written in part" * 3)
+    assert rig.append(b"x") == 1
+    assert sync.seen == 0
+
+
+def test_a_discarded_segment_is_gone_after_a_power_cut_too() -> None:
+    memory = MemoryFiles()
+    files = FaultyFiles(memory)
+    rig = LogRig(files, LogConfig(segment_bytes=300))
+    rig.append(b"first")
+    rig.log.flush()
+    rig.do_chores()
+    prepared = [rig.log.prepare(client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(2)]
+    rig.log.write(prepared, NOW_MS)
+    rig.log.flush()
+    rig.do_chores()  # a sync that went on beside the write
+    rig.log.rollback()
+    assert [rig.append(b"answered"), rig.append(b"answered")] == [1, 2]
+    rig.log.flush()
+    rig.do_chores()
+    assert rig.log.recovery_point == 3
+    memory.cut_power(keep_names=False)
+    assert "00000000000000000002.log" not in rig.file_names()
+    rig.reopen(is_clean=False, recovery_point=3)
+    assert rig.log.log_end_offset == 3
+    assert values_of(rig.log) == [b"first", b"answered", b"answered"]
