@@ -15,7 +15,6 @@ import pytest
 from tests.support.broker_process import BarnabasProcess
 from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
 from tests.support.kafka_jars import kafka_jars
-from tests.support.known_failures import KNOWN_FAILURES
 from tests.support.tool_server import ToolServer
 
 pytest_plugins = ("broker.launcher.pytest_plugin",)
@@ -52,14 +51,6 @@ def new_broker(tmp_path: Path) -> Iterator[Callable[..., AnyBroker]]:
     yield make
     for each in made:
         each.stop()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that are known to fail are run and named, and do not hide the others; see `known_failures`."""
-    for item in items:
-        for part, reason in KNOWN_FAILURES.items():
-            if part in item.nodeid:
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
 
 @pytest.fixture(scope="session")

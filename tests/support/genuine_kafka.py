@@ -54,6 +54,8 @@ class GenuineKafka:
         return self._process.pid
 
     def start(self, timeout_seconds: float = 60) -> Self:
+        if self._process is not None and self._process.poll() is None:
+            raise RuntimeError(f"Apache Kafka runs already as process {self.pid}: two would share {self.data}")
         self.data.parent.mkdir(parents=True, exist_ok=True)
         file = self.data.with_name(self.data.name + ".properties")
         file.write_text("".join(f"{name}={value}\n" for name, value in self.properties.items()))
@@ -105,7 +107,7 @@ class GenuineKafka:
             self._process.wait()
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self.start() if self._process is None else self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
