@@ -26,6 +26,7 @@ from storage.checkpoints import (
     read_offsets,
 )
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, read_clean_shutdown
+from storage.cut_marks import SaidOfLogs
 from storage.file_names import DirectoryKind, DirectoryName, parse_directory
 from storage.meta_properties import META_PROPERTIES_FILE, MetaProperties, read_meta_properties
 
@@ -66,6 +67,7 @@ class LogDirectory:
         "problems",
         "properties",
         "recovery_points",
+        "said",
     )
 
     def __init__(self, files: Files, path: str) -> None:
@@ -74,6 +76,8 @@ class LogDirectory:
         self.path = path
         self.problems: list[str] = []
         """What was not as it should be and could be done without."""
+        self.said = SaidOfLogs()
+        """What the checkpoints on its disk may say by now."""
         try:
             files.makedirs(path)
             self._lock: FileLock = files.lock(self.file(LOCK_FILE))
@@ -126,8 +130,8 @@ class LogDirectory:
     def partitions(self) -> list[tuple[str, DirectoryName]]:
         """Directories that are, were or will be a partition's: (name, what it is). Others are problems."""
         found: list[tuple[str, DirectoryName]] = []
-        for name in self._files.listdir(self.path):
-            if name in _OTHER_DIRECTORIES or not self._files.status(self.file(name)).is_directory:
+        for name in self._files.subdirectories(self.path):
+            if name in _OTHER_DIRECTORIES:
                 continue
             parsed = parse_directory(name)
             if parsed.kind is DirectoryKind.UNKNOWN:
@@ -144,10 +148,13 @@ class LogDirectory:
 
     def _offsets(self, name: str) -> PartitionOffsets:
         try:
-            return read_offsets(self._files, self.file(name))
+            offsets = read_offsets(self._files, self.file(name))
         except MalformedCheckpoint as error:
             self.problems.append(str(error))
             return {}
+        if name != CLEANER_CHECKPOINT:
+            self.said.says(self.file(name), offsets)
+        return offsets
 
 
 def open_directories(

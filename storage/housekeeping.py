@@ -6,13 +6,14 @@ A round over many logs is taken in parts, one each time.
 
 Order between files: a recovery point is written only after the sync that it speaks of, and after the
 leader epochs of the same round were handed over. Whatever a crash leaves is an older state of a small
-file, and each says "at least up to here".
+file, and each says "at least up to here"; where that is not true any more, because a log was cut, the log's
+directory has a mark (`cut_marks`) until the checkpoints have been written again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -31,6 +32,7 @@ from storage.checkpoints import (
 from storage.chore_lanes import ChoreLanes
 from storage.chores import Chore, Chores
 from storage.cleaner.cleaner import Cleaner
+from storage.cut_marks import remove_mark
 from storage.directories import LogDirectory
 from storage.errors import LogStorageError
 from storage.failures import DirectoryFailures
@@ -41,6 +43,9 @@ from storage.partition_log import PartitionLog
 
 LOGS_PER_LOOK: Final = 1000
 """Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
+
+MARKED_AGAINST: Final = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
+"""What a mark (`cut_marks`) contradicts."""
 
 _FIRST_RETENTION_MS: Final = 30_000
 
@@ -95,6 +100,8 @@ class Housekeeping:
         """The logs whose epochs this round has not looked at."""
         self._to_flush: Iterator[PartitionLog] = iter(())
         """The logs whose unsynced records this round has not looked at."""
+        self._marked: dict[Key, PartitionLog] = {}
+        """Logs that were cut below what the checkpoints say: these are to be written anew soon."""
         self._written: dict[str, bytes] = {}
         """Content of the checkpoints as last written."""
         self._next_ms: dict[str, int] = {}
@@ -148,6 +155,10 @@ class Housekeeping:
         for log in islice(self._to_write, LOGS_PER_LOOK):
             if logs.get((log.topic, log.partition)) is log:
                 log.write_leader_epochs()
+                if log.cut_mark is not None:
+                    self._marked[log.topic, log.partition] = log
+        if self._marked:
+            self._write_for_marked()
         if self._is_due("flush", settings.flush_look_interval_ms):
             self._to_flush = iter(list(logs.values()))
         for log in islice(self._to_flush, LOGS_PER_LOOK):
@@ -245,17 +256,71 @@ class Housekeeping:
                 if name in wanted:
                     self._write(directory.file(name), offsets)
 
-    def _write(self, path: str, offsets: PartitionOffsets) -> None:
+    def _write_for_marked(self) -> None:
+        """The checkpoints that a cut is marked against, all at once; where one is being written that may say
+        more, the next round does it."""
+        marked, self._marked = self._marked, {}
+        logs, homes = self._hosted.logs, self._hosted.homes
+        for home in self._hosted.directories:
+            here = {key: log for key, log in marked.items() if homes.get(key) is home and logs[key] is log}
+            paths = [home.file(name) for name in MARKED_AGAINST]
+            if not here:
+                continue
+            if any(self._lanes.is_busy(path) for path in paths):
+                self._marked |= here
+                continue
+            cuts = {key: log.truncations for key, log in here.items()}
+            left = dict.fromkeys(paths)
+            for name, offsets in self.checkpoints(home):
+                path = home.file(name)
+                if path in paths:
+                    self._write(path, offsets, partial(self._unmark, left, path, here, cuts))
+
+    def _unmark(
+        self, left: dict[str, None], path: str, logs: dict[Key, PartitionLog], cuts: dict[Key, int]
+    ) -> None:
+        """One of the checkpoints has been written; with the last of them the marks go, but those of logs that
+        were cut again meanwhile."""
+        left.pop(path, None)
+        if left:
+            return
+        for key, log in logs.items():
+            if self._hosted.logs.get(key) is log and log.truncations == cuts[key]:
+                try:
+                    remove_mark(log)
+                except OSError as error:
+                    self._failures.suspect(log.directory, error)
+
+    def _write(self, path: str, offsets: PartitionOffsets, then: Callable[[], None] | None = None) -> None:
         """Replaces a checkpoint, unless it says this already; one that is being written waits for the next
         round."""
         if self._lanes.is_busy(path):
             return
         data = encode_offsets(offsets)
-        if self._written.get(path) != data:
-            call = partial(self._files.write_atomically, path, data)
-            self._lanes.submit(
-                Chore(f"write {path}", path, call, partial(self._written.__setitem__, path, data))
-            )
+        if self._written.get(path) == data:
+            if then is not None:
+                then()
+            return
+        home = self._hosted.directory_over(path)
+        if home is not None and not path.endswith(CLEANER_CHECKPOINT):
+            home.said.may_say(path, offsets)
+        call = partial(self._files.write_atomically, path, data)
+        done = partial(self._wrote, home, path, offsets, data, then)
+        self._lanes.submit(Chore(f"write {path}", path, call, done))
+
+    def _wrote(
+        self,
+        home: LogDirectory | None,
+        path: str,
+        offsets: PartitionOffsets,
+        data: bytes,
+        then: Callable[[], None] | None,
+    ) -> None:
+        self._written[path] = data
+        if home is not None and not path.endswith(CLEANER_CHECKPOINT):
+            home.said.says(path, offsets)
+        if then is not None:
+            then()
 
     def _is_due(self, what: str, interval_ms: int) -> bool:
         now_ms = self._clock.monotonic_ms()

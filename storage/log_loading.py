@@ -22,6 +22,7 @@ from config.limits import INLINE_RECOVERY_BYTES
 from config.ports import Chance, Clock, Files
 from protocol.values import ZERO_UUID
 from storage.chores import Chores
+from storage.cut_marks import CutMark, meet_mark, read_mark
 from storage.directories import LogDirectory
 from storage.errors import LogStorageError
 from storage.file_names import PARTITION_METADATA, DirectoryKind, DirectoryName, leaving_directory
@@ -73,6 +74,11 @@ class _Met(msgspec.Struct):
     directory: LogDirectory
     path: str
     key: Key
+    mark: CutMark | None
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int
+    """As the checkpoints say, where they can be believed."""
     unverified_bytes: int = 0
     recovered: RecoveredLog | None = None
 
@@ -141,7 +147,18 @@ class LogLoader:
             self._chores.add(f"remove {path}", path, partial(self._files.rmtree, path))
             self._report.moving.append((key, directory))
         else:
-            met.append(_Met(directory, path, key))
+            met.append(self._met(directory, path, key))
+
+    def _met(self, directory: LogDirectory, path: str, key: Key) -> _Met:
+        mark = read_mark(self._files, path)
+        recovery_point = directory.recovery_points.get(key, 0)
+        log_start_offset = directory.log_starts.get(key, 0)
+        high_watermark = directory.high_watermarks.get(key, 0)
+        if mark is not None and not directory.had_clean_shutdown:
+            recovery_point = min(recovery_point, mark.end_offset)
+            log_start_offset = min(log_start_offset, mark.start_offset)
+            high_watermark = min(high_watermark, mark.end_offset)
+        return _Met(directory, path, key, mark, recovery_point, log_start_offset, high_watermark)
 
     # After a crash
 
@@ -151,9 +168,8 @@ class LogLoader:
         for each in met:
             if each.directory.had_clean_shutdown:
                 continue
-            point = each.directory.recovery_points.get(each.key, 0)
             try:
-                each.unverified_bytes = unverified_bytes(self._files, each.path, point)
+                each.unverified_bytes = unverified_bytes(self._files, each.path, each.recovery_point)
             except OSError:
                 continue  # the opening meets it too, and says so
             if each.unverified_bytes:
@@ -185,8 +201,8 @@ class LogLoader:
         logs = [
             LogToRecover(
                 directory=each.path,
-                recovery_point=each.directory.recovery_points.get(each.key, 0),
-                log_start_offset=each.directory.log_starts.get(each.key, 0),
+                recovery_point=each.recovery_point,
+                log_start_offset=each.log_start_offset,
                 unverified_bytes=each.unverified_bytes,
             )
             for each in group
@@ -215,18 +231,20 @@ class LogLoader:
                 self._files, met.path, *key, topic_id, self._default_config, self._chores,
                 is_clean=met.directory.had_clean_shutdown,
                 now_ms=self._clock.wall_ms(),
-                recovery_point=met.directory.recovery_points.get(key, 0),
-                log_start_offset=met.directory.log_starts.get(key, 0),
+                recovery_point=met.recovery_point,
+                log_start_offset=met.log_start_offset,
                 on_damage=self._settings.on_damage,
                 recovered=recovered,
             )  # fmt: skip
+            log.most_said = partial(met.directory.said.most, key)
+            meet_mark(log, met.mark)
         except (OSError, LogStorageError, MalformedPartitionMetadata) as error:
             report.problems.append(f"{name} is offline, its log cannot be opened: {error}")
             if key not in self._hosted.logs:
                 self._hosted.offline[key] = str(error)
                 self._hosted.unopened[key] = met.directory
             return
-        log.update_high_watermark(met.directory.high_watermarks.get(key, 0))
+        log.update_high_watermark(met.high_watermark)
         if not self._keep_the_longer(log, met):
             return
         self._hosted.add(key, log, met.directory)

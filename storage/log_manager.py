@@ -18,6 +18,7 @@ from storage.chore_lanes import ChoreLanes, SideBySide, finish, one_after_the_ot
 from storage.chores import Chores
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
 from storage.cleaner.cleaner import Cleaner
+from storage.cut_marks import mark_cut, remove_mark
 from storage.directories import FailedDirectory, LogDirectory, open_directories
 from storage.errors import LogStorageError
 from storage.failures import DirectoryFailed, DirectoryFailures
@@ -176,6 +177,9 @@ class LogManager:
         try:
             for name, offsets in self._housekeeping.checkpoints(directory):
                 self._files.write_atomically(directory.file(name), encode_offsets(offsets))
+            for key, log in self.logs.items():
+                if log.cut_mark is not None and self._hosted.homes[key] is directory:
+                    remove_mark(log)
             if is_clean:
                 self._files.write_atomically(
                     directory.file(CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(broker_epoch)
@@ -209,6 +213,8 @@ class LogManager:
                 self._files, path, topic, partition, topic_id, config, self._chores,
                 now_ms=self._clock.wall_ms(),
             )  # fmt: skip
+            log.most_said = partial(home.said.most, key)
+            mark_cut(log, 0, 0)  # an earlier log of that name may be in the checkpoints
         except OSError as error:
             self.suspect(path, error)
             raise

@@ -30,6 +30,7 @@ import msgspec
 from config.ports import Chance, Clock, Files
 from storage.chores import Chores
 from storage.cleaner.cleaner import Cleaner
+from storage.cut_marks import mark_cut
 from storage.directories import LogDirectory
 from storage.file_names import (
     LOG_SUFFIX,
@@ -252,11 +253,13 @@ class ReplicaMoves:
         self._chores.drop(f"sync {old_directory}/", old_directory)
         try:
             rehome(log, new_directory, move.synced_offset, self._clock.wall_ms())
+            self._hosted.move_home(key, move.target)
+            log.cut_mark = None  # that of the old directory
+            mark_cut(log, log.recovery_point, log.log_start_offset)  # it may have lain there once
         except OSError as error:
             self._told(move.target.path, error)
             self._hosted.take_offline(key, f"{new_directory} cannot take the log's place: {error}")
             return
-        self._hosted.move_home(key, move.target)
         self._match_names(log)
         log.write_snapshot()
         log.flush()

@@ -88,6 +88,12 @@ class OffsetIndex:
         self._file.close()
         return found
 
+    def entries(self) -> list[tuple[int, int]]:
+        """(offset, position) of all."""
+        data = self._file.entries(0, self._file.count)
+        self._file.close()
+        return [(self.base_offset + relative, position) for relative, position in _ENTRY.iter_unpack(data)]
+
     def truncate_to(self, offset: int) -> None:
         """Drops the entries at or above `offset`."""
         low, high = 0, self._file.count

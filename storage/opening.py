@@ -34,8 +34,7 @@ def create_log(
         metadata.write([encode_partition_metadata(topic_id)], 0)
     finally:
         metadata.close()
-    call = partial(files.write_atomically, path, encode_partition_metadata(topic_id))
-    chores.add(f"sync {path}", directory, call)
+    _note_metadata(files, directory, topic_id, chores)
     if is_new:
         found = begin_log(files, directory, now_ms)
         log = PartitionLog(files, directory, topic, partition, topic_id, config, chores, found)
@@ -44,6 +43,18 @@ def create_log(
     return open_log(
         files, directory, topic, partition, topic_id, config, chores, is_clean=True, now_ms=now_ms
     )[0]
+
+
+def give_topic_id(log: PartitionLog, topic_id: bytes) -> None:
+    """To a log whose `partition.metadata` is from before topic ids, or was lost in a power cut."""
+    log.topic_id = topic_id
+    _note_metadata(log.files, log.directory, topic_id, log.chores)
+
+
+def _note_metadata(files: Files, directory: str, topic_id: bytes, chores: Chores) -> None:
+    path = f"{directory}/{PARTITION_METADATA}"
+    call = partial(files.write_atomically, path, encode_partition_metadata(topic_id))
+    chores.add(f"sync {path}", directory, call)
 
 
 def open_log(

@@ -34,7 +34,7 @@ from storage.file_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
-    offset_of,
+    offsets_by_suffix,
     segment_file,
 )
 from storage.found_log import FoundLog, RecoveredLog
@@ -44,6 +44,7 @@ from storage.producer_snapshot import MalformedSnapshot, decode_snapshot
 from storage.producer_state import ProducerState
 from storage.segment import Segment
 from storage.stored_batches import Note, nothing, stored_batches
+from storage.time_index import NO_TIMESTAMP
 from storage.transaction_index import AbortedTransaction
 
 
@@ -75,21 +76,29 @@ def find_log(
     """
     problems: list[str] = []
     names = tidy(files, directory)
-    segments = _segments(files, directory, names, now_ms)
+    offsets = offsets_by_suffix(names)
+    segments = _segments(files, directory, offsets, now_ms)
     if not segments:
         first = Segment(files, directory, log_start_offset, fresh=True, created_ms=now_ms)
         first.create()
         segments.append(first)
     if recovered is None:
-        epochs = _leader_epochs(files, directory, segments, problems)
+        epochs = LeaderEpochs()
+        if LEADER_EPOCH_CHECKPOINT in names:
+            epochs = _leader_epochs(files, directory, segments, problems)
     else:
         is_clean = True
         epochs = LeaderEpochs(recovered.leader_epochs)
         epochs.changed = recovered.epochs_changed
-    snapshots = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None)
+    snapshots = offsets.get(SNAPSHOT_SUFFIX, [])
     scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, note)
     scan.producers_at = partial(find_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
+    if log_end_offset < log_start_offset and not is_clean:
+        _begin_anew_at(files, directory, log_start_offset, now_ms, segments, snapshots, problems)
+        log_end_offset = log_start_offset
+        epochs.clear()
+        scan.producers = ProducerState()
     log_start_offset = min(max(log_start_offset, segments[0].base_offset), log_end_offset)
     epochs.truncate_from_end(log_end_offset)
     if not is_clean and epochs.start_offset > log_start_offset:
@@ -118,6 +127,30 @@ def find_log(
     )
 
 
+def _begin_anew_at(
+    files: Files,
+    directory: str,
+    offset: int,
+    now_ms: int,
+    segments: list[Segment],
+    snapshots: list[int],
+    problems: list[str],
+) -> None:
+    """The checkpoint of log starts knows that all records below `offset` were given up, and none above it is
+    there. The log begins again, empty, at `offset`, as in Kafka's LogLoader: a record that got an offset
+    below it would count as deleted at the next start."""
+    problems.append(
+        f"{directory} ends below its log start offset {offset}: what is left was deleted, it begins anew"
+    )
+    while segments:
+        for path in segments.pop().mark_deleted():
+            files.unlink(path)
+    while snapshots:
+        files.unlink(f"{directory}/{segment_file(snapshots.pop(), SNAPSHOT_SUFFIX)}")
+    segments.append(Segment(files, directory, offset, fresh=True, created_ms=now_ms))
+    segments[0].create()
+
+
 def begin_log(files: Files, directory: str, now_ms: int) -> FoundLog:
     """An empty log in a directory that was just made: there is nothing to find. Raises OSError."""
     first = Segment(files, directory, 0, fresh=True, created_ms=now_ms)
@@ -130,13 +163,16 @@ def find_producers(
 ) -> ProducerState:
     """The producers as of `end_offset`: the newest snapshot that can be read, and the headers behind it.
 
-    Raises OSError and CorruptSegment.
+    A producer that neither tells of is not known: it may go on with any sequence. Raises OSError and
+    CorruptSegment.
     """
     state = ProducerState()
     begin = segments[0].base_offset
     for offset in reversed(snapshot_offsets):
         if offset > end_offset:
             continue
+        if offset < begin:
+            break  # what came between has gone: its producers' sequences would be wrong, none is better
         try:
             data = files.read_bytes(f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}")
             state.replace_all(decode_snapshot(data))
@@ -202,7 +238,7 @@ class _Scan:
             is_last = number == len(segments) - 1
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
             if is_durable and segments[number + 1].base_offset == recovery_point:
-                is_durable = is_clean or self._is_sealed(segment, recovery_point)
+                is_durable = is_clean or self._is_sealed(segment)
                 if not is_clean:
                     self.unsynced_offset = segment.base_offset
             if (is_clean or is_durable) and (trusted := self._trust(segment, is_last)) is not None:
@@ -214,20 +250,30 @@ class _Scan:
             if not is_last:
                 segment.seal()
             if cut and not is_last:
-                self._drop_behind(segments, number)
+                del segments[number + 1 :]
                 break
         return end_offset
 
-    def _is_sealed(self, segment: Segment, end_offset: int) -> bool:
+    def _is_sealed(self, segment: Segment) -> bool:
         """Whether the indexes of a segment reached the disk too. Below the recovery point only the last one
-        can lack them: its records may have been synced before it was sealed."""
+        can lack them: its records may have been synced before it was sealed. What the files say then may be
+        of an earlier life, of batches that were lost: each entry must be of a batch that is there."""
         try:
-            newest = max(segment.offset_index.last()[0], segment.time_index.last()[1])
-            if newest >= end_offset > segment.base_offset:
-                return False  # of an earlier life, and of batches that are lost
-            is_whole = segment.has_sane_indexes() and segment.has_complete_indexes(self._interval)
-            # Whether `.txnindex` is whole cannot be seen: where transactions ended it is made again.
-            return is_whole and not any(header.is_control for _, header in segment.headers())
+            if not segment.has_sane_indexes() or not segment.has_complete_indexes(self._interval):
+                return False
+            indexed = {position: offset for offset, position in segment.offset_index.entries()}
+            times = iter(segment.time_index.entries())
+            following = next(times, None)
+            newest = NO_TIMESTAMP
+            for position, header in segment.headers():
+                if header.is_control:
+                    return False  # whether `.txnindex` is whole cannot be seen: it is made again
+                if indexed.pop(position, header.last_offset) != header.last_offset:
+                    return False
+                if following == (header.max_timestamp, header.last_offset):
+                    following = next(times, None)
+                newest = max(newest, header.max_timestamp)
+            return not indexed and following is None and newest <= segment.time_index.last()[0]
         except CorruptSegment:
             return False
 
@@ -290,7 +336,10 @@ class _Scan:
             f"{segment.log.path} ends with {cut} bytes that are no whole batch: cut at byte "
             f"{valid_bytes}, offset {end_offset}"
         )
+        self._drop(behind)
         segment.log.file().truncate(valid_bytes)
+        if found is not None:
+            segment.log.file().fdatasync()  # whole batches must not come back among those that follow now
         self.cut_bytes += cut
 
     def _whole_batch_behind(
@@ -318,27 +367,29 @@ class _Scan:
             stable_offset = producers.transactions.stable_offset_after(completed)
             segment.transaction_index.append(AbortedTransaction(*completed, stable_offset))
 
-    def _drop_behind(self, segments: list[Segment], number: int) -> None:
-        """What lies behind a torn place does not follow from anything: it goes."""
-        for segment in segments[number + 1 :]:
+    def _drop(self, behind: list[Segment]) -> None:
+        """What lies behind a torn place does not follow from anything: it goes, from the end, before that
+        place is cut. It must not come back."""
+        for segment in reversed(behind):
             self._problems.append(f"{segment.log.path} lies behind a torn segment and is removed")
             self.cut_bytes += segment.size_bytes
             for path in segment.mark_deleted():
                 self._files.unlink(path)
-        del segments[number + 1 :]
+        if behind:
+            self._files.fsync_directory(self._directory)
 
 
-def _segments(files: Files, directory: str, names: list[str], now_ms: int) -> list[Segment]:
-    offsets = sorted(offset for name in names if (offset := offset_of(name, LOG_SUFFIX)) is not None)
-    for name in names:
-        for suffix in SEGMENT_SUFFIXES[1:]:
-            offset = offset_of(name, suffix)
-            if offset is not None and offset not in offsets:
-                files.unlink(f"{directory}/{name}")
+def _segments(files: Files, directory: str, offsets: dict[str, list[int]], now_ms: int) -> list[Segment]:
+    """Those that have a log; an index without one is removed."""
+    logs = dict.fromkeys(offsets.get(LOG_SUFFIX, ()))
+    for suffix in SEGMENT_SUFFIXES[1:]:
+        for offset in offsets.get(suffix, ()):
+            if offset not in logs:
+                files.unlink(f"{directory}/{segment_file(offset, suffix)}")
     segments = []
-    for offset in offsets:
+    for offset in logs:
         segment = Segment(files, directory, offset, fresh=False, created_ms=now_ms)
-        segment.size_bytes = files.status(segment.path(LOG_SUFFIX)).size_bytes
+        segment.size_bytes = files.status(segment.log.path).size_bytes
         segments.append(segment)
     return segments
 
@@ -356,6 +407,7 @@ def _leader_epochs(
 def _epochs_of_batches(segments: list[Segment]) -> LeaderEpochs:
     """The list as the headers tell it, up to the first place that is no batch."""
     epochs = LeaderEpochs()
+    epochs.note_change()
     try:
         for segment in segments:
             for _, header in segment.headers():

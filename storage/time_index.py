@@ -48,6 +48,12 @@ class TimeIndex:
             self._file.close()
         return self._last
 
+    def entries(self) -> list[tuple[int, int]]:
+        """(timestamp, offset) of all."""
+        data = self._file.entries(0, self._file.count)
+        self._file.close()
+        return [(timestamp, self.base_offset + relative) for timestamp, relative in _ENTRY.iter_unpack(data)]
+
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Adds an entry if its timestamp is above the last one's."""
         if timestamp > self.last()[0]:

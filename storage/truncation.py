@@ -85,8 +85,8 @@ def _set_end(log: PartitionLog, end_offset: int) -> None:
 
 
 def _remove_snapshots_above(log: PartitionLog, offset: int) -> None:
-    """At once, and once more behind what of them is being written by a helper thread: a snapshot of what never
-    was would be believed."""
+    """At once, and once more behind what of them a helper thread is writing: a snapshot of what never was
+    would be believed."""
     log.chores.drop(f"write {log.directory}/{LEADER_EPOCH_CHECKPOINT}", log.directory)
     log.leader_epochs.note_change()
     while log.snapshot_offsets and log.snapshot_offsets[-1] > offset:

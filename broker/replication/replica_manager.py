@@ -35,6 +35,7 @@ from storage.append import AppendResult
 from storage.append_lane import AppendLane, Outcome, WaitingAppend
 from storage.errors import AppendRefused, LogStorageError, OffsetOutOfRange
 from storage.log_config import LogConfig
+from storage.opening import give_topic_id
 from storage.partition_log import PartitionLog
 
 LOG: Final = logging.getLogger("barnabas.replicas")
@@ -385,6 +386,8 @@ class ReplicaManager:
             if log is None:
                 log = self._logs.create(topic, index, topic_id, settings.log)
             else:
+                if log.topic_id == ZERO_UUID:
+                    give_topic_id(log, topic_id)
                 log.update_config(settings.log)
         except (OSError, LogStorageError) as error:
             if key not in self._offline:

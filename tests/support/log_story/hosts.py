@@ -11,6 +11,7 @@ import pytest
 from storage import log_loading
 from storage.chores import Chore, Chores
 from storage.cleaner.cleaner import Cleaner, CleanerSettings
+from storage.cut_marks import CutMark, meet_mark, read_mark, remove_mark
 from storage.errors import LogStorageError
 from storage.housekeeping import LogManagerSettings
 from storage.jobs import DirectWorkers
@@ -18,7 +19,7 @@ from storage.log_config import LogConfig
 from storage.log_loading import RecoverySettings
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
-from storage.opening import create_log, open_log
+from storage.opening import create_log, give_topic_id, open_log
 from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
 from tests.support.log_story.dying_files import DyingFiles
@@ -65,8 +66,13 @@ class BareHost:
         log = create_log(
             self.files, self.directory(key), *key, topic_id, config, self.chores, now_ms=self.clock.now_ms
         )
-        self.logs[key] = log
+        self._join(key, log, None)
         return log
+
+    def _join(self, key: Key, log: PartitionLog, mark: CutMark | None) -> None:
+        log.most_said = lambda: max(self.saved.get(key, (0, 0)))
+        meet_mark(log, mark)
+        self.logs[key] = log
 
     def begin(
         self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]
@@ -81,12 +87,15 @@ class BareHost:
             if not self.memory.exists(self.directory(key)):
                 continue
             point, start = self.saved.get(key, (0, 0))
+            mark = read_mark(self.files, self.directory(key))
+            if mark is not None and not is_clean:
+                point, start = min(point, mark.end_offset), min(start, mark.start_offset)
             log, found = open_log(
                 self.files, self.directory(key), *key, ids[key], config[key], self.chores,
                 is_clean=is_clean, now_ms=self.clock.now_ms,
                 recovery_point=point, log_start_offset=start, on_damage=on_damage,
             )  # fmt: skip
-            self.logs[key] = log
+            self._join(key, log, mark)
             self.scanned += found.scanned_segments
             self.problems += found.problems
 
@@ -99,7 +108,7 @@ class BareHost:
             log.write_leader_epochs()
             if not self.do_chores():
                 raise OSError("a chore of the end failed")
-            self.saved[key] = (log.recovery_point, log.log_start_offset)
+            self._save(key, log)
         self.logs.clear()
 
     def do_chores(self) -> bool:
@@ -126,7 +135,11 @@ class BareHost:
             log.flush_if_due(self.clock.now_ms)
         self.do_chores()
         for key, log in self.logs.items():
-            self.saved[key] = (log.recovery_point, log.log_start_offset)
+            self._save(key, log)
+
+    def _save(self, key: Key, log: PartitionLog) -> None:
+        self.saved[key] = (log.recovery_point, log.log_start_offset)
+        remove_mark(log)
 
     def retention(self) -> None:
         for log in self.logs.values():
@@ -195,6 +208,8 @@ class NodeHost:
             if key in config:
                 log = self.manager.get(*key)
                 if log is not None:
+                    if log.topic_id == bytes(16):
+                        give_topic_id(log, ids[key])
                     log.update_config(config[key])
 
     def end(self) -> None:

@@ -359,7 +359,6 @@ class Story:
             subject.is_deleting = False
             self._nothing_under_way(subject)
             return
-        start = subject.model.start
         try:
             Reunion(
                 subject,
@@ -373,13 +372,10 @@ class Story:
         except Wrong as wrong:
             raise Wrong(f"{subject.name} after a start: {wrong}") from None
         subject.is_deleting = False
-        if log.log_end_offset < start:
-            self.host.housekeeping()  # the log start's checkpoint would be believed of what comes now
         was_cutting = subject.cutting is not None or subject.is_starting_anew
         self._nothing_under_way(subject)
         if was_cutting:
             sync_all(self, subject)  # as whoever cut it does before it goes on
-            self.host.housekeeping()
 
     def _nothing_under_way(self, subject: Subject) -> None:
         subject.appending = []

@@ -1,0 +1,200 @@
+"""What checkpoints say of a log that was cut, or deleted and made again, is not believed of what came since."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from storage.cut_marks import CUT_MARK, CutMark, SaidOfLogs, read_mark
+from storage.errors import LogStorageError
+from storage.faulty_files import Fault, FaultyFiles
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_files import MemoryFiles
+from storage.partition_log import PartitionLog
+from tests.support.log_rig import NOW_MS, TOPIC_ID, LogRig, client_batch, everything
+from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+
+OTHER_ID = bytes(range(16, 32))
+PATH = "/data/orders-0"
+CONFIG = LogConfig(file_delete_delay_ms=0)
+
+
+class Node:
+    """One life after the other over the same disk."""
+
+    def __init__(self, files: MemoryFiles | FaultyFiles | None = None) -> None:
+        self.files = files or MemoryFiles()
+        self.clock = ManualClock(NOW_MS)
+        self.start()
+
+    def start(self) -> None:
+        self.manager = LogManager(
+            self.files, ["/data"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce()
+        )
+        self.report = self.manager.start()
+
+    def a_minute_goes_by(self) -> None:
+        for _ in range(2):
+            self.clock.now_ms += 60_000
+            self.manager.housekeeping()
+
+    @property
+    def log(self) -> PartitionLog:
+        log = self.manager.get("orders", 0)
+        assert log is not None
+        return log
+
+    def append(self, count: int) -> None:
+        for _ in range(count):
+            self.log.append(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
+
+    def append_and_sync(self, count: int) -> None:
+        self.append(count)
+        self.log.update_high_watermark(self.log.log_end_offset)
+        self.log.flush()
+        self.a_minute_goes_by()
+
+
+def begun(memory: MemoryFiles) -> Node:
+    """A log of four batches that are synced, and all checkpoints know it."""
+    node = Node(memory)
+    node.manager.create("orders", 0, TOPIC_ID, CONFIG)
+    node.append_and_sync(4)
+    assert "orders 0 4" in memory.read_text("/data/recovery-point-offset-checkpoint")
+    return node
+
+
+def test_after_a_cut_a_kill_and_a_power_cut_no_batch_counts_as_synced_that_is_not() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.log.truncate_to(0, now_ms=NOW_MS)
+    node.append(1)
+    memory.kill_process()
+    node.start()
+    assert (node.log.log_end_offset, node.log.recovery_point, node.log.high_watermark) == (1, 0, 0)
+    node.append_and_sync(1)
+    memory.cut_power(keep_names=False)
+    node.start()
+    assert node.log.log_end_offset == node.log.recovery_point == 2
+
+
+def test_a_cut_log_that_has_rolled_is_read_from_end_to_end() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.log.truncate_to(1, now_ms=NOW_MS)
+    node.append(1)
+    node.log.roll(NOW_MS)
+    node.append(3)
+    memory.kill_process()
+    node.start()
+    assert node.report.scanned_segments == 2
+
+
+def test_the_mark_goes_when_the_checkpoints_are_written_again() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.log.truncate_to(2, now_ms=NOW_MS)
+    assert read_mark(memory, PATH) == CutMark(2, 0)
+    node.log.truncate_to(1, now_ms=NOW_MS)
+    node.append(2)
+    node.log.truncate_to(2, now_ms=NOW_MS)
+    assert read_mark(memory, PATH) == CutMark(1, 0)
+    node.a_minute_goes_by()
+    assert not memory.exists(f"{PATH}/{CUT_MARK}")
+    assert "orders 0 1" in memory.read_text("/data/recovery-point-offset-checkpoint")
+    assert "orders 0 1" in memory.read_text("/data/replication-offset-checkpoint")
+
+
+def test_a_cut_above_what_the_checkpoints_say_needs_no_mark() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.append(4)
+    node.log.truncate_to(4, now_ms=NOW_MS)
+    assert not memory.exists(f"{PATH}/{CUT_MARK}")
+
+
+def test_an_orderly_end_leaves_no_mark() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.log.truncate_to(2, now_ms=NOW_MS)
+    node.manager.shut_down()
+    assert not memory.exists(f"{PATH}/{CUT_MARK}")
+    memory.kill_process()
+    node.start()
+    assert (node.log.log_end_offset, node.log.recovery_point, node.report.scanned_segments) == (2, 2, 0)
+
+
+def test_a_new_topic_of_the_same_name_is_not_believed_what_the_old_one_was() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.manager.delete_async("orders", 0)
+    node.manager.create("orders", 0, OTHER_ID, CONFIG)
+    node.append(1)
+    memory.kill_process()
+    node.start()
+    assert node.log.topic_id == OTHER_ID
+    assert (node.log.log_end_offset, node.log.recovery_point, node.log.high_watermark) == (1, 0, 0)
+
+
+def test_a_log_that_begins_anew_lower_keeps_its_records_though_a_checkpoint_knows_a_later_start() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.log.increase_log_start(4)
+    node.a_minute_goes_by()
+    assert "orders 0 4" in memory.read_text("/data/log-start-offset-checkpoint")
+    node.log.truncate_fully_and_start_at(1, now_ms=NOW_MS)
+    node.append(2)
+    memory.kill_process()
+    node.start()
+    assert (node.log.log_start_offset, node.log.log_end_offset) == (1, 3)
+
+
+def test_a_log_that_lost_its_end_is_not_believed_what_it_was_before() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.append(4)
+    node.log.update_high_watermark(8)
+    node.a_minute_goes_by()
+    memory.cut_power()
+    node.start()
+    assert (node.log.log_end_offset, node.log.high_watermark) == (4, 4)
+    node.append(4)
+    memory.kill_process()
+    node.start()
+    assert (node.log.log_end_offset, node.log.high_watermark) == (8, 4)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(41), b"nonsense nonsense", b"00000000000000000003"])
+def test_a_mark_whose_content_was_lost_believes_nothing(content: bytes) -> None:
+    memory = MemoryFiles()
+    memory.makedirs(PATH)
+    assert read_mark(memory, PATH) is None
+    memory.write_atomically(f"{PATH}/{CUT_MARK}", content)
+    assert read_mark(memory, PATH) == CutMark(0, 0)
+
+
+def test_without_its_mark_a_log_is_not_cut() -> None:
+    faulty = FaultyFiles(MemoryFiles())
+    rig = LogRig(faulty)
+    rig.append(b"v", b"v")
+    rig.append(b"w")
+    rig.log.most_said = lambda: 3
+    content = everything(rig.log)
+    faulty.faults = [Fault("write", path_part=CUT_MARK, error=errno.ENOSPC)]
+    with pytest.raises(LogStorageError, match="cannot be cut to offset 0"):
+        rig.log.truncate_to(0, now_ms=NOW_MS)
+    assert everything(rig.log) == content
+
+
+def test_a_checkpoint_whose_write_failed_may_have_been_written() -> None:
+    said, key = SaidOfLogs(), ("orders", 0)
+    assert said.most(key) == 0
+    said.says("a", {key: 4})
+    said.may_say("a", {key: 9})
+    said.may_say("a", {key: 2})
+    said.says("b", {key: 3})
+    assert (said.most(key), said.most(("bills", 0))) == (9, 0)
+    said.says("a", {key: 2})
+    assert said.most(key) == 3

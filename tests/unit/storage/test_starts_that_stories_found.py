@@ -1,0 +1,134 @@
+"""More that the stories have found: what a start believes, cuts and begins anew after a crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import ErrorCode
+from storage.errors import AppendRefused, DamagedLog
+from storage.file_names import segment_file
+from storage.log_config import LogConfig
+from storage.memory_files import MemoryFiles, Torn, keep_all
+from storage.opening import give_topic_id
+from storage.partition_metadata import read_partition_metadata
+from storage.recovery import OnDamage
+from tests.support.log_rig import DIRECTORY, NOW_MS, TOPIC_ID, LogRig
+
+
+def snapshots(rig: LogRig) -> list[str]:
+    return [name for name in rig.file_names() if name.endswith(".snapshot")]
+
+
+def test_a_log_that_ends_below_its_log_start_begins_anew_there() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    for _ in range(3):
+        rig.append(b"v", epoch=2)
+    rig.commit_all()
+    rig.log.increase_log_start(3)
+    rig.log.flush()
+    memory.kill_process()
+    file = memory.open(f"{DIRECTORY}/{segment_file(0, '.log')}", write=True)
+    file.truncate(100)
+    log = rig.reopen(is_clean=False, log_start_offset=3)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (3, 3, 3)
+    assert log.leader_epochs.entries() == []
+    assert "begins anew" in rig.problems[-1]
+    assert rig.append(b"w", epoch=3) == 3
+    memory.kill_process()
+    log = rig.reopen(is_clean=False, log_start_offset=3)
+    assert (log.log_start_offset, log.log_end_offset, rig.problems) == (3, 4, ())
+    assert log.leader_epochs.entries() == [(3, 3)]
+
+
+def test_what_was_cut_off_behind_damage_does_not_come_back() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    rig.append(b"v")
+    rig.log.roll(NOW_MS)
+    rig.append(b"w")
+    memory.fsync_directory(DIRECTORY)
+    memory.cut_power(lambda path, unsynced: Torn(30 if f"{0:020d}.log" in path else unsynced))
+    with pytest.raises(DamagedLog):
+        rig.reopen(is_clean=False)
+    memory.kill_process()
+    assert rig.reopen(is_clean=False, on_damage=OnDamage.TRUNCATE).log_end_offset == 0
+    memory.cut_power(keep_all, keep_names=False)
+    assert rig.reopen(is_clean=False).log_end_offset == 0
+
+
+def test_a_time_index_of_lost_batches_is_not_believed_though_its_offsets_fit() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    rig.append(b"v", timestamp=NOW_MS)
+    rig.append(b"lost", timestamp=NOW_MS + 9_000)
+    rig.log.active.seal()
+    index = memory.open(f"{DIRECTORY}/{segment_file(0, '.timeindex')}")
+    former = index.pread(index.size(), 0)
+    rig.log.truncate_to(1, now_ms=NOW_MS)
+    rig.append(b"w", timestamp=NOW_MS + 1_000)
+    rig.log.flush()
+    rig.do_chores()
+    rig.log.roll(NOW_MS)
+    memory.kill_process()
+    memory.write_atomically(f"{DIRECTORY}/{segment_file(0, '.timeindex')}", former)
+    log = rig.reopen(is_clean=False, recovery_point=2)
+    assert log.segments[0].largest_timestamp() == NOW_MS + 1_000
+
+
+def test_a_log_without_an_id_gets_that_of_its_topic() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    memory.unlink(f"{DIRECTORY}/partition.metadata")
+    rig.do_chores()
+    memory.unlink(f"{DIRECTORY}/partition.metadata")
+    log = rig.reopen(is_clean=False)
+    give_topic_id(log, TOPIC_ID)
+    rig.do_chores()
+    assert log.topic_id == TOPIC_ID
+    assert read_partition_metadata(memory, f"{DIRECTORY}/partition.metadata") == TOPIC_ID
+
+
+def test_a_snapshot_of_before_what_retention_removed_is_not_believed() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory, LogConfig(retention_bytes=0))
+    rig.produce(7, 0, 0)
+    rig.log.roll(NOW_MS)
+    rig.do_chores()
+    rig.produce(7, 0, 1)
+    rig.commit_all()
+    rig.log.delete_old_segments(NOW_MS)
+    memory.kill_process()
+    assert snapshots(rig) == ["00000000000000000001.snapshot"]
+    log = rig.reopen(is_clean=False)
+    assert (log.segments[0].base_offset, log.producer_state.get(7)) == (2, None)
+    rig.produce(7, 0, 2)
+    with pytest.raises(AppendRefused) as refused:
+        rig.produce(7, 0, 9)
+    assert refused.value.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_cut_leaves_the_snapshot_alone_that_waits_to_be_written_and_is_right() -> None:
+    rig = LogRig()
+    rig.produce(7, 0, 0)
+    rig.log.roll(NOW_MS)
+    rig.produce(7, 0, 1)
+    rig.log.roll(NOW_MS)
+    rig.produce(7, 0, 2)
+    rig.log.truncate_to(1, now_ms=NOW_MS)
+    rig.do_chores()
+    assert rig.log.snapshot_offsets == [1]
+    assert snapshots(rig) == ["00000000000000000001.snapshot"]
+
+
+def test_a_snapshot_that_a_thread_writes_during_the_cut_is_removed_again() -> None:
+    rig = LogRig()
+    rig.produce(7, 0, 0)
+    rig.produce(7, 0, 1)
+    rig.log.roll(NOW_MS)
+    under_way = rig.chores.take_due(rig.now_ms)
+    rig.log.truncate_to(1, now_ms=NOW_MS)
+    for chore in under_way:
+        chore.call()
+    rig.do_chores()
+    assert (snapshots(rig), rig.log.snapshot_offsets) == ([], [])
