@@ -214,7 +214,11 @@ class LogManager:
                 now_ms=self._clock.wall_ms(),
             )  # fmt: skip
             log.most_said = partial(home.said.most, key)
-            mark_cut(log, 0, 0)  # an earlier log of that name may be in the checkpoints
+            try:
+                mark_cut(log, 0, 0)  # an earlier log of that name may be in the checkpoints
+            except OSError:
+                log.abandon()
+                raise
         except OSError as error:
             self.suspect(path, error)
             raise

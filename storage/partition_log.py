@@ -17,7 +17,7 @@ Nothing here waits for the disk: syncs and small files are chores for the helper
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ from storage.log_disk import SLOW_NS, LogDisk
 from storage.producer_snapshot import encode_snapshot
 from storage.producer_state import successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
-from storage.segment_row import SegmentRow
+from storage.segment_row import SegmentRow, Sync
 from storage.slices import LogSlice
 from storage.transaction_index import AbortedTransaction
 
@@ -69,6 +69,7 @@ class PartitionLog(SegmentRow):
     __slots__ = (
         "_detours",
         "_flushed_ms",
+        "_lacks_epochs",
         "_now_ns",
         "_rules",
         "cut_mark",
@@ -118,6 +119,8 @@ class PartitionLog(SegmentRow):
         self.cut_mark: CutMark | None = None
         self._now_ns = self.disk.now_ns
         self._flushed_ms = 0
+        self._lacks_epochs = False
+        """The last write of the leader epochs has failed."""
         self._rules = config.validation_rules(self.name)
         self._detours = config.flush_messages < NO_BOUND_MS
         """Appends do not take the short way."""
@@ -477,6 +480,15 @@ class PartitionLog(SegmentRow):
         self.write_leader_epochs()
         super().note_sync(up_to_offset)
 
+    def plan_sync(self, up_to_offset: int) -> Sync:
+        """If the leader epochs could not be written the recovery point stays where it is."""
+        sync = super().plan_sync(up_to_offset)
+        return sync._replace(done=partial(self._synced, sync.done))
+
+    def _synced(self, done: Callable[[], None]) -> None:
+        if not self._lacks_epochs:
+            done()
+
     def flush(self) -> None:
         """Notes chores after which everything up to the present log end is on the disk."""
         self.note_sync(self.log_end_offset)
@@ -506,14 +518,21 @@ class PartitionLog(SegmentRow):
 
     def write_leader_epochs(self) -> None:
         """Notes the chore of writing `leader-epoch-checkpoint`, if there is anything new to say."""
-        if not self.leader_epochs.changed or self.leader_epochs.latest_start_offset >= self.log_end_offset:
+        epochs = self.leader_epochs
+        if not epochs.changed or epochs.latest_start_offset >= self.log_end_offset:
             return  # an epoch without records is forgotten by a restart, which begins another
-        self.leader_epochs.changed = False
+        epochs.changed = False
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-        data = encode_leader_epochs(self.leader_epochs.entries())
+        data = encode_leader_epochs(epochs.entries())
         call = partial(self.files.write_atomically, path, data)
-        failed = self.leader_epochs.note_change
-        self.chores.add(f"write {path}", self.directory, call, failed=failed)
+        self.chores.add(f"write {path}", self.directory, call, self._wrote_epochs, self._missed_epochs)
+
+    def _wrote_epochs(self) -> None:
+        self._lacks_epochs = False
+
+    def _missed_epochs(self) -> None:
+        self._lacks_epochs = True
+        self.leader_epochs.note_change()
 
     def close(self) -> None:
         """Seals the indexes and gives the descriptors back, each when its last slice is gone.

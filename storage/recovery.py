@@ -249,6 +249,9 @@ class _Scan:
             end_offset, cut = self._verify(segment, end_offset, segments[number + 1 :])
             if not is_last:
                 segment.seal()
+                if is_clean or is_durable:  # nobody else would come back to its new indexes
+                    segment.sync()
+                    self._files.fsync_directory(self._directory)
             if cut and not is_last:
                 del segments[number + 1 :]
                 break

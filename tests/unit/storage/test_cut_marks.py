@@ -1,4 +1,4 @@
-"""What checkpoints say of a log that was cut, or deleted and made again, is not believed of what came since."""
+"""What checkpoints say of a log that was cut, or deleted and made anew, is not believed of what came then."""
 
 from __future__ import annotations
 
@@ -186,6 +186,20 @@ def test_without_its_mark_a_log_is_not_cut() -> None:
     with pytest.raises(LogStorageError, match="cannot be cut to offset 0"):
         rig.log.truncate_to(0, now_ms=NOW_MS)
     assert everything(rig.log) == content
+
+
+def test_a_log_that_gets_no_mark_is_not_made_and_leaves_no_open_file() -> None:
+    faulty = FaultyFiles(MemoryFiles())
+    node = Node(faulty)
+    node.manager.create("orders", 0, TOPIC_ID, CONFIG)
+    node.append_and_sync(2)
+    node.manager.delete_async("orders", 0)
+    faulty.faults = [Fault("write", path_part=CUT_MARK, error=errno.ENOSPC)]
+    with pytest.raises(OSError, match="No space"):
+        node.manager.create("orders", 0, OTHER_ID, CONFIG)
+    assert node.manager.get("orders", 0) is None
+    node.manager.create("orders", 0, OTHER_ID, CONFIG)
+    assert read_mark(faulty, PATH) == CutMark(0, 0)
 
 
 def test_a_checkpoint_whose_write_failed_may_have_been_written() -> None:

@@ -132,3 +132,34 @@ def test_a_snapshot_that_a_thread_writes_during_the_cut_is_removed_again() -> No
         chore.call()
     rig.do_chores()
     assert (snapshots(rig), rig.log.snapshot_offsets) == ([], [])
+
+
+def test_indexes_that_a_start_made_anew_below_the_recovery_point_are_on_the_disk() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    rig.append(b"v")
+    rig.log.roll(NOW_MS)
+    rig.append(b"w")
+    rig.log.flush()
+    rig.do_chores()
+    memory.kill_process()
+    memory.unlink(f"{DIRECTORY}/{segment_file(0, '.timeindex')}")
+    assert rig.reopen(is_clean=False, recovery_point=2).recovery_point == 2
+    memory.cut_power()
+    log = rig.reopen(is_clean=False, recovery_point=2)
+    assert log.segments[0].largest_timestamp() == NOW_MS
+
+
+def test_the_recovery_point_waits_for_leader_epochs_that_could_not_be_written() -> None:
+    rig = LogRig()
+    rig.append(b"v", epoch=3)
+    rig.log.flush()
+    epochs, sync = rig.chores.take_due(rig.now_ms)[-2:]
+    assert (epochs.what.split("/")[-1], epochs.failed is None) == ("leader-epoch-checkpoint", False)
+    if epochs.failed is not None and sync.done is not None:
+        epochs.failed()
+        sync.done()
+    assert rig.log.recovery_point == 0
+    rig.log.flush()
+    rig.do_chores()
+    assert rig.log.recovery_point == 1
