@@ -356,10 +356,14 @@ class SegmentRow:
 
 
 def sync_files(files: Files, directories: Sequence[str], paths: Sequence[str]) -> None:
-    """For a helper thread: content, and the names in the directories, are on the disk afterwards.
+    """For a helper thread: the names in the directories, and the content, are on the disk afterwards.
 
-    Files that have gone meanwhile are skipped.
+    Names first: segments that were cut off must not be there again behind what was appended since. Files that
+    have gone meanwhile are skipped.
     """
+    for directory in directories:
+        if files.exists(directory):
+            files.fsync_directory(directory)
     for path in paths:
         try:
             file = files.open(path)
@@ -369,6 +373,3 @@ def sync_files(files: Files, directories: Sequence[str], paths: Sequence[str]) -
             file.fdatasync()
         finally:
             file.close()
-    for directory in directories:
-        if files.exists(directory):
-            files.fsync_directory(directory)
