@@ -53,7 +53,7 @@ class GenuineKafka:
             raise RuntimeError("Apache Kafka has not been started")
         return self._process.pid
 
-    def start(self, timeout_seconds: float = 60) -> Self:
+    def start(self, timeout_seconds: float = 120) -> Self:
         if self._process is not None and self._process.poll() is None:
             raise RuntimeError(f"Apache Kafka runs already as process {self.pid}: two would share {self.data}")
         self.data.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +91,7 @@ class GenuineKafka:
                 return
             except OSError:
                 time.sleep(0.05)
+        self.kill()
         raise RuntimeError(f"Apache Kafka did not start:\n{self.log_file.read_text()[-3000:]}")
 
     def stop(self) -> None:
