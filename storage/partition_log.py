@@ -17,7 +17,7 @@ Nothing here waits for the disk: syncs and small files are chores for the helper
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -483,11 +483,13 @@ class PartitionLog(SegmentRow):
     def plan_sync(self, up_to_offset: int) -> Sync:
         """If the leader epochs could not be written the recovery point stays where it is."""
         sync = super().plan_sync(up_to_offset)
-        return sync._replace(done=partial(self._synced, sync.done))
+        return sync._replace(done=partial(self._synced, sync))
 
-    def _synced(self, done: Callable[[], None]) -> None:
-        if not self._lacks_epochs:
-            done()
+    def _synced(self, sync: Sync) -> None:
+        if self._lacks_epochs:
+            sync.failed()
+        else:
+            sync.done()
 
     def flush(self) -> None:
         """Notes chores after which everything up to the present log end is on the disk."""
