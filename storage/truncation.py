@@ -3,6 +3,10 @@
 Whatever lay behind the cut is forgotten everywhere: segments and indexes, producers (their state is found
 again from the newest snapshot and the headers behind it), leader epochs, high watermark and recovery
 point. Batches are never split: a cut within one takes the whole of it.
+
+The cut itself waits for no disk. A mark (`cut_marks`) keeps the checkpoints from being believed of what comes
+now, and a sync is noted: until it is done a power cut may bring back what was cut off, in which case whoever
+cut it does so again.
 """
 
 from __future__ import annotations
@@ -50,6 +54,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
         log.producer_state = find_producers(
             log.files, log.directory, log.segments, log.snapshot_offsets, end_offset
         )
+        log.flush()
     except OSError as error:
         raise LogStorageError(f"{log.directory} cannot be cut to offset {offset}: {error}") from error
 
@@ -75,6 +80,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
     log.leader_epochs.clear()
     log.producer_state = ProducerState()
     _remove_snapshots_above(log, -1)
+    log.flush()
 
 
 def _set_end(log: PartitionLog, end_offset: int) -> None:

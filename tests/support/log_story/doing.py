@@ -238,20 +238,22 @@ def sync_all(story: Story, subject: Subject) -> None:
     if went_well and subject.key in story.host.logs and not (plan and plan.struck):
         require(log.recovery_point == end, "a flush does not reach the end", log=log.recovery_point, end=end)
         subject.model.durable = end
+        subject.cut_stays()
 
 
-def _is_synced_anew(story: Story, subject: Subject) -> bool:
-    """What was cut off cannot come back; False if the disk has failed for good."""
+def _is_on_the_disk(story: Story, subject: Subject) -> bool:
+    """A cut has noted its sync; here it is done, so that nothing of it can come back. False if the disk has
+    failed for good."""
     for _ in range(2):
         log = story.log_of(subject)
-        log.flush()
-        log.write_leader_epochs()
         story.host.do_chores()
         if subject.key not in story.host.logs:
             return False
-        if log.recovery_point == log.log_end_offset and not (story.files.plan and story.files.plan.struck):
-            return True
+        if not (story.files.plan and story.files.plan.struck):
+            break
         story.files.plan = None
+        log.flush()
+    subject.cut_stays()
     return True
 
 
@@ -268,17 +270,23 @@ def housekeeping(story: Story, subject: Subject, rng: random.Random) -> None:
 
 
 def truncate(story: Story, subject: Subject, rng: random.Random) -> None:
-    """To an offset in the log, seldom beyond its end; synced at once, as a cut may else come back."""
+    """To an offset in the log, seldom beyond its end. Synced at once, or not: then it may come back."""
     log, model = story.log_of(subject), subject.model
     offset = max(model.end - rng.choice((0, 1, 2, 5, 20)), model.start)
     inside = [batch.base for batch in model.batches if batch.base < offset <= batch.last]
     subject.cutting = min([offset, *inside])
     log.truncate_to(offset, now_ms=story.clock.now_ms)
-    if _is_synced_anew(story, subject):
+    may_return = [*subject.may_return, *model.batches, *model.former.values()]
+    is_later = rng.random() < 0.5
+    if is_later or _is_on_the_disk(story, subject):
         model.cut(offset)
-        model.durable = model.end
         meet_producers(model, log, story.counts, is_exact=False)
         subject.cutting = None
+    if is_later:
+        story.counts["cuts that may come back"] += 1
+        lowest = min(subject.returns_from, model.end) if subject.may_return else model.end
+        subject.returns_from = lowest
+        subject.may_return = [batch for batch in may_return if batch.last >= lowest]
     story.say(f"    to offset {offset}: the log ends at {log.log_end_offset}")
 
 
@@ -290,7 +298,7 @@ def truncate_fully(story: Story, subject: Subject, rng: random.Random) -> None:
     subject.is_starting_anew = True
     log.truncate_fully_and_start_at(offset, now_ms=story.clock.now_ms)
     story.say(f"    everything goes, the log starts at offset {offset}")
-    if _is_synced_anew(story, subject):
+    if _is_on_the_disk(story, subject):
         model.start_anew(offset)
         model.durable = offset
         subject.is_starting_anew = False
@@ -359,7 +367,7 @@ def retention_by_size(story: Story, subject: Subject, rng: random.Random) -> Non
 def compact(story: Story, subject: Subject, rng: random.Random) -> None:
     """A pass over one log, if it is compacted and has something to clean."""
     log, model, cleaner = story.log_of(subject), subject.model, story.host.cleaner
-    if not log.config.compact:
+    if not log.config.compact or any(each.may_return for each in story.subjects.values()):
         return
     if rng.random() < 0.6:
         log.roll(story.clock.now_ms)

@@ -68,6 +68,8 @@ class Reunion:
     def _meet_batches(self) -> None:
         model, log, subject = self.model, self.log, self.subject
         found = stored(log)
+        if self.with_power and subject.may_return:
+            self._take_cut_back(found)
         if self.with_power or model.removal_failed:
             self._bring_back(found)
         first = log.segments[0].base_offset
@@ -110,6 +112,30 @@ class Reunion:
         require(is_there, "a synced end is gone", log=end, synced=subject.synced)
         model.end = end
         model.cleaned_to = min(model.cleaned_to, model.end)
+
+    def _take_cut_back(self, found: list[Batch]) -> None:
+        """Batches that were cut off are there again, before or instead of those that followed the cut."""
+        model, subject = self.model, self.subject
+        former = {batch.data for batch in subject.may_return}
+        known = {batch.data for batch in model.batches}
+        there = [batch for batch in found if batch.last >= subject.returns_from]
+        if not any(batch.data in former and batch.data not in known for batch in there):
+            return
+        self.counts["cuts come back"] += 1
+        while there and there[-1].data not in former and there[-1].data not in known:
+            there.pop()  # unanswered
+        require(
+            all(b.data in former or b.data in known for b in there), "batches that never were, after a cut"
+        )
+        model.aborted_once |= set(model.aborted())
+        bases = {batch.base for batch in there}
+        lowest = min(bases)
+        model.batches = [b for b in model.batches if b.last < lowest] + there
+        model.history = [e for e in model.history if e.last < lowest] + [b.event() for b in there]
+        model.forgotten = {e for e in model.forgotten if e.last < lowest}
+        model.has_gaps = True
+        model.end = there[-1].last + 1
+        subject.synced = min(subject.synced, subject.returns_from)
 
     def _bring_back(self, found: list[Batch]) -> None:
         """Batches that had gone are there again, in the form that they had."""

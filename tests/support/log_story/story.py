@@ -117,6 +117,7 @@ class Story:
         subject.topic_id = self.ids.to_bytes(16)
         subject.model = LogModel()
         subject.leftovers = []
+        subject.cut_stays()
         self.host.create(subject.key, subject.topic_id, self.configs[subject.key])
 
     def say(self, text: str) -> None:
@@ -251,6 +252,7 @@ class Story:
         self.files.handles.clear()
         for each_subject in self.subjects.values():
             each_subject.synced = each_subject.model.end
+            each_subject.cut_stays()
         if self._begin(rng, is_clean=True, ids=ids) and was_clean:
             require(
                 self.host.scanned == 0 and not self.host.problems,
@@ -272,6 +274,8 @@ class Story:
         for subject in self.subjects.values():
             log = self.host.logs.get(subject.key)
             reached = subject.model.durable if log is None else max(subject.model.durable, log.recovery_point)
+            if log is not None and log.recovery_point > subject.returns_from:
+                subject.cut_stays()  # by some sync behind it
             if subject.cutting is not None:
                 reached = min(reached, subject.cutting)
             subject.synced = 0 if subject.is_starting_anew else min(reached, subject.model.end)
@@ -291,8 +295,11 @@ class Story:
         keep_names = rng.random() < 0.6
         merciless = rng.random() < 0.2
 
+        # A file system that has lost the names of a cut has not got what was written later either.
+        keeps_nothing = not keep_names and any(each.may_return for each in self.subjects.values())
+
         def plan(path: str, unsynced: int) -> Torn:
-            if merciless or not unsynced:
+            if merciless or keeps_nothing or not unsynced:
                 return Torn(0)
             synced = self.memory.status(path).size_bytes - unsynced
             kept = rng.choice((0, unsynced, rng.randrange(unsynced + 1)))
@@ -372,6 +379,8 @@ class Story:
         except Wrong as wrong:
             raise Wrong(f"{subject.name} after a start: {wrong}") from None
         subject.is_deleting = False
+        if with_power:
+            subject.cut_stays()
         was_cutting = subject.cutting is not None or subject.is_starting_anew
         self._nothing_under_way(subject)
         if was_cutting:

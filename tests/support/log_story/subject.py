@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tests.support.log_story.appending import Sent
 from tests.support.log_story.hosts import Key
-from tests.support.log_story.model import LogModel
+from tests.support.log_story.model import Batch, LogModel
 
 
 @dataclass
@@ -28,8 +28,16 @@ class Subject:
     """Retention is under way."""
     is_deleting: bool = False
     is_offline: bool = False
+    may_return: list[Batch] = field(default_factory=list)
+    """Cut off, and the cut need not be on the disk: a power cut may bring them back."""
+    returns_from: int = 0
+    """The lowest of these cuts."""
     synced: int = 0
     """At the last crash: what must have survived it."""
+
+    def cut_stays(self) -> None:
+        """What was cut off cannot come back any more."""
+        self.may_return = []
 
     @property
     def name(self) -> str:
