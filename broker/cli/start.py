@@ -8,6 +8,7 @@ import sys
 from typing import Final
 
 from broker.cli.configuration import load_configuration
+from broker.collector import hold_collector
 from broker.logging_setup import set_up_logging
 from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
@@ -30,6 +31,7 @@ class StartRefused(Exception):
 
 def run(options: argparse.Namespace) -> int:
     """Start the node and serve until it is told to stop."""
+    hold_collector()
     try:
         loaded = load_configuration(options.file, options.override)
         set_up_logging(loaded.config.text("barnabas.log.format"))

@@ -43,9 +43,11 @@ def decode_versioned_record(
 ) -> tuple[Message, int]:
     """As `decode_metadata_record`, with the version in which the record was written."""
     try:
-        frame_version, position = uvarint(value, 0)
-        record_type, position = uvarint(value, position)
-        version, position = uvarint(value, position)
+        frame_version, record_type, version, position = value[0], value[1], value[2], 3
+        if (frame_version | record_type | version) > 0x7F:  # not of a byte each, as all are so far
+            frame_version, position = uvarint(value, 0)
+            record_type, position = uvarint(value, position)
+            version, position = uvarint(value, position)
     except IndexError:
         raise ProtocolError(f"a metadata record of {len(value)} bytes is cut off in its frame") from None
     if frame_version != FRAME_VERSION:

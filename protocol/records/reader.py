@@ -17,6 +17,8 @@ from protocol.varint import MalformedVarint, read_int, read_long
 DEFAULT_LIMIT_BYTES: Final = 128 * 1024 * 1024
 """The most decompressed bytes of one batch that are held unless the caller says otherwise."""
 
+_NULL: Final = 1
+"""The byte of a length of -1."""
 _EARLIEST: Final = -(1 << 63)
 _LATEST: Final = (1 << 63) - 1
 
@@ -105,7 +107,10 @@ def batch_records(buffer: ReadBuffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES)
 
 
 def _read_record(data: bytes, position: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
-    """The record at `position` and the position after it; every length is checked before bytes are taken."""
+    """The record at `position` and the position after it; every length is checked before bytes are taken.
+
+    Numbers of one byte, nearly all that are no lengths, are read in place.
+    """
     try:
         length, start = read_int(data, position)
         end = start + length
@@ -116,16 +121,30 @@ def _read_record(data: bytes, position: int, base_offset: int, base_timestamp: i
             )
         if length == 0:
             raise InvalidRecord("Found invalid record structure: a record of no bytes")
-        timestamp_delta, position = read_long(data, start + 1)
-        offset_delta, position = read_int(data, position)
-        key, position = _read_bytes(data, position, end)
+        position = start + 1
+        if position < end and (raw := data[position]) < 0x80:
+            timestamp_delta, position = (raw >> 1) ^ -(raw & 1), position + 1
+        else:
+            timestamp_delta, position = read_long(data, position)
+        if position < end and (raw := data[position]) < 0x80:
+            offset_delta, position = (raw >> 1) ^ -(raw & 1), position + 1
+        else:
+            offset_delta, position = read_int(data, position)
+        key = None
+        if position < end and data[position] == _NULL:
+            position += 1
+        else:
+            key, position = _read_bytes(data, position, end)
         value, position = _read_bytes(data, position, end)
-        header_count, position = read_int(data, position)
-        if not 0 <= header_count <= end - position:
-            raise InvalidRecord(f"Found invalid number of record headers {header_count}")
         headers: RecordHeaders = ()
-        if header_count:
-            headers, position = _read_headers(data, position, end, header_count)
+        if position == end - 1 and data[position] == 0:
+            position = end
+        else:
+            header_count, position = read_int(data, position)
+            if not 0 <= header_count <= end - position:
+                raise InvalidRecord(f"Found invalid number of record headers {header_count}")
+            if header_count:
+                headers, position = _read_headers(data, position, end, header_count)
     except MalformedVarint as error:
         raise InvalidRecord(f"Found invalid record structure: {error} of the records") from None
     if position != end:
