@@ -13,7 +13,8 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `log_config`, `partition_log`   one partition: append, read, high watermark
 * `lookup`, `retention`, `truncation`   finding by offset and timestamp; what may go; what is cut off
 * `stored_batches`   a file's batches from end to end
-* `leftovers`, `batch_scan`, `recovery`, `found_log`   what a start finds and puts right
+* `leftovers`, `batch_scan`, `recovery`, `found_log`, `found_producers`   what a start finds and puts right
+* `cut_marks`       what checkpoints may not be believed of a log that was cut
 * `opening`, `recovery_job`, `log_loading`   making and opening a log; many logs after a crash, in workers
 * `repair`          what a disk has damaged is cut out
 * `chores`, `jobs`  what must be done beside the loop: by helper threads, by worker processes

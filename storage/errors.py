@@ -74,7 +74,8 @@ class CorruptSegment(LogStorageError):
 
 
 class DamagedLog(LogStorageError):
-    """Bytes that are no batch, with valid batches behind them: the disk has changed what was written."""
+    """Bytes that are no batch, with valid batches behind them. A disk leaves this that changes what was
+    written; a power cut too, where nothing was synced. The death of a process alone does not."""
 
     def __init__(
         self,
@@ -85,17 +86,25 @@ class DamagedLog(LogStorageError):
         next_position: int,
         next_offset: int,
         directory: str,
+        *,
+        was_synced: bool,
     ) -> None:
-        """path, position, offset: where a batch should be; next_…: where the next valid one is."""
+        """path, position, offset: where a batch should be; next_…: where the next valid one is. was_synced:
+        it lies below the recovery point."""
         where = f"byte {next_position}" if next_path == path else f"byte {next_position} of {next_path}"
         self.what = (
             f"{path} is damaged: no valid record batch at byte {position}, where offset {offset} should be, "
             f"and a valid one behind it, at {where} with offset {next_offset}"
         )
+        cause = (
+            "It had been synced, so the disk has changed it"
+            if was_synced
+            else "It was not known to be synced: after a power cut a sound disk can show this too"
+        )
         super().__init__(
-            f"{self.what}. Nothing was removed. `barnabas log repair {directory}` shows what can be kept, "
-            "and keeps it with --yes while the broker is stopped; barnabas.recovery.corrupt=truncate cuts "
-            "such logs at that place, as Apache Kafka does"
+            f"{self.what}. {cause}. Nothing was removed. `barnabas log repair {directory}` shows what can be "
+            "kept, and keeps it with --yes while the broker is stopped; barnabas.recovery.corrupt=truncate "
+            "cuts such logs at that place, as Apache Kafka does"
         )
         self.path = path
         self.position = position

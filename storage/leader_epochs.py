@@ -21,7 +21,7 @@ _NOWHERE: Final = 1 << 63
 class LeaderEpochs:
     """The list, with both columns ascending."""
 
-    __slots__ = ("_epochs", "_start_offsets", "changed", "latest_epoch")
+    __slots__ = ("_epochs", "_start_offsets", "changed", "has_failed", "latest_epoch")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._epochs: list[int] = []
@@ -32,6 +32,8 @@ class LeaderEpochs:
             self.assign(epoch, start_offset)
         self.changed = False
         """Something is here that the checkpoint does not say yet."""
+        self.has_failed = False
+        """The checkpoint's last writing did not go well."""
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._start_offsets, strict=True))
@@ -103,6 +105,15 @@ class LeaderEpochs:
     def clear(self) -> None:
         self._epochs.clear()
         self._start_offsets.clear()
+        self.note_change()
+
+    def note_written(self) -> None:
+        """The checkpoint says what it was to say."""
+        self.has_failed = False
+
+    def note_failure(self) -> None:
+        """It does not, and has yet to be written."""
+        self.has_failed = True
         self.note_change()
 
     def note_change(self) -> None:

@@ -69,7 +69,6 @@ class PartitionLog(SegmentRow):
     __slots__ = (
         "_detours",
         "_flushed_ms",
-        "_lacks_epochs",
         "_now_ns",
         "_rules",
         "cut_mark",
@@ -119,8 +118,6 @@ class PartitionLog(SegmentRow):
         self.cut_mark: CutMark | None = None
         self._now_ns = self.disk.now_ns
         self._flushed_ms = 0
-        self._lacks_epochs = False
-        """The last write of the leader epochs has failed."""
         self._rules = config.validation_rules(self.name)
         self._detours = config.flush_messages < NO_BOUND_MS
         """Appends do not take the short way."""
@@ -486,10 +483,7 @@ class PartitionLog(SegmentRow):
         return sync._replace(done=partial(self._synced, sync))
 
     def _synced(self, sync: Sync) -> None:
-        if self._lacks_epochs:
-            sync.failed()
-        else:
-            sync.done()
+        (sync.failed if self.leader_epochs.has_failed else sync.done)()
 
     def flush(self) -> None:
         """Notes chores after which everything up to the present log end is on the disk."""
@@ -527,14 +521,7 @@ class PartitionLog(SegmentRow):
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
         data = encode_leader_epochs(epochs.entries())
         call = partial(self.files.write_atomically, path, data)
-        self.chores.add(f"write {path}", self.directory, call, self._wrote_epochs, self._missed_epochs)
-
-    def _wrote_epochs(self) -> None:
-        self._lacks_epochs = False
-
-    def _missed_epochs(self) -> None:
-        self._lacks_epochs = True
-        self.leader_epochs.note_change()
+        self.chores.add(f"write {path}", self.directory, call, epochs.note_written, epochs.note_failure)
 
     def close(self) -> None:
         """Seals the indexes and gives the descriptors back, each when its last slice is gone.

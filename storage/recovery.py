@@ -9,8 +9,13 @@ are read from end to end, every checksum is verified and the indexes are made ag
                                              the log is cut here
 
     │ batch │ ░░░░░ │ batch │ batch │        valid batches behind it were written, and perhaps acknowledged:
-            ▲                                no crash does this, a disk does. The log is refused, unless it
-                                             shall be cut here as Kafka does it (`OnDamage.TRUNCATE`)
+            ▲                                no death of a process does this, a disk does. It is refused,
+                                             or cut here, as Kafka does it (`OnDamage.TRUNCATE`)
+
+A power cut can leave the second picture on a sound disk as well, where nothing was synced (above the recovery
+point): pages reach the disk in any order, a full segment may lose its end while the next one has batches.
+What is behind the hole was acknowledged all the same, perhaps by this replica alone, so it is not thrown away
+unasked: the error says that a power cut explains it, and what to do.
 
 A producer's state comes from the newest snapshot and the headers behind it. What another process has read
 already (`recovery_job`) is believed: only the tail is read again.
@@ -23,7 +28,6 @@ from enum import Enum
 from functools import partial
 
 from config.ports import Files
-from protocol.records.control import TransactionMarker
 from protocol.records.header import BatchHeader, is_intact
 from storage.append import stored_marker_of
 from storage.batch_scan import next_whole_batch
@@ -38,9 +42,9 @@ from storage.file_names import (
     segment_file,
 )
 from storage.found_log import FoundLog, RecoveredLog
+from storage.found_producers import find_producers
 from storage.leader_epochs import LeaderEpochs
 from storage.leftovers import tidy
-from storage.producer_snapshot import MalformedSnapshot, decode_snapshot
 from storage.producer_state import ProducerState
 from storage.segment import Segment
 from storage.stored_batches import Note, nothing, stored_batches
@@ -158,51 +162,6 @@ def begin_log(files: Files, directory: str, now_ms: int) -> FoundLog:
     return FoundLog([first], 0, 0, 0, ProducerState(), LeaderEpochs(), [])
 
 
-def find_producers(
-    files: Files, directory: str, segments: list[Segment], snapshot_offsets: list[int], end_offset: int
-) -> ProducerState:
-    """The producers as of `end_offset`: the newest snapshot that can be read, and the headers behind it.
-
-    A producer that neither tells of is not known: it may go on with any sequence. Raises OSError and
-    CorruptSegment.
-    """
-    state = ProducerState()
-    begin = segments[0].base_offset
-    for offset in reversed(snapshot_offsets):
-        if offset > end_offset:
-            continue
-        if offset < begin:
-            break  # what came between has gone: its producers' sequences would be wrong, none is better
-        try:
-            data = files.read_bytes(f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}")
-            state.replace_all(decode_snapshot(data))
-        except (MalformedSnapshot, FileNotFoundError):
-            continue
-        begin = offset
-        break
-    if begin >= end_offset:
-        return state
-    for number, segment in enumerate(segments):
-        if segment.base_offset >= end_offset:
-            break  # nobody has looked at it yet: it may be torn
-        if number + 1 < len(segments) and segments[number + 1].base_offset <= begin:
-            continue
-        found = segment.locate(begin)
-        if found is not None:
-            for position, header in segment.headers(found.position):
-                if header.base_offset >= end_offset:
-                    return state
-                state.update(header, _marker(segment, position, header))
-    return state
-
-
-def _marker(segment: Segment, position: int, header: BatchHeader) -> TransactionMarker | None:
-    """What a control batch says; the records of others are not read."""
-    if not header.is_control or header.producer_id < 0:
-        return None
-    return stored_marker_of(segment.read(position, header.size_bytes), header)
-
-
 class _Scan:
     """One pass over the segments that need it."""
 
@@ -230,10 +189,12 @@ class _Scan:
         """From here on indexes that are whole need not be on the disk: the next sync begins here."""
         self.scanned_segments = 0
         self.cut_bytes = 0
+        self._recovery_point = 0
 
     def run(self, segments: list[Segment], is_clean: bool, recovery_point: int) -> int:
         """Makes every segment usable, cuts the row at the first torn place; the log end offset."""
         end_offset = segments[0].base_offset
+        self._recovery_point = recovery_point
         for number, segment in enumerate(segments):
             is_last = number == len(segments) - 1
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
@@ -330,8 +291,9 @@ class _Scan:
         if found is not None:
             path, position, header = found
             damaged = DamagedLog(
-                segment.log.path, valid_bytes, end_offset, path, position, header.base_offset, self._directory
-            )
+                segment.log.path, valid_bytes, end_offset, path, position, header.base_offset,
+                self._directory, was_synced=end_offset < self._recovery_point,
+            )  # fmt: skip
             if self._on_damage is OnDamage.REFUSE:
                 raise damaged
             self._problems.append(f"{damaged.what}. It is cut at that place (barnabas.recovery.corrupt)")

@@ -18,8 +18,8 @@ from protocol.errors import invariant
 from storage.cut_marks import mark_cut
 from storage.errors import LogStorageError
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
+from storage.found_producers import find_producers
 from storage.producer_state import ProducerState
-from storage.recovery import find_producers
 from storage.retention import remove_file, remove_files
 from storage.segment import Segment
 

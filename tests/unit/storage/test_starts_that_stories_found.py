@@ -6,6 +6,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from storage.errors import AppendRefused, DamagedLog
+from storage.faulty_files import Fault, FaultyFiles
 from storage.file_names import segment_file
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles, Torn, keep_all
@@ -163,3 +164,38 @@ def test_the_recovery_point_waits_for_leader_epochs_that_could_not_be_written() 
     rig.log.flush()
     rig.do_chores()
     assert rig.log.recovery_point == 1
+
+
+def test_a_sync_that_ends_half_way_leaves_nothing_of_before_the_cut_behind_what_came_since() -> None:
+    memory = MemoryFiles()
+    faulty = FaultyFiles(memory)
+    rig = LogRig(faulty)
+    for _ in range(3):
+        rig.append(b"v")
+        rig.log.roll(NOW_MS)
+    rig.log.flush()
+    rig.do_chores()
+    rig.log.truncate_to(1, now_ms=NOW_MS)
+    rig.append(b"w")
+    faulty.faults = [Fault("fdatasync")]
+    with pytest.raises(OSError, match="Input/output"):
+        rig.do_chores()
+    memory.cut_power(keep_all, keep_names=False)
+    assert [name for name in rig.file_names() if name.endswith(".log")] == [
+        "00000000000000000000.log", "00000000000000000001.log",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("recovery_point", "cause"), [(3, "the disk has changed it"), (1, "a power cut")])
+def test_refused_damage_names_its_likely_cause_and_the_remedy(recovery_point: int, cause: str) -> None:
+    rig = LogRig()
+    for _ in range(3):
+        rig.append(b"v")
+    path = f"{DIRECTORY}/{segment_file(0, '.log')}"
+    file = rig.files.open(path, write=True)
+    file.write([b"\xff"], file.size() // 3 + 62)
+    with pytest.raises(DamagedLog) as refused:
+        rig.reopen(is_clean=False, recovery_point=recovery_point)
+    assert "where offset 1 should be" in str(refused.value)
+    assert cause in str(refused.value)
+    assert "barnabas.recovery.corrupt=truncate" in str(refused.value)
