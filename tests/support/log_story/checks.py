@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from protocol.records.control import read_marker
 from protocol.records.header import headers
+from storage.cut_marks import CUT_MARK
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from tests.support.log_story.model import Batch, LogModel, Producer
@@ -319,6 +320,7 @@ def check_names(memory: MemoryFiles, log: PartitionLog) -> None:
     may |= {f"{segment.base_offset:020d}.txnindex" for segment in log.segments}
     active = f"{log.active.base_offset:020d}"
     may |= {f"{active}.index", f"{active}.timeindex"}
+    may |= {CUT_MARK} if log.cut_mark is not None else set()  # the end of a bare log fell
     found = set(memory.listdir(log.directory))
     require(found <= wanted | may, "stray files", found=sorted(found - wanted - may))
     require(wanted - may <= found, "files are missing", missing=sorted(wanted - may - found))

@@ -258,8 +258,10 @@ def meet_producers(model: LogModel, log: PartitionLog, counts: Counter[str], *, 
 
 
 def _what_may_be_known(mine: list[Event], first: int, there: set[int]) -> Iterator[list[Event]]:
-    gone = [event for event in mine if event.base < first]
-    for snapshot in range(len(gone), -1, -1):
-        yield [*gone[:snapshot], *mine[len(gone) :]]
-    for snapshot in range(len(mine), -1, -1):
+    """All; or what the segments show, and before that all that a snapshot told. One from below the first
+    segment is not believed: a producer is known as it was then, or by what is there, or not at all."""
+    gone = sum(event.base < first for event in mine)
+    for snapshot in range(len(mine), gone - 1, -1):
         yield [*mine[:snapshot], *(event for event in mine[snapshot:] if event.base in there)]
+    yield [event for event in mine if event.base >= first]
+    yield [event for event in mine if event.base >= first and event.base in there]
