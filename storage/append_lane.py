@@ -110,7 +110,18 @@ class WaitingAppend:
 class AppendLane:
     """Of one log. All calls come from the loop."""
 
-    __slots__ = ("_group", "_helpers", "_judging", "_lost", "_quiet", "_sync", "_unjudged", "_waiting", "log")
+    __slots__ = (
+        "_group",
+        "_helpers",
+        "_judging",
+        "_lost",
+        "_part",
+        "_quiet",
+        "_sync",
+        "_unjudged",
+        "_waiting",
+        "log",
+    )
 
     def __init__(self, log: PartitionLog, helpers: LaneHelpers) -> None:
         self.log = log
@@ -123,6 +134,8 @@ class AppendLane:
         """How many are being judged."""
         self._group: list[tuple[WaitingAppend, PreparedAppend]] = []
         """Those that a helper thread writes."""
+        self._part = 0
+        """So many of them it writes now: what fits into the segment."""
         self._sync: Sync | None = None
         self._lost: ErrorCode | None = None
         """What becomes of the group that is being written, whether its write succeeds or not."""
@@ -271,60 +284,96 @@ class AppendLane:
 
     def _write(self, group: list[tuple[WaitingAppend, PreparedAppend]]) -> None:
         log = self.log
-        prepared = [each for _, each in group]
-        now_ms = group[-1][0].now_ms
         self._group, self._lost = group, None
-        must_sync = log.is_flush_due(log.queue.end_offset)
+        if log.is_flush_due(log.queue.end_offset) or log.disk.still_slow():
+            self._write_elsewhere()
+            return
         try:
-            if not must_sync and not log.disk.still_slow():
-                log.write(prepared, now_ms)
-                self._commit()
+            log.write([each for _, each in group], group[-1][0].now_ms)
+        except LogStorageError as error:
+            self._roll_back(error)
+        else:
+            self._commit(len(group))
+
+    def _write_elsewhere(self) -> None:
+        """The next step of a helper thread: it begins a new segment, or writes what fits into this one."""
+        log = self.log
+        prepared = [each for _, each in self._group]
+        self._part = log.queue.fitting(prepared)
+        try:
+            if not self._part:
+                roll = log.queue.roll_elsewhere(prepared[0].base_offset, self._group[0][0].now_ms)
+                log.disk.submit(roll.run, self._rolled)
                 return
-            write = log.queue.write_elsewhere(prepared, now_ms, None)
+            part = prepared[: self._part]
+            write = log.queue.write_elsewhere(part, None)
         except LogStorageError as error:
             self._roll_back(error)
             return
-        if must_sync:
+        end_offset = next((each.last_offset + 1 for each in reversed(part) if not each.is_duplicate), 0)
+        if log.is_flush_due(end_offset):
             log.write_leader_epochs()
-            self._sync = log.plan_sync(log.queue.end_offset)
+            self._sync = log.plan_sync(end_offset)
             write.sync = self._sync.call
         log.disk.submit(write.run, self._written)
 
-    def _written(self, result: object) -> None:
-        """A helper thread has come back, with how long it took or with an error."""
+    def _rolled(self, result: object) -> None:
+        """A helper thread has begun a segment, or has not."""
         log = self.log
-        sync, self._sync = self._sync, None
-        failed = result if isinstance(result, OSError) else None
-        if isinstance(result, int):
-            log.disk.took(result)
-        elif failed is None:
-            raise InvariantViolated(f"a helper thread could not write to {log.name}: {result!r}")
+        failed = self._failure(result)
         try:
-            log.queue.written_elsewhere(failed)
+            if self._lost is None or failed is not None:
+                log.queue.rolled_elsewhere(failed)
         except LogStorageError as error:
             self._roll_back(error)
         else:
             if self._lost is not None:
                 self._roll_back(AppendRefused(self._lost, self._lost.message))
             else:
-                all_is_in = self._commit()
+                self._write_elsewhere()
+        self._go_on()
+
+    def _failure(self, result: object) -> OSError | None:
+        """What a helper thread came back with: an error, or how long it took."""
+        if isinstance(result, OSError):
+            return result
+        if not isinstance(result, int):
+            raise InvariantViolated(f"a helper thread could not write to {self.log.name}: {result!r}")
+        self.log.disk.took(result)
+        return None
+
+    def _written(self, result: object) -> None:
+        """A helper thread has come back, with how long it took or with an error."""
+        log = self.log
+        sync, self._sync = self._sync, None
+        try:
+            log.queue.written_elsewhere(self._failure(result))
+        except LogStorageError as error:
+            self._roll_back(error)
+        else:
+            if self._lost is not None:
+                self._roll_back(AppendRefused(self._lost, self._lost.message))
+            else:
+                all_is_in = self._commit(self._part)
                 if sync is not None and all_is_in:
                     sync.done()
                     sync = None
+                if self._group:
+                    self._write_elsewhere()
         if sync is not None:
             sync.failed()
         self._go_on()
 
-    def _commit(self) -> bool:
-        """Whether the whole group is in the log now."""
+    def _commit(self, count: int) -> bool:
+        """The first of the group were written: whether they are in the log now."""
         group = self._group
         problem: CommitStopped | None = None
         try:
-            results = self.log.commit([each for _, each in group])
+            results = self.log.commit([each for _, each in group[:count]])
         except CommitStopped as stopped:
             problem, results = stopped, list(stopped.results)
             self.log.rollback()
-        self._group = []
+        self._group = [] if problem is not None else group[count:]
         for (waiting, _), result in zip(group, results, strict=False):
             self._settle(waiting, result)
         if problem is not None:

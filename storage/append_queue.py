@@ -7,8 +7,9 @@ own, and what a follower copies from its leader.
 The write is one system call of the loop, or a helper thread's (`write_elsewhere`), which gets plain values
 and files and no object of the log.
 
-A write that needs more than one segment begins the next ones as files only; they join the log when their
-first batch is committed, and a rollback removes them again.
+A write on the loop that needs more than one segment begins the next ones as files only; they join the log
+when their first batch is committed, and a rollback removes them again. Helper threads go step by step: what
+fits into the active segment is written and committed, then a new one is begun (`roll_elsewhere`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from storage.append import (
 )
 from storage.append_checks import check_producer, marker_in, too_large_for_segment
 from storage.errors import AppendRefused, CommitStopped
-from storage.group_write import FileWrite, GroupWrite
+from storage.group_write import GroupWrite, Roll
+from storage.index_file import FileTail
 from storage.producer_state import ProducerBatch, ProducerEntry, successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.slices import SharedFile
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 class AppendQueue:
     """Invariant: offsets in the queue follow each other, the first one the log's end."""
 
-    __slots__ = ("_begun", "_held", "_log", "_producers", "_was_elsewhere", "prepared")
+    __slots__ = ("_begun", "_held", "_log", "_producers", "_tails", "_was_elsewhere", "prepared")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
@@ -57,6 +59,8 @@ class AppendQueue:
         """The active file while a helper thread writes to it."""
         self._was_elsewhere = False
         """The last write was a helper thread's."""
+        self._tails: Sequence[FileTail] = ()
+        """Of the indexes that a helper thread writes for a roll."""
 
     @property
     def end_offset(self) -> int:
@@ -156,43 +160,90 @@ class AppendQueue:
             raise log.write_failed(error, whole=len(prepared) > 1) from error
         log.disk.took(log.disk.now_ns() - began_ns)
 
+    def fitting(self, prepared: Sequence[PreparedAppend]) -> int:
+        """How many of the first batches of the queue go into the active segment: with the next, a new one
+        begins."""
+        segment, roll_timestamp = self._log.active, self._log.roll_timestamp
+        position = segment.size_bytes
+        for number, each in enumerate(prepared):
+            if each.is_duplicate:
+                continue
+            if self._is_beyond(segment, position, roll_timestamp, each):
+                return number
+            if not position:
+                roll_timestamp = self._log.roll_timestamp_after(each.max_timestamp)
+            position += each.size_bytes
+        return len(prepared)
+
     def write_elsewhere(
-        self, prepared: Sequence[PreparedAppend], now_ms: int, sync: Callable[[], object] | None
+        self, prepared: Sequence[PreparedAppend], sync: Callable[[], object] | None
     ) -> GroupWrite:
-        """The same as something that a helper thread can do; then follows `written_elsewhere`.
+        """`write`, for batches that fit into the active segment, as something that a helper thread can do;
+        then follows `written_elsewhere`.
 
         Meanwhile nobody else may write to the log, cut it, or roll it. sync: called by the thread at the end.
         Raises LogStorageError if the active file cannot be opened.
         """
         log = self._log
         self._was_elsewhere = True
-        writes: list[FileWrite] = []
-        cut_first = None
+        segment = log.active
+        start = position = segment.size_bytes
+        group = [each for each in prepared if not each.is_duplicate]
+        for each in group:
+            each.segment, each.position = segment, position
+            position += each.size_bytes
         try:
-            if log.has_stale_bytes:
-                cut_first = log.stale_bytes()
-            for segment, group in self._places(prepared, now_ms):
-                size_bytes = sum(each.size_bytes for each in group)
-                file = segment.log.file() if segment is log.active else None
-                buffers = [each.records for each in group]
-                writes.append(FileWrite(segment.log.path, buffers, group[0].position, size_bytes, file))
+            file = segment.log.file()
+            cut_first = log.stale_bytes() if log.has_stale_bytes else None
         except OSError as error:
-            self._remove_begun()
             raise log.write_failed(error) from error
-        log.active.log.retain()
-        self._held = log.active.log
-        return GroupWrite(log.files, writes, log.disk.now_ns, cut_first, sync)
+        segment.log.retain()
+        self._held = segment.log
+        buffers = [each.records for each in group]
+        path, size_bytes = segment.log.path, position - start
+        return GroupWrite(file, path, buffers, start, size_bytes, log.disk.now_ns, cut_first, sync)
 
     def written_elsewhere(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""
         held, self._held = self._held, None
         if held is not None:
             held.release()
+        self._require_done_elsewhere(error)
+
+    def roll_elsewhere(self, base_offset: int, now_ms: int) -> Roll:
+        """The same for the begin of a new segment, at `base_offset`, the log's end; then follows
+        `rolled_elsewhere`. Raises LogStorageError if nothing can be done."""
+        log = self._log
+        self._was_elsewhere = True
+        try:
+            cut_first = log.stale_bytes() if log.has_stale_bytes else None
+            self._tails = log.active.unsealed()
+        except OSError as error:
+            raise log.write_failed(error) from error
+        segment = log.new_segment(base_offset, now_ms)
+        self._begun.append(segment)
+        return Roll(log.files, segment.log.path, self._tails, log.disk.now_ns, cut_first)
+
+    def rolled_elsewhere(self, error: OSError | None) -> None:
+        """The helper thread has come back. Raises LogStorageError if the log goes on in its old segment."""
+        log = self._log
+        tails, self._tails = self._tails, ()
+        self._require_done_elsewhere(error)
+        log.note_new_names()  # a sync that began before the file was there does not speak of it
+        log.active.note_sealed(tails)
+        try:
+            log.join_segment(self._begun[0])
+        except OSError as problem:
+            log.active.is_sealed = False
+            log.note_refused_elsewhere()
+            raise log.why_not_written(problem) from problem
+        self._begun.clear()
+
+    def _require_done_elsewhere(self, error: OSError | None) -> None:
         if error is None:
             self._log.note_nothing_stale()
             return
         self._log.note_refused_elsewhere()
-        self._remove_begun()
         raise self._log.why_not_written(error) from error
 
     def _places(
@@ -207,12 +258,7 @@ class AppendQueue:
         for each in prepared:
             if each.is_duplicate:
                 continue
-            if position and (
-                position + each.size_bytes > log.config.segment_bytes
-                or each.max_timestamp > roll_timestamp
-                or each.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-                or segment.is_full
-            ):
+            if self._is_beyond(segment, position, roll_timestamp, each):
                 segment = log.new_segment(each.base_offset, now_ms)
                 self._begun.append(segment)
                 group, position = [], 0
@@ -222,6 +268,15 @@ class AppendQueue:
             position += each.size_bytes
             group.append(each)
         return [place for place in places if place[1]]
+
+    def _is_beyond(self, segment: Segment, position: int, roll_timestamp: int, each: PreparedAppend) -> bool:
+        """A batch that would begin at `position` belongs to the next segment."""
+        return position > 0 and (
+            position + each.size_bytes > self._log.config.segment_bytes
+            or each.max_timestamp > roll_timestamp
+            or each.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+            or segment.is_full
+        )
 
     def commit(self, prepared: Sequence[PreparedAppend]) -> list[AppendResult]:
         """What was written is in the log now; one result for each, in order.

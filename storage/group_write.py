@@ -1,8 +1,8 @@
-"""Batches on their way into files, as plain values: what a helper thread needs, and nothing of the log.
+"""Batches on their way into a file, as plain values: what a helper thread needs, and nothing of the log.
 
-One `FileWrite` for each segment that takes a part. The thread removes what an earlier failure left (`Cut`),
-makes the files of new segments, writes, and syncs where that is wanted; if anything fails it cuts the active
-file back, so that bytes of batches that are refused do not stay.
+The thread removes what an earlier failure left (`Cut`), writes to the active segment's file, and syncs where
+that is wanted (`GroupWrite`); if anything fails it cuts the file back, so that bytes of batches that are
+refused do not stay. Where the next batch belongs to another segment, a `Roll` goes before.
 """
 
 from __future__ import annotations
@@ -14,17 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from config.ports import Buffer, File, Files
-
-
-class FileWrite(msgspec.Struct):
-    """What one file gets."""
-
-    path: str
-    buffers: Sequence[Buffer]
-    position: int
-    size_bytes: int
-    file: File | None
-    """None for a new segment: the file is made, empty whatever was there."""
+from storage.index_file import FileTail
 
 
 class Cut(msgspec.Struct):
@@ -55,48 +45,59 @@ class Cut(msgspec.Struct):
 class GroupWrite(msgspec.Struct):
     """What a group of batches costs the disk."""
 
-    files: Files
-    writes: Sequence[FileWrite]
+    file: File
+    path: str
+    buffers: Sequence[Buffer]
+    position: int
+    size_bytes: int
     now_ns: Callable[[], int]
     cut_first: Cut | None = None
     sync: Callable[[], object] | None = None
     """Afterwards, and its end is awaited too."""
 
     def run(self) -> int:
-        """Does it all; how long the writes took, in nanoseconds, without the sync. Raises OSError."""
+        """Does it all; how long the write took, in nanoseconds, without the sync. Raises OSError."""
         began_ns = self.now_ns()
         try:
             if self.cut_first is not None:
                 self.cut_first.run()
-            for write in self.writes:
-                if write.file is None:
-                    self._write_new(write)
-                else:
-                    write_whole(write.file, write.buffers, write.size_bytes, write.position, write.path)
+            if self.buffers:
+                write_whole(self.file, self.buffers, self.size_bytes, self.position, self.path)
             took_ns = self.now_ns() - began_ns
             if self.sync is not None:
                 self.sync()
         except OSError:
-            self._cut_back()
+            with contextlib.suppress(OSError):  # tried again before the next write
+                self.file.truncate(self.position)
             raise
         return took_ns
 
-    def _write_new(self, write: FileWrite) -> None:
-        file = self.files.open(write.path, create=True)
+
+class Roll(msgspec.Struct):
+    """What the begin of a new segment costs it: the old one's indexes are written to their end."""
+
+    files: Files
+    path: str
+    """The new segment's `.log`, which is empty afterwards, whatever was there."""
+    tails: Sequence[FileTail]
+    """Of the old one's indexes."""
+    now_ns: Callable[[], int]
+    cut_first: Cut | None = None
+
+    def run(self) -> int:
+        """How long it took, in nanoseconds. Raises OSError."""
+        began_ns = self.now_ns()
+        if self.cut_first is not None:
+            self.cut_first.run()
+        file = self.files.open(self.path, create=True)
         try:
             if file.size():
                 file.truncate(0)
-            write_whole(file, write.buffers, write.size_bytes, write.position, write.path)
-            if self.sync is not None:
-                file.fdatasync()  # the log does not know of it yet, so its sync does not either
         finally:
             file.close()
-
-    def _cut_back(self) -> None:
-        for write in self.writes:
-            if write.file is not None:
-                with contextlib.suppress(OSError):  # tried again before the next write
-                    write.file.truncate(write.position)
+        for tail in self.tails:
+            tail.write(self.files)
+        return self.now_ns() - began_ns
 
 
 def write_whole(file: File, buffers: Sequence[Buffer], size_bytes: int, position: int, path: str) -> None:

@@ -13,8 +13,34 @@ Both read both: a sealed index has no padding, and an unsealed one is rebuilt af
 
 from __future__ import annotations
 
+import msgspec
+
 from config.limits import INDEX_PENDING_BYTES
 from config.ports import File, Files
+
+
+class FileTail(msgspec.Struct, frozen=True):
+    """What a file lacks at its end, as a plain value: a helper thread may bring it there."""
+
+    path: str
+    position: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + len(self.data)
+
+    def write(self, files: Files) -> None:
+        """The file ends with it, and is there also if it is empty. Raises OSError."""
+        file = files.open(self.path, create=True)
+        try:
+            done = 0
+            while done < len(self.data):
+                done += file.write([self.data[done:]], self.position + done)
+            if file.size() != self.end:
+                file.truncate(self.end)
+        finally:
+            file.close()
 
 
 class IndexFile:
@@ -100,12 +126,19 @@ class IndexFile:
         self.close()
 
     def seal(self) -> None:
-        """Makes the file exactly its entries, also if there are none, and gives the descriptor back."""
-        self.write_pending()
-        file = self._opened()
-        written = self._written_bytes()
-        if file.size() != written:
-            file.truncate(written)
+        """Makes the file exactly its entries, also if there are none. Raises OSError."""
+        tail = self.unwritten()
+        tail.write(self._files)
+        self.note_written(tail)
+
+    def unwritten(self) -> FileTail:
+        """What waits. Once it is in the file, the file is exactly its entries."""
+        return FileTail(self.path, self._written_bytes(), bytes(self._pending))
+
+    def note_written(self, tail: FileTail) -> None:
+        """All that waited is in the file."""
+        self._written = tail.end
+        self._pending.clear()
         self.close()
 
     def reset(self) -> None:

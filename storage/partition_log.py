@@ -71,6 +71,7 @@ class PartitionLog(SegmentRow):
         "_flushed_ms",
         "_now_ns",
         "_rules",
+        "_timed_ms",
         "cut_mark",
         "high_watermark",
         "is_abandoned",
@@ -117,6 +118,9 @@ class PartitionLog(SegmentRow):
         """What the checkpoints may say of it; its host knows."""
         self.cut_mark: CutMark | None = None
         self._now_ns = self.disk.now_ns
+        self._timed_ms = -1
+        """Of the appends of one millisecond the first is timed. Behind one that the disk has kept waiting the
+        next one is of another, so a slow disk shows with the second slow write at the latest."""
         self._flushed_ms = 0
         self._rules = config.validation_rules(self.name)
         self._detours = config.flush_messages < NO_BOUND_MS
@@ -249,7 +253,11 @@ class PartitionLog(SegmentRow):
             active = self._make_room(size_bytes, now_ms)
         position = active.size_bytes
         place(records, 0, batch, base_offset, leader_epoch)  # type: ignore[arg-type]
-        began_ns = self._now_ns()
+        if now_ms == self._timed_ms:
+            began_ns = -1
+        else:
+            self._timed_ms = now_ms
+            began_ns = self._now_ns()
         try:
             if self.has_stale_bytes:
                 self.cut_stale_bytes()
@@ -257,7 +265,7 @@ class PartitionLog(SegmentRow):
                 write_whole(active.log.file(), (records,), size_bytes, position, active.log.path)
         except OSError as error:
             raise self.write_failed(error) from error
-        if self._now_ns() - began_ns > SLOW_NS:
+        if began_ns >= 0 and self._now_ns() - began_ns > SLOW_NS:
             self.disk.took(self._now_ns() - began_ns)
         if leader_epoch != self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)

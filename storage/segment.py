@@ -16,7 +16,7 @@ means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -33,6 +33,7 @@ from storage.file_names import (
     TRANSACTION_INDEX_SUFFIX,
     segment_file,
 )
+from storage.index_file import FileTail
 from storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from storage.offset_index import OffsetIndex
 from storage.slices import SharedFile
@@ -157,10 +158,24 @@ class Segment:
 
     def seal(self) -> None:
         """Writes the indexes to their end: after this the segment only changes by truncation."""
+        tails = self.unsealed()
+        for tail in tails:
+            tail.write(self._files)
+        self.note_sealed(tails)
+
+    def unsealed(self) -> list[FileTail]:
+        """What the index files lack, for who writes it; `note_sealed` follows."""
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        self.offset_index.file.seal()
-        self.time_index.file.seal()
-        self.transaction_index.write()
+        tails = [self.offset_index.file.unwritten(), self.time_index.file.unwritten()]
+        transactions = self.transaction_index.unwritten()
+        return tails if transactions is None else [*tails, transactions]
+
+    def note_sealed(self, tails: Sequence[FileTail]) -> None:
+        """It is in the files."""
+        self.offset_index.file.note_written(tails[0])
+        self.time_index.file.note_written(tails[1])
+        for tail in tails[2:]:
+            self.transaction_index.note_written(tail)
         self.is_sealed = True
 
     def sync(self) -> None:

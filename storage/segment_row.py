@@ -50,11 +50,12 @@ class SegmentRow:
 
     __slots__ = (
         "_active_write",
+        "_durable_names",
         "_has_new_directory",
-        "_has_new_names",
         "_interval_bytes",
         "_left_files",
         "_must_sync_cut",
+        "_names",
         "_recent_offsets",
         "_recent_positions",
         "_segment_bytes",
@@ -111,7 +112,10 @@ class SegmentRow:
         self._syncs_on_their_way = 0
         self.disk = LogDisk(directory)
         """That of the log directory, if somebody has told (`watch_disk`)."""
-        self._has_new_names = True
+        self._names = 1
+        """How often names in the directory have changed."""
+        self._durable_names = 0
+        """So many of the changes are on the disk for certain."""
         self._has_new_directory = False
         self._recent_offsets = array("q")
         self._recent_positions = array("q")
@@ -240,6 +244,7 @@ class SegmentRow:
         if previous is not None:
             previous.log.owner = None
         self.active = segment
+        segment.is_sealed = False
         if segment.log.path in self._left_files:
             self._left_files.remove(segment.log.path)  # its place has been taken
         segment.log.owner = self
@@ -271,13 +276,14 @@ class SegmentRow:
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
         """One that is not in the row yet, and has no file."""
-        self._has_new_names = True
+        self._names += 1
         return Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
 
     def join_segment(self, segment: Segment) -> None:
         """Seals the active segment and puts a begun one behind it. Raises OSError: the row is as it was."""
         segment.log.file()
-        self.active.seal()
+        if not self.active.is_sealed:
+            self.active.seal()
         self.note_sync(self.log_end_offset)
         self.segments.append(segment)
         self.activate(segment)
@@ -286,7 +292,7 @@ class SegmentRow:
         """Removes a begun segment's file, now or before the next write."""
         segment.close()
         path = segment.path(LOG_SUFFIX)
-        self._has_new_names = True  # one that has gone is to be gone after a power cut too
+        self._names += 1  # one that has gone is to be gone after a power cut too
         try:
             self.files.unlink(path)
         except FileNotFoundError:
@@ -300,7 +306,7 @@ class SegmentRow:
     def note_cut(self) -> None:
         """Something is cut off: syncs under way prove nothing any more, and there are new files."""
         self._truncations += 1
-        self._has_new_names = True
+        self._names += 1
 
     def note_new_directory(self) -> None:
         """The log's own directory was made: the first sync is one of its parent too."""
@@ -308,7 +314,7 @@ class SegmentRow:
 
     def note_new_names(self) -> None:
         """Files were made or renamed: the next sync is one of the directory too."""
-        self._has_new_names = True
+        self._names += 1
 
     @property
     def truncations(self) -> int:
@@ -334,23 +340,22 @@ class SegmentRow:
                     paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
                     if segment.transaction_index.has_file:
                         paths.append(segment.transaction_index.path)
-        directories = [self.directory] if self._has_new_names else []
+        names = self._names
+        directories = [self.directory] if names > self._durable_names else []
         if self._has_new_directory:
             directories.append(self.directory.rpartition("/")[0])
         truncations = self._truncations
-        had_new_directory = self._has_new_directory
-        self._has_new_names = self._has_new_directory = False
         self._syncs_on_their_way += 1
 
         def synced() -> None:
             self._syncs_on_their_way -= 1
+            self._durable_names = max(self._durable_names, names)
+            self._has_new_directory = False
             if self._truncations == truncations:
                 self.recovery_point = max(self.recovery_point, up_to_offset)
 
         def failed() -> None:
             self._syncs_on_their_way -= 1
-            self._has_new_names = True
-            self._has_new_directory |= had_new_directory
 
         return Sync(partial(sync_files, self.files, directories, paths), synced, failed)
 

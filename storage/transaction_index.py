@@ -18,6 +18,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from config.ports import Files
+from storage.index_file import FileTail
 
 ENTRY_BYTES: Final = 34
 
@@ -92,20 +93,22 @@ class TransactionIndex:
         """Forgets everything, before it is found again."""
         self.truncate_to(0)
 
+    def unwritten(self) -> FileTail | None:
+        """What waits in memory, if anything does."""
+        if self._entries is None or self._written_count == len(self._entries):
+            return None
+        data = encode_entries(self._entries[self._written_count :])
+        return FileTail(self._path, self._written_count * ENTRY_BYTES, data)
+
+    def note_written(self, tail: FileTail) -> None:
+        self._written_count = tail.end // ENTRY_BYTES
+
     def write(self) -> None:
         """Brings what waits in memory into the file."""
-        if self._entries is None or self._written_count == len(self._entries):
-            return
-        data = encode_entries(self._entries[self._written_count :])
-        file = self._files.open(self._path, create=True)
-        try:
-            written = 0
-            while written < len(data):
-                position = self._written_count * ENTRY_BYTES + written
-                written += file.write([memoryview(data)[written:]], position)
-        finally:
-            file.close()
-        self._written_count = len(self._entries)
+        tail = self.unwritten()
+        if tail is not None:
+            tail.write(self._files)
+            self.note_written(tail)
 
     @property
     def has_file(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -252,11 +253,11 @@ def test_the_first_sync_is_one_of_all_new_names() -> None:
     sent = [rig.send(client_batch(bytes(80))) for _ in range(2)]
     rig.run()
     assert [result_of(each).base_offset for each in sent] == [0, 1]
-    assert names.seen == 2
+    assert names.seen == 3
     assert [segment.base_offset for segment in rig.log.segments] == [0, 1]
     sent = [rig.send(client_batch(bytes(80)))]
     rig.run()
-    assert names.seen == 3
+    assert names.seen == 4
 
 
 def test_a_sync_that_fails_refuses_its_batches() -> None:
@@ -367,23 +368,73 @@ def test_a_write_in_a_thread_may_fill_several_segments() -> None:
     assert rig.log.log_end_offset == 7
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_write_that_fails_in_a_thread_leaves_nothing(number: int) -> None:
+@pytest.mark.parametrize("call", ["write", "open", "index"])
+def test_what_fails_in_a_thread_leaves_nothing_and_keeps_what_was_answered(call: str) -> None:
+    """One batch goes into the first segment, and three into the next: write, roll, write."""
     rig = LaneRig(segment_bytes=400)
-    result_of(rig.send(client_batch(b"kept")))
+    result_of(rig.send(client_batch(bytes(150))))
     slow_down(rig)
-    rig.faulty.faults = [Fault("write", number=number, error=errno.ENOSPC, path_part=".log")]
-    sent = [rig.send(client_batch(bytes(100))) for _ in range(4)]
+    rig.faulty.faults = [
+        Fault("write", number=2, error=errno.ENOSPC, path_part=".log")
+        if call == "write"
+        else Fault("open", error=errno.ENOSPC, path_part="2.log" if call == "open" else ".index")
+    ]
+    sent = [rig.send(client_batch(b"%d" % n * 100)) for n in range(1, 4)]
     rig.run()
-    for each in sent:
+    assert [fault.hits for fault in rig.faulty.faults] == [1]
+    assert result_of(sent[0]).base_offset == 1
+    for each in sent[1:]:
         assert isinstance(each, WaitingAppend)
         assert isinstance(each.outcome, LogStorageError)
+    assert rig.log.log_end_offset == 2
     assert rig.faulty.status(rig.log.active.path(".log")).size_bytes == rig.log.active.size_bytes
-    assert [name for name in rig.file_names() if name.endswith(".log")] == ["00000000000000000000.log"]
+    logs = [name for name in rig.file_names() if name.endswith(".log")]
+    assert logs == [f"{segment.base_offset:020d}.log" for segment in rig.log.segments]
     again = rig.send(client_batch(b"again"))
     rig.run()
-    assert result_of(again).base_offset == 1
-    assert [r.value for r in batch_records(everything(rig.log))] == [b"kept", b"again"]
+    assert result_of(again).base_offset == 2
+    values = [r.value for r in batch_records(everything(rig.log))]
+    assert values == [bytes(150), b"1" * 100, b"again"]
+    rig.close()
+    rig.reopen(is_clean=True)
+    assert (rig.problems, rig.scanned_segments) == ((), 0)
+    assert [r.value for r in batch_records(everything(rig.log))] == values
+
+
+class InThreads(RunsLater):
+    """Real threads, each of which ends before the loop goes on."""
+
+    def submit(self, call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        def run() -> None:
+            found: list[Any] = []
+            thread = threading.Thread(target=lambda: found.append(call()))
+            thread.start()
+            thread.join()
+            done(found[0])
+
+        self.waiting.append(run)
+
+
+def test_what_a_roll_costs_a_slow_disk_is_done_by_a_thread() -> None:
+    rig = LaneRig(segment_bytes=400, index_interval_bytes=0)
+    rig.disks = InThreads()
+    rig.attach()
+    slow_down(rig)
+    own = threading.get_ident()
+    touched: list[str] = []
+    ask = rig.faulty.ask
+
+    def asked(call: str, path: str) -> int | None:
+        if threading.get_ident() == own:
+            touched.append(f"{call} {path.rpartition('.')[2]}")
+        return ask(call, path)
+
+    rig.faulty.ask = asked  # type: ignore[method-assign]
+    sent = [rig.send(client_batch(bytes(100))) for _ in range(7)]
+    rig.run()
+    assert [result_of(each).base_offset for each in sent] == list(range(7))
+    assert len(rig.log.segments) == 4
+    assert touched == ["open log"] * 3  # of files that are there
 
 
 # What changes meanwhile
