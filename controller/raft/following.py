@@ -79,7 +79,10 @@ def poll_follower(replica: Replica) -> int:
             stand(replica, Cause.FETCH_TIMEOUT)
             return now_ms
     elif has_timed_out:
-        return _ask_anybody(replica)  # an observer keeps its leader until it hears of another
+        # An observer keeps its leader until it hears of another, but no longer vouches for it: the voters may
+        # count it already as one of them, with its own log not so far.
+        state.has_fetched = False
+        return _ask_anybody(replica)
     leader = replica.leader_peer
     if leader is None or replica.connections.is_paused(leader.id, now_ms):
         wake_ms = _ask_anybody(replica)
@@ -178,7 +181,9 @@ def _try_again(replica: Replica, told: FetchResponse.LeaderIdAndEpoch) -> None:
     """An observer has lost its leader, and another replica believes in that leader still."""
     state = replica.state
     is_ours = (told.leader_id, told.leader_epoch) == (replica.leader_id, replica.epoch)
-    if is_ours and isinstance(state, Follower) and not replica.is_voter:
+    if not isinstance(state, Follower) or replica.may_stand:
+        return
+    if is_ours and replica.now_ms >= state.fetch_deadline_ms:
         state.fetch_deadline_ms = replica.now_ms + state.fetch_timeout_ms
 
 
