@@ -76,14 +76,16 @@ def judge_client_batch(
     log_start_offset: int,
     *,
     now_ms: int,
-    walk: bool,
-    request_version: int,
+    walk: bool = False,
+    request_version: int = LATEST_PRODUCE_VERSION,
+    inline_bytes: int = 0,
 ) -> ValidatedBatch:
     """What the validation says, with its errors as the log's. Raises AppendRefused."""
     try:
         return validate_client_batch(
-            records, 0, len(records), rules, now_ms=now_ms, walk=walk, request_version=request_version
-        )
+            records, 0, len(records), rules, now_ms=now_ms, walk=walk,
+            request_version=request_version, inline_bytes=inline_bytes,
+        )  # fmt: skip
     except RecordsError as error:
         raise refusal(error, log_start_offset) from error
 

@@ -40,9 +40,8 @@ from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.errors import RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.record_validation import Steps, judge_and_rebuild
-from protocol.records.validation import validate_client_batch
 from protocol.records.verdict import ValidatedBatch
-from storage.append import AppendResult, PreparedAppend, refusal, trusted_batch
+from storage.append import AppendResult, PreparedAppend, judge_client_batch, refusal, trusted_batch
 from storage.errors import AppendRefused, CommitStopped, LogStorageError
 from storage.segment_row import Sync
 
@@ -158,14 +157,10 @@ class AppendLane:
         self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, walk: bool, request_version: int
     ) -> WaitingAppend:
         """A client's batch, copied. Raises AppendRefused if its header is no good, or too much waits."""
-        log = self.log
-        try:
-            batch = validate_client_batch(
-                records, 0, len(records), log.rules, now_ms=now_ms, walk=walk,
-                request_version=request_version, inline_bytes=OFFLOADED_COMPRESSION_BYTES,
-            )  # fmt: skip
-        except RecordsError as error:
-            raise refusal(error, log.log_start_offset) from error
+        batch = judge_client_batch(
+            records, self.log.rules, self.log.log_start_offset, now_ms=now_ms, walk=walk,
+            request_version=request_version, inline_bytes=OFFLOADED_COMPRESSION_BYTES,
+        )  # fmt: skip
         copy = bytearray(memoryview(records)[: batch.header.size_bytes])
         if batch.plain is not None:  # it may be a view into what is now copied
             batch.plain = bytes(batch.plain) if batch.must_rebuild else None

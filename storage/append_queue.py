@@ -340,8 +340,10 @@ class AppendQueue:
             )
             return
         if segment is not log.active:
+            began_ns = log.disk.now_ns()
             log.join_segment(segment)
             self._begun.remove(segment)
+            log.disk.took(log.disk.now_ns() - began_ns)
         if each.leader_epoch != log.leader_epochs.latest_epoch:
             log.leader_epochs.assign(each.leader_epoch, each.base_offset)
         if each.producer is not None:

@@ -313,28 +313,13 @@ class PartitionLog(SegmentRow):
             raise problem
         return len(copies)
 
-    def prepare(
-        self,
-        records: ReadBuffer,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-        walk: bool = False,
-        request_version: int = LATEST_PRODUCE_VERSION,
-        internal: bool = False,
-    ) -> PreparedAppend:
-        """Judges and numbers a batch and puts it at the end of the queue. Raises AppendRefused.
+    def prepare(self, records: ReadBuffer, *, leader_epoch: int, now_ms: int) -> PreparedAppend:
+        """Judges and numbers a client's batch and puts it at the end of the queue. Raises AppendRefused.
 
-        `internal` is a batch of the broker's own. A duplicate comes back with `is_duplicate`; it passes the
-        other stages like the rest, so that it is answered no sooner than the batch that it repeats.
+        A duplicate comes back with `is_duplicate`; it passes the other stages like the rest, so that it is
+        answered no sooner than the batch that it repeats.
         """
-        if internal:
-            batch = trusted_batch(records)
-        else:
-            batch = judge_client_batch(
-                records, self._rules, self.log_start_offset,
-                now_ms=now_ms, walk=walk, request_version=request_version,
-            )  # fmt: skip
+        batch = judge_client_batch(records, self._rules, self.log_start_offset, now_ms=now_ms)
         return self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms)
 
     def write(self, prepared: Sequence[PreparedAppend], now_ms: int) -> None:
@@ -444,6 +429,7 @@ class PartitionLog(SegmentRow):
         """Begins a new segment at the log end, unless the active one is empty. Raises LogStorageError."""
         if self.active.size_bytes == 0:
             return
+        began_ns = self._now_ns()
         try:
             if self.has_stale_bytes:
                 self.cut_stale_bytes()  # nobody would come back to this file
@@ -456,6 +442,7 @@ class PartitionLog(SegmentRow):
                 raise
         except OSError as error:
             raise self.write_failed(error) from error
+        self.disk.took(self._now_ns() - began_ns)
 
     def join_segment(self, segment: Segment) -> None:
         """Seals the active segment and goes on in a begun one, with a snapshot of the producers."""

@@ -303,6 +303,59 @@ def test_a_slow_write_sends_those_that_follow_to_a_thread() -> None:
     assert not rig.disk.is_slow
 
 
+def test_of_one_millisecond_the_first_append_is_timed() -> None:
+    """One that the disk kept waiting is followed by one of another millisecond."""
+    rig = LaneRig()
+    read = 0
+
+    def now_ns() -> int:
+        nonlocal read
+        read += 1
+        return rig.ns
+
+    rig.log.watch_disk(LogDisk("/data", rig.disks, now_ns))
+    write = rig.log.active.log.file().write
+    slow_ns = 0
+
+    def slowly(buffers: Any, position: int) -> int:
+        rig.ns += slow_ns
+        return write(buffers, position)
+
+    rig.log._active_write = slowly
+
+    def send(now_ms: int) -> bool:
+        """Whether the directory counts as slow then."""
+        assert rig.log.append_or_wait(client_batch(b"v"), leader_epoch=0, now_ms=now_ms) is not None
+        return rig.log.disk.is_slow
+
+    assert not any(send(NOW_MS) for _ in range(10))
+    assert read == 2
+    slow_ns = (SLOW_DIRECTORY_MS + 1) * MS
+    assert not send(NOW_MS)
+    assert send(NOW_MS + SLOW_DIRECTORY_MS + 1)
+
+
+def test_a_roll_that_takes_long_on_the_loop_makes_the_directory_slow() -> None:
+    for joined in (False, True):
+        rig = LaneRig(segment_bytes=400)
+        ask = rig.faulty.ask
+
+        def slowly(call: str, path: str, rig: LaneRig = rig, ask: Any = ask) -> int | None:
+            if path.endswith("index"):
+                rig.ns += (SLOW_DIRECTORY_MS + 1) * MS
+            found: int | None = ask(call, path)
+            return found
+
+        rig.faulty.ask = slowly  # type: ignore[method-assign]
+        for offset in range(3):
+            assert not rig.disk.is_slow
+            if joined:
+                rig.log.append_internal(client_batch(bytes(100)), leader_epoch=0, now_ms=NOW_MS)
+            else:
+                assert result_of(rig.send(client_batch(bytes(100)))).base_offset == offset
+        assert rig.disk.is_slow
+
+
 def test_as_long_as_threads_meet_slow_writes_the_loop_writes_none() -> None:
     rig = LaneRig()
     slow_down(rig)
