@@ -195,6 +195,7 @@ class _Scan:
         """Makes every segment usable, cuts the row at the first torn place; the log end offset."""
         end_offset = segments[0].base_offset
         self._recovery_point = recovery_point
+        hidden: list[Segment] = []
         for number, segment in enumerate(segments):
             is_last = number == len(segments) - 1
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
@@ -213,9 +214,13 @@ class _Scan:
                 if is_clean or is_durable:  # nobody else would come back to its new indexes
                     segment.sync()
                     self._files.fsync_directory(self._directory)
+            if not segment.size_bytes and segment.base_offset < end_offset:
+                hidden.append(segment)
             if cut and not is_last:
                 del segments[number + 1 :]
                 break
+        if hidden:
+            self._drop_hidden(segments, hidden)
         return end_offset
 
     def _is_sealed(self, segment: Segment) -> bool:
@@ -261,7 +266,7 @@ class _Scan:
         file_bytes = segment.log.file().size()
         if self.producers is None:
             self.producers = self.producers_at(segment.base_offset)
-        self._epochs.truncate_from_end(segment.base_offset + 1)  # the checkpoint may know what is lost
+        self._epochs.truncate_from_end(segment.base_offset)  # the checkpoint may know what is lost
         segment.begin_rebuild()
         end_offset = max(expected_offset, segment.base_offset)
         for position, header, batch in stored_batches(segment.log.file(), file_bytes, self._note):
@@ -301,7 +306,7 @@ class _Scan:
             f"{segment.log.path} ends with {cut} bytes that are no whole batch: cut at byte "
             f"{valid_bytes}, offset {end_offset}"
         )
-        self._drop(behind)
+        self._drop(behind, "lies behind a torn segment")
         segment.log.file().truncate(valid_bytes)
         if found is not None:
             segment.log.file().fdatasync()  # whole batches must not come back among those that follow now
@@ -332,15 +337,24 @@ class _Scan:
             stable_offset = producers.transactions.stable_offset_after(completed)
             segment.transaction_index.append(AbortedTransaction(*completed, stable_offset))
 
-    def _drop(self, behind: list[Segment]) -> None:
-        """What lies behind a torn place does not follow from anything: it goes, from the end, before that
-        place is cut. It must not come back."""
-        for segment in reversed(behind):
-            self._problems.append(f"{segment.log.path} lies behind a torn segment and is removed")
+    def _drop_hidden(self, segments: list[Segment], hidden: list[Segment]) -> None:
+        """Segments without a batch that begin within the range of the one before them: it was cut there, and
+        the cut did not reach the disk. Whoever looked for an offset of that range would find nothing."""
+        self._drop(hidden, "is empty, and begins below the end of the segment before it")
+        segments[:] = [each for each in segments if not any(each is one for one in hidden)]
+        segments[-1].load_tail()
+        segments[-1].is_sealed = False
+        self.producers = None
+
+    def _drop(self, segments: list[Segment], why: str) -> None:
+        """What does not follow from anything goes, from the end, before what is in front of it is cut. It
+        must not come back."""
+        for segment in reversed(segments):
+            self._problems.append(f"{segment.log.path} {why}; it is removed")
             self.cut_bytes += segment.size_bytes
             for path in segment.mark_deleted():
                 self._files.unlink(path)
-        if behind:
+        if segments:
             self._files.fsync_directory(self._directory)
 
 

@@ -103,7 +103,7 @@ def test_the_mark_goes_when_the_checkpoints_are_written_again() -> None:
     assert read_mark(memory, PATH) == CutMark(1, 0)
     node.a_minute_goes_by()
     assert not memory.exists(f"{PATH}/{CUT_MARK}")
-    assert "orders 0 1" in memory.read_text("/data/recovery-point-offset-checkpoint")
+    assert "orders 0 2" in memory.read_text("/data/recovery-point-offset-checkpoint")
     assert "orders 0 1" in memory.read_text("/data/replication-offset-checkpoint")
 
 

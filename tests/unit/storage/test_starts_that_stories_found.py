@@ -199,3 +199,34 @@ def test_refused_damage_names_its_likely_cause_and_the_remedy(recovery_point: in
     assert "where offset 1 should be" in str(refused.value)
     assert cause in str(refused.value)
     assert "barnabas.recovery.corrupt=truncate" in str(refused.value)
+
+
+def test_the_epoch_of_a_batch_that_is_read_again_is_its_own_from_its_first_offset_on() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    rig.append(b"v", epoch=0)
+    rig.log.active.log.file().fdatasync()
+    rig.log.truncate_to(0, now_ms=NOW_MS)
+    rig.append(b"w", epoch=3)
+    memory.write_atomically(f"{DIRECTORY}/leader-epoch-checkpoint", b"0\n1\n3 0\n")
+    memory.fsync_directory(DIRECTORY)
+    memory.cut_power()
+    assert rig.reopen(is_clean=False).leader_epochs.entries() == [(0, 0)]
+
+
+def test_a_segment_that_a_cut_which_came_to_nothing_has_left_hides_no_batch() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    rig.append(b"1", b"2", b"3", b"4")
+    rig.log.active.log.file().fdatasync()
+    rig.log.truncate_to(0, now_ms=NOW_MS)
+    rig.append(b"1", b"2")
+    rig.log.roll(NOW_MS)
+    memory.cut_power()
+    log = rig.reopen(is_clean=False)
+    assert [segment.base_offset for segment in log.segments] == [0]
+    assert "begins below the end of the segment before it" in rig.problems[-1]
+    found = log.read(3, max_bytes=1000)
+    assert (log.log_end_offset, found is not None) == (4, True)
+    assert rig.append(b"5") == 4
+    assert rig.reopen(is_clean=False).log_end_offset == 5
