@@ -275,7 +275,12 @@ def truncate(story: Story, subject: Subject, rng: random.Random) -> None:
     offset = max(model.end - rng.choice((0, 1, 2, 5, 20)), model.start)
     inside = [batch.base for batch in model.batches if batch.base < offset <= batch.last]
     subject.cutting = min([offset, *inside])
+    truncations = log.truncations
     log.truncate_to(offset, now_ms=story.clock.now_ms)
+    if log.truncations == truncations:
+        require(offset >= model.end, "nothing was cut off", offset=offset)
+        subject.cutting = None
+        return
     may_return = [*subject.may_return, *model.batches, *model.former.values()]
     is_later = rng.random() < 0.5
     if is_later or _is_on_the_disk(story, subject):
