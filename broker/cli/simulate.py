@@ -35,7 +35,7 @@ def simulate(options: argparse.Namespace) -> int:
         if story is not None:
             print("\n".join(outcome.lines))
         if outcome.failure is not None:
-            _tell_failure(outcome, options.events)
+            _tell_failure(outcome, options)
             return 1
     passed = time.monotonic() - began
     if options.coverage:
@@ -58,7 +58,7 @@ def _summary(outcome: Outcome) -> str:
     )
 
 
-def _tell_failure(outcome: Outcome, events: int) -> None:
+def _tell_failure(outcome: Outcome, options: argparse.Namespace) -> None:
     print(f"seed {outcome.seed} broke a rule: {outcome.failure}", file=sys.stderr)
     print("looking for the shortest story …", file=sys.stderr)
     told = shrink(outcome)
@@ -66,6 +66,5 @@ def _tell_failure(outcome: Outcome, events: int) -> None:
     print(f"\nThe shortest story found, of {len(told.steps)} steps; {_summary(told)}\n")
     print("\n".join(told.lines[-LARGEST_STORY_LINES:]))
     print(f"\n{failure.text if failure is not None else outcome.failure}")
-    print(
-        f"again: barnabas simulate --seed {outcome.seed} --nodes {outcome.weather.voters} --events {events}"
-    )
+    as_asked = "" if options.nodes is None else f" --nodes {options.nodes}"  # it changes what the seed draws
+    print(f"again: barnabas simulate --seed {outcome.seed}{as_asked} --events {options.events}")

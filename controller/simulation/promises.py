@@ -80,8 +80,9 @@ class Promises:
         """(who votes, in which epoch) -> for whom."""
         self._pre_votes: dict[tuple[int, int], dict[ReplicaKey, bool]] = {}
         """(who asks, in which epoch) -> who would vote for it."""
-        self._heard: dict[int, int] = {}
-        """By machine: the epoch whose leader has answered a fetch since the machine follows it."""
+        self._heard: dict[int, tuple[int, int]] = {}
+        """By machine: the epoch whose leader has answered a fetch since the machine follows it, and until
+        when, by the machine's clock, that counts: a fetch timeout later it hears its leader no more."""
         self._fetching: dict[int, Message] = {}
         """By machine: the fetch that it has asked as a follower."""
 
@@ -111,7 +112,10 @@ class Promises:
         if partition.error_code or leader is None:
             return
         if machine.node.leader == (leader.leader_id, leader.leader_epoch):
-            self._heard[machine.number] = leader.leader_epoch
+            self._heard[machine.number] = (
+                leader.leader_epoch,
+                machine.now_ms() + machine.config.fetch_timeout_ms,
+            )
 
     # Messages
 
@@ -192,10 +196,11 @@ class Promises:
             return
         coverage.count("pre-vote granted")
         node = machine.node
+        epoch, until_ms = self._heard.get(machine.number, (-1, 0))
         if (
             node.role is Role.FOLLOWER
-            and self._heard.get(machine.number) == node.leader.epoch
-            and asked.replica_epoch == node.leader.epoch
+            and epoch == node.leader.epoch == asked.replica_epoch
+            and machine.now_ms() < until_ms
         ):
             raise Violation(
                 "a follower that hears its leader refuses pre-votes",
