@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from storage.checkpoints import encode_offsets, read_offsets
+from storage.cut_marks import CutMark, read_mark
 from storage.errors import AppendRefused
 from storage.faulty_files import Fault, FaultyFiles
 from storage.jobs import DirectWorkers, Job, JobFailed
@@ -132,6 +134,28 @@ def test_a_log_moves_with_all_that_it_is() -> None:
     world.log = world.manager.logs[KEY]
     check(world.log, content)
     world.append(1)
+
+
+def test_what_the_checkpoints_over_there_say_of_an_earlier_stay_is_not_believed() -> None:
+    world = World()
+    checkpoint = "/b/recovery-point-offset-checkpoint"
+    world.manager.shut_down()
+    world.memory.write_atomically(checkpoint, encode_offsets({KEY: 1000}))
+    world.manager = world.started()
+    world.log = world.manager.logs[KEY]
+    world.begin()
+    world.work(1)
+    while world.home() == "/a":
+        world.workers.work()
+    synced = world.log.recovery_point
+    assert read_mark(world.memory, "/b/t-0") == CutMark(synced, 0)
+    world.memory.kill_process()
+    world.manager = world.started()
+    assert world.manager.logs[KEY].recovery_point <= synced
+    world.clock.now_ms += 60_000
+    world.work()
+    assert read_mark(world.memory, "/b/t-0") is None
+    assert read_offsets(world.memory, checkpoint)[KEY] <= 30
 
 
 def test_a_crash_right_after_the_move_loses_nothing() -> None:

@@ -113,7 +113,7 @@ def test_a_log_of_an_earlier_topic_of_the_name_is_not_taken() -> None:
     rig.topic("t")
     rig.topic("u", number=2)
     assert rig.logs.deleted == [("t", 0)]
-    assert rig.log("t").topic_id == topic_id(1)
+    assert (rig.log("t").topic_id, rig.log("u").topic_id) == (topic_id(1), topic_id(2))
 
 
 def test_a_whole_image_is_followed_at_the_start() -> None:
