@@ -13,6 +13,7 @@ directory has a mark (`cut_marks`) until the checkpoints have been written again
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -46,6 +47,12 @@ LOGS_PER_LOOK: Final = 1000
 
 MARKED_AGAINST: Final = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
 """What a mark (`cut_marks`) contradicts."""
+
+RETENTION_TURN_MS: Final = 20
+"""For so long retention renames files each time: on a slow disk one segment may take that."""
+
+_SEGMENTS_AT_ONCE: Final = 8
+"""Of one log, before the clock is looked at."""
 
 _FIRST_RETENTION_MS: Final = 30_000
 
@@ -94,7 +101,7 @@ class Housekeeping:
         self.moves = ReplicaMoves(files, clock, chance, hosted, chores, self.cleaner, workers)
         self.moves.suspect = failures.suspect
         failures.on_failing = self.moves.directory_failed
-        self._to_look_at: Iterator[Key] = iter(())
+        self._to_look_at: deque[Key] = deque()
         """The logs that this round of retention has not come to."""
         self._to_write: Iterator[PartitionLog] = iter(())
         """The logs whose epochs this round has not looked at."""
@@ -141,8 +148,8 @@ class Housekeeping:
         settings = self._settings
         logs = self._hosted.logs
         if self._is_due("retention", settings.retention_check_interval_ms):
-            self._to_look_at = iter(list(logs))
-        self._apply_retention(islice(self._to_look_at, LOGS_PER_LOOK))
+            self._to_look_at = deque(logs)
+        self._take_retention_turn()
         if self._is_due("producers", settings.producer_expiration_check_interval_ms):
             for log in logs.values():
                 log.producer_state.remove_expired(now_ms, log.config.producer_id_expiration_ms)
@@ -178,23 +185,31 @@ class Housekeeping:
 
     def apply_retention(self) -> int:
         """Lets expired segments of all logs go; how many did."""
-        return self._apply_retention(iter(list(self._hosted.logs)))
+        return sum(self._delete_old_segments(key) for key in list(self._hosted.logs))
 
-    def _apply_retention(self, keys: Iterator[Key]) -> int:
-        now_ms = self._clock.wall_ms()
-        count = 0
-        for key in keys:
-            log = self._hosted.logs.get(key)
-            if log is None or log.queue.prepared or not self._hosted.is_claimed(key):
-                continue
-            if self.cleaner.is_cleaning(key):
-                continue
-            try:
-                count += log.delete_old_segments(now_ms)
-            except LogStorageError as error:
-                _logger.error("%s", error)
-                self._failures.suspect(log.directory, error.__cause__)
-        return count
+    def _take_retention_turn(self) -> None:
+        """Some of the logs that this round has not come to; the loop waits for each rename."""
+        end_ms = self._clock.monotonic_ms() + RETENTION_TURN_MS
+        for _ in range(min(LOGS_PER_LOOK, len(self._to_look_at))):
+            key = self._to_look_at.popleft()
+            if self._delete_old_segments(key, _SEGMENTS_AT_ONCE) == _SEGMENTS_AT_ONCE:
+                self._to_look_at.append(key)
+            if self._clock.monotonic_ms() >= end_ms:
+                return
+
+    def _delete_old_segments(self, key: Key, at_most: int | None = None) -> int:
+        """How many of a log's went."""
+        log = self._hosted.logs.get(key)
+        if log is None or log.queue.prepared or not self._hosted.is_claimed(key):
+            return 0
+        if self.cleaner.is_cleaning(key):
+            return 0
+        try:
+            return log.delete_old_segments(self._clock.wall_ms(), at_most)
+        except LogStorageError as error:
+            _logger.error("%s", error)
+            self._failures.suspect(log.directory, error.__cause__)
+            return 0
 
     def _cleaned(self, key: Key) -> None:
         """One pass has ended well: it is remembered, and perhaps the next log waits."""

@@ -461,9 +461,9 @@ class PartitionLog(SegmentRow):
         """Nothing below `offset` is read any more; whole segments below it go with the next retention."""
         return retention.increase_log_start(self, offset)
 
-    def delete_old_segments(self, now_ms: int) -> int:
+    def delete_old_segments(self, now_ms: int, at_most: int | None = None) -> int:
         """Applies time, size and log start retention; how many segments went. Raises LogStorageError."""
-        return retention.delete_old_segments(self, now_ms)
+        return retention.delete_old_segments(self, now_ms, at_most)
 
     # Durability
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
 
-def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
-    """How many segments went."""
+def delete_old_segments(log: PartitionLog, now_ms: int, at_most: int | None = None) -> int:
+    """How many segments went. at_most: the rest is for the next time."""
     try:
-        count = _deletable(log, now_ms)
+        count = _deletable(log, now_ms, len(log.segments) if at_most is None else at_most)
         if count == len(log.segments):
             log.roll(now_ms)
         gone = log.segments[:count]
@@ -40,12 +40,12 @@ def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
     return len(gone)
 
 
-def _deletable(log: PartitionLog, now_ms: int) -> int:
+def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> int:
     """The number of segments at the beginning that may go."""
     config = log.config
     size_bytes = log.size_bytes
     count = 0
-    for number, segment in enumerate(log.segments):
+    for number, segment in enumerate(log.segments[:at_most]):
         is_active = segment is log.active
         end_offset = log.log_end_offset if is_active else log.segments[number + 1].base_offset
         if end_offset > log.high_watermark or (is_active and not segment.size_bytes):

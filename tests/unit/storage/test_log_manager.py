@@ -12,6 +12,7 @@ from storage.checkpoints import encode_offsets, read_offsets
 from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
+from storage.housekeeping import LogManagerSettings
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
@@ -323,3 +324,26 @@ def test_producers_expire() -> None:
     assert log.producer_state.get(7) is not None
     world.pass_seconds(manager, 1)
     assert log.producer_state.get(7) is None
+
+
+def test_retention_leaves_the_loop_to_others_when_renames_take_long() -> None:
+    """Twenty expired segments of each of two logs, on a disk that takes 30 ms for each of them."""
+
+    class Slow(MemoryFiles):
+        def rename(self, source: str, target: str) -> None:
+            world.clock.now_ms += 30 * source.endswith(".log")
+            super().rename(source, target)
+
+    world = World(files=Slow())
+    manager = world.started(settings=LogManagerSettings(initial_task_delay_ms=0))
+    logs = [manager.create("orders", number, TOPIC_ID, LogConfig(retention_bytes=0)) for number in range(2)]
+    for log in logs:
+        for _ in range(20):
+            fill(log, 1)
+            log.roll(NOW_MS)
+    turns = []
+    while any(len(log.segments) > 1 for log in logs):
+        before = [len(log.segments) for log in logs]
+        manager.housekeeping()
+        turns.append([was - len(log.segments) for was, log in zip(before, logs, strict=True)])
+    assert turns == [[8, 0], [0, 8], [8, 0], [0, 8], [4, 0], [0, 4]]
