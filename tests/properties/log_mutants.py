@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from storage import recovery, retention, truncation
+from storage import log_manager, recovery, retention, truncation
 from storage.append_queue import AppendQueue
 from storage.cleaner import swap
 from storage.cleaner.filtering import BatchFilter
@@ -171,6 +171,8 @@ MUTANTS: Final = (
     Mutant(
         "an aborted transaction is not noted", _replace(PartitionLog, "end_transaction", _aborted_forgotten)
     ),
+    Mutant("a cut below a checkpoint leaves no mark", _replace(truncation, "mark_cut", _nothing), 100),
+    Mutant("a new topic is believed what the old one was", _replace(log_manager, "mark_cut", _nothing), 550),
     Mutant("stale bytes are not cut off", _replace(SegmentRow, "cut_off_unfinished", _nothing)),
     Mutant("an index is not cut", _replace(IndexFile, "truncate", _nothing)),
     Mutant("swapped segments do not replace the old", _replace(swap, "remove_files", _nothing)),
