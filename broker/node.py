@@ -19,7 +19,7 @@ from typing import Final
 from broker.admin.http import AdminServer
 from broker.admin.pages import Pages
 from broker.lifecycle import BrokerState
-from broker.metrics.loop_health import CollectorPauses, LoopHealth, slow_turn_family
+from broker.metrics.loop_health import CollectorPauses, LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
 from broker.metrics.replica_families import replica_collector
 from broker.metrics.request_families import request_collector
@@ -38,7 +38,6 @@ from storage.errors import LogStorageError
 
 _log = logging.getLogger("barnabas.node")
 
-HOUSEKEEPING_MS: Final = 1_000
 CONTROLLED_SHUTDOWN_MS: Final = 5_000
 RESIGNATION_MS: Final = 5_000
 DRAIN_MS: Final = 5_000
@@ -115,7 +114,7 @@ class Node:
             self._broker.start()
         else:
             ground.timers.call_soon(self._ready)
-        ground.timers.call_at(ground.clock.monotonic_ms() + HOUSEKEEPING_MS, self._housekeep)
+        self._arm_housekeeping()
 
     def _observe(self, controller: ControllerRole, broker: BrokerRole | None) -> None:
         collectors = self._ground.collectors
@@ -176,7 +175,11 @@ class Node:
         if self.is_stopping:
             return
         self._ground.logs.housekeeping()
-        self._ground.timers.call_at(self._ground.clock.monotonic_ms() + HOUSEKEEPING_MS, self._housekeep)
+        self._arm_housekeeping()
+
+    def _arm_housekeeping(self) -> None:
+        ground = self._ground
+        ground.timers.call_at(next_second_ms(ground.clock.monotonic_ms()), self._housekeep)
 
     # End
 
@@ -229,6 +232,7 @@ class Node:
     def close(self) -> None:
         """After the loop has ended: everything to the disk, and the mark that it is."""
         self._ground.offload.close()
+        self._ground.quorum_offload.close()
         self._ground.cold_offload.close()
         self._ground.append_offload.close()
         self._ground.codec_offload.close()

@@ -23,6 +23,11 @@ _SMOOTHING: Final = 1 - 2.718281828459045 ** (-1 / 60)
 """A moving average over about a minute, as Kafka's meters."""
 
 
+def next_second_ms(now_ms: int) -> int:
+    """The next full second: what looks once a second does so in one turn of an idle loop."""
+    return now_ms - now_ms % _LOOK_EVERY_MS + _LOOK_EVERY_MS
+
+
 class LoopHealth:
     """Must be made, started and stopped in the thread of the loop."""
 
@@ -48,7 +53,7 @@ class LoopHealth:
             self._timer = None
 
     def _arm(self) -> None:
-        self._due_ms = self._clock.monotonic_ms() + _LOOK_EVERY_MS
+        self._due_ms = next_second_ms(self._clock.monotonic_ms())
         self._timer = self._timers.call_at(self._due_ms, self._look)
 
     def _look(self) -> None:

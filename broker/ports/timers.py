@@ -121,5 +121,8 @@ class LoopTimers:
             self._running = False
             for timer in later:
                 heappush(heap, timer)
+            while heap and heap[0].callback is None:  # a rest is not ended for a broken promise
+                heappop(heap)
+                self._broken -= 1
             if heap:
                 self._arm()

@@ -43,6 +43,7 @@ class ControllerRole:
             offload=ground.offload,
             chance=ground.chance,
             make_channel=self._quorum_channel,
+            sync_offload=ground.quorum_offload,
         )
         self.controller = QuorumController(
             node_id=ground.node_id,

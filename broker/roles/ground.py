@@ -79,6 +79,7 @@ class Ground:
         self.open_files = OpenFiles(bound_for(_enough_descriptors()))
         self.files: Files = RealFiles(self.open_files)
         self.offload = ThreadOffload(loop)
+        self.quorum_offload = ThreadOffload(loop, 1, name="quorum")
         self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
         self.append_offload = ThreadOffload(loop, APPEND_THREADS, name="append")
         self.codec_offload = ThreadOffload(loop, codec_threads(), name="codec", niceness=CODEC_NICENESS)

@@ -90,16 +90,19 @@ def open_replica(
     offload: Offload,
     chance: Chance,
     make_channel: Callable[[str, int], ClosablePeerChannel],
+    sync_offload: Offload | None = None,
 ) -> ReplicatedMetadataLog:
-    """Opened, and not started yet. Synchronous, for the start of a node. Raises OSError, LogStorageError,
-    OtherVoters, and what malformed files raise; each names the file."""
+    """Opened, and not started yet. Synchronous, for the start of a node. sync_offload: for the log's syncs
+    and quorum-state, which follow one another; a thread of their own does not wait for snapshots, and no
+    other thread is woken with it. Raises OSError, LogStorageError, OtherVoters, and what malformed files
+    raise; each names the file."""
     log = _open_log(config, files, clock)
     retention = SnapshotRetention(
         config.integer("metadata.max.retention.bytes"), config.integer("metadata.max.retention.ms")
     )
     snapshots = SnapshotDirectory(files, log.directory, offload, retention)
     snapshots.load(log.log_start_offset)
-    disk = ReplicaDisk(log, snapshots, files, clock, offload)
+    disk = ReplicaDisk(log, snapshots, files, clock, sync_offload or offload)
     _mend(disk)
     node = RaftNode(quorum, disk, _hard_state(files, log.directory, quorum), chance)
     if not node.voters.by_id and not quorum.bootstrap_servers:

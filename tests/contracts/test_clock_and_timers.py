@@ -155,6 +155,33 @@ def test_the_loop_has_one_timer_however_many_promises_there_are() -> None:
     assert len(timers._heap) < 130, "broken promises do not pile up"
 
 
+def test_a_resting_loop_is_not_woken_for_broken_promises() -> None:
+    class Recording:
+        def __init__(self) -> None:
+            self.delays: list[float] = []
+            self.ring: Callable[[], None] = lambda: None
+
+        def call_later(self, delay: float, callback: Callable[[], None]) -> Any:
+            self.delays.append(delay)
+            self.ring = callback
+            return self
+
+        def cancel(self) -> None:
+            """Nothing rings here by itself."""
+
+    loop, clock = Recording(), HandClock()
+    timers = LoopTimers(loop, clock)  # type: ignore[arg-type]
+    now_ms = clock.monotonic_ms()
+    timers.call_at(now_ms + 10, lambda: None)
+    for delay_ms in (20, 30, 40):
+        timers.call_at(now_ms + delay_ms, lambda: None).cancel()
+    timers.call_at(now_ms + 50, lambda: None)
+    clock.move(10)
+    loop.ring()
+    assert loop.delays == [0.010, 0.040], "the next one that holds is at 50"
+    assert (len(timers), len(timers._heap)) == (1, 1)
+
+
 def test_a_callback_that_fails_does_not_stop_the_others() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
