@@ -133,7 +133,8 @@ class MetadataLog(Protocol):
     def append(
         self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
     ) -> MetadataBatch:
-        """Writes one batch (all of it or nothing is ever committed) and says what was written.
+        """Writes these records (all of them or nothing is ever committed) and says what was written. Appends
+        that come at the same time may share a batch; listeners hear of each by itself.
 
         metadata_version: the finalized level; it decides in which versions the records are written.
         Raises NotLeader if `epoch` is not the one that this replica leads; OSError if the disk refuses.
@@ -173,6 +174,11 @@ class MetadataLog(Protocol):
     @property
     def is_writing_snapshot(self) -> bool:
         """One that was begun by `snapshot_steps` is not durable yet; another must wait."""
+        ...
+
+    @property
+    def is_within_batch(self) -> bool:
+        """What was committed last is followed by more in its batch: no place for a snapshot to end."""
         ...
 
     def snapshot_steps(self, image: ClusterImage) -> Iterator[None]:

@@ -23,6 +23,7 @@ __all__ = [
     "build_metadata_batch",
     "metadata_batches",
     "read_metadata_batches",
+    "record_values",
 ]
 
 _record_class: Final = cache(metadata_record)
@@ -38,17 +39,17 @@ def build_metadata_batch(
     metadata_version: int = LATEST_METADATA_VERSION,
 ) -> bytearray:
     """One uncompressed batch, the raft epoch as its leader epoch."""
+    values = record_values(records, metadata_version)
     return build_batch(
-        (
-            SimpleRecord(
-                value=encode_metadata_record(record, record_version(record, metadata_version)),
-                timestamp=timestamp_ms,
-            )
-            for record in records
-        ),
+        (SimpleRecord(value=value, timestamp=timestamp_ms) for value in values),
         base_offset=base_offset,
         leader_epoch=epoch,
     )
+
+
+def record_values(records: Iterable[Message], metadata_version: int = LATEST_METADATA_VERSION) -> list[bytes]:
+    """As they stand in a batch, at that level."""
+    return [encode_metadata_record(record, record_version(record, metadata_version)) for record in records]
 
 
 def read_metadata_batches(buffer: ReadBuffer) -> list[MetadataBatch]:

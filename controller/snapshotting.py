@@ -40,7 +40,8 @@ class SnapshotSchedule:
 
     def committed(self, image: ClusterImage) -> None:
         """There is a newer committed image."""
-        if self._steps is None and not self._log.is_writing_snapshot and self._due(image):
+        is_busy = self._steps is not None or self._log.is_writing_snapshot or self._log.is_within_batch
+        if not is_busy and self._due(image):
             self._steps = self._log.snapshot_steps(image)
             self._last_ms = self._clock.monotonic_ms()
             self._last_offset = image.offset

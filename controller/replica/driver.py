@@ -1,21 +1,27 @@
 """Executes what the raft node wants done, in the order in which it says it, and feeds it with what happens.
 
-    inputs ──▶ queue ──▶ node ──▶ Ready:  hard state ─▶ log ─▶ sync begun ─▶ messages ─▶ commit ─▶ leader
+    inputs ──▶ queue ──▶ node ──▶ Ready:  hard state ─▶ log ─▶ messages ─▶ commit ─▶ leader ─▶ sync
                  ▲                            │          │
                  └── waits while one of these ┴──────────┘ is under way in a helper thread
 
 Inputs come one at a time and never while an earlier one is being executed: an answer that makes the network
-hand over the next request finds the queue, not the node. Appends of the controller are written at once;
-while the disk is busy with earlier ones they are gathered, for up to `controller.quorum.append.linger.ms`,
-and share the next sync. Whatever else comes in finds them written.
+hand over the next request finds the queue, not the node. A sync begins when the turn of the loop is over: it
+runs beside the messages' way, and the thread that waits for it does not fight the loop for the interpreter.
+
+Appends of the controller are gathered. What comes in one turn of the loop is written together; while an
+earlier append is not committed, what comes goes with the next one, but waits no longer than
+`controller.quorum.append.linger.ms`. So under load one round of messages and syncs commits what all clients
+asked for during the round before. Fetches and finished syncs append nothing and do not end the gathering;
+whatever else comes in finds everything written.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from config.ports import Clock, Timer, Timers
 from controller.raft.effects import (
@@ -34,16 +40,19 @@ from controller.raft.log_port import SnapshotControl
 from controller.raft.node import AppendRefused, RaftNode
 from controller.raft.roles import NEVER
 from controller.replica.disk import ReplicaDisk
+from controller.replica.gathering import Gathering
 from controller.replica.peers import ReplicaPeers
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
-from protocol.messages.fetch import FetchResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.serving import Pending
 from storage.slices import LogSlice
 
 __all__ = ["RaftDriver"]
 
 _log = logging.getLogger("barnabas.quorum")
+
+SOON_MS: Final = 50
 
 Input = Callable[[int], Ready]
 """Given the time, what the node makes of it."""
@@ -68,15 +77,20 @@ class RaftDriver:
         self._clock = clock
         self._timers = timers
         self._linger_ms = linger_ms
-        self._inputs: deque[Input] = deque()
+        self._inputs: deque[tuple[Input, bool]] = deque()
+        """Each with whether it may pass what is gathered."""
         self._is_running = False
         """`_run` is below us in the stack, and will go on."""
         self._is_executing = False
         """A Ready is not executed yet; its rest follows when a helper thread is done."""
-        self._gathered: deque[tuple[int, bytearray]] = deque()
-        self._gathered_offset = -1
+        self._gathered: deque[Gathering] = deque()
+        self._gathering_ends: Timer | None = None
+        self._is_due = False
+        """What is gathered waits for nothing any more."""
+        self._asked_sync = 0
         self._timer: Timer | None = None
         self._timer_deadline_ms = NEVER
+        self._wake_at_ms = NEVER
         self._is_stopped = False
         self._on_shut_down: Callable[[], None] | None = None
         self.on_commit: Callable[[int], None] = lambda high_watermark: None
@@ -115,25 +129,46 @@ class RaftDriver:
         self.feed(
             lambda now_ms: self.node.receive_request(
                 pending, message, now_ms, version=version, listener=listener
-            )
+            ),
+            passes_appends=self._is_on_its_way(message),
         )
         return pending
 
     @property
     def next_offset(self) -> int:
         """The offset of the next batch that is appended here."""
-        return self._gathered_offset if self._gathered else self.node.end_offset
+        return self._gathered[-1].end_offset if self._gathered else self.node.end_offset
 
-    def append(self, epoch: int, batch: bytearray, end_offset: int) -> None:
-        """A batch that begins at next_offset and ends before end_offset. It is written in a moment; if the
-        leadership is lost before, it is never."""
+    def append(
+        self, epoch: int, values: Sequence[bytes], timestamp_ms: int, *, is_alone: bool = False
+    ) -> Gathering:
+        """Records from next_offset on; the batch in which they will lie, alone or with others. It is written
+        in a moment; if the leadership is lost before, it is never."""
         is_first = not self._gathered
-        self._gathered.append((epoch, batch))
-        self._gathered_offset = end_offset
-        if not self._disk.is_syncing or not self._linger_ms:
-            self._run()
-        elif is_first:
-            self._timers.call_at(self._clock.monotonic_ms() + self._linger_ms, self._run)
+        if is_first or is_alone or not self._gathered[-1].takes(epoch, values):
+            self._gathered.append(Gathering(epoch, self.next_offset))
+        gathering = self._gathered[-1]
+        gathering.add(values, timestamp_ms)
+        gathering.is_open = not is_alone
+        if is_first:
+            self._await_writing()
+        return gathering
+
+    def _await_writing(self) -> None:
+        if self._linger_ms and self._has_uncommitted:
+            deadline_ms = self._clock.monotonic_ms() + self._linger_ms
+            self._gathering_ends = self._timers.call_at(deadline_ms, self._write_now)
+        else:
+            self._timers.call_soon(self._write_now)
+
+    @property
+    def _has_uncommitted(self) -> bool:
+        """An append is on its way; the commit that ends it is another chance for what is gathered."""
+        return self.node.high_watermark < self.node.end_offset
+
+    def _write_now(self) -> None:
+        self._is_due = True
+        self._run()
 
     def raise_kraft_version(self, epoch: int, version: int) -> int:
         """The offset at which version and voters will stand. Raises VersionChangeRefused, AppendRefused."""
@@ -144,10 +179,10 @@ class RaftDriver:
         )
         return base_offset
 
-    def feed(self, event: Input) -> None:
+    def feed(self, event: Input, *, passes_appends: bool = False) -> None:
         """Something else happened."""
         if not self._is_stopped:
-            self._inputs.append(event)
+            self._inputs.append((event, passes_appends))
             self._run()
 
     def shut_down(self, timeout_ms: int, done: Callable[[], None]) -> None:
@@ -165,7 +200,7 @@ class RaftDriver:
         self._peers.close()
 
     def _synced(self, sync: int) -> None:
-        self.feed(lambda now_ms: self.node.log_synced(sync, now_ms))
+        self.feed(lambda now_ms: self.node.log_synced(sync, now_ms), passes_appends=True)
 
     # One input after the other
 
@@ -181,10 +216,10 @@ class RaftDriver:
         try:
             while not self._is_executing and not self._is_stopped:
                 event: Input
-                if self._gathered:
+                if self._gathered and self._must_write():
                     event = self._write_gathered
                 elif self._inputs:
-                    event = self._inputs.popleft()
+                    event, _ = self._inputs.popleft()
                 else:
                     return
                 self._is_executing = True
@@ -192,12 +227,31 @@ class RaftDriver:
         finally:
             self._is_running = False
 
+    def _must_write(self) -> bool:
+        if self._is_due or not self._linger_ms or not self._has_uncommitted:
+            return True
+        return bool(self._inputs) and not self._inputs[0][1]
+
+    def _is_on_its_way(self, message: Message) -> bool:
+        """A fetch from within the log: there is something for it already. One from its end may commit all
+        that is there; what is gathered goes with its answer."""
+        if not isinstance(message, FetchRequest) or len(message.topics) != 1:
+            return False
+        partitions = message.topics[0].partitions
+        return len(partitions) == 1 and partitions[0].fetch_offset < self.node.end_offset
+
     def _write_gathered(self, now_ms: int) -> Ready:
         """All batches of one epoch in one append. Those of an epoch that is over are dropped: the state
         machine hears of the new leader, and forgets them."""
-        epoch, content = self._gathered.popleft()
-        while self._gathered and self._gathered[0][0] == epoch:
-            content += self._gathered.popleft()[1]
+        first = self._gathered.popleft()
+        epoch, content = first.epoch, first.close()
+        while self._gathered and self._gathered[0].epoch == epoch:
+            content += self._gathered.popleft().close()
+        if not self._gathered:
+            self._is_due = False
+            if self._gathering_ends is not None:
+                self._gathering_ends.cancel()
+                self._gathering_ends = None
         try:
             return self.node.append(epoch, content, now_ms)
         except AppendRefused:
@@ -233,14 +287,24 @@ class RaftDriver:
                     installing = operation.snapshot
                 case AdvanceLogStart():
                     disk.advance_start(operation.snapshot)
-        if ready.sync:
-            disk.sync(ready.sync)
         self._tell(ready)
+        if ready.sync:
+            self._sync_soon(ready.sync)
         if installing is not None:
             self._install(installing)
             return
         self._is_executing = False
         self._run()
+
+    def _sync_soon(self, number: int) -> None:
+        if not self._asked_sync:
+            self._timers.call_soon(self._begin_sync)
+        self._asked_sync = number
+
+    def _begin_sync(self) -> None:
+        number, self._asked_sync = self._asked_sync, 0
+        if not self._is_stopped:
+            self._disk.sync(number)
 
     def _install(self, snapshot: SnapshotId) -> None:
         def installed(control: SnapshotControl | None) -> None:
@@ -278,18 +342,28 @@ class RaftDriver:
     # Time
 
     def _arm(self, wake_at_ms: int) -> None:
-        """A timer that rings too early does no harm, so only an earlier time moves it."""
-        if wake_at_ms >= self._timer_deadline_ms or wake_at_ms == NEVER:
+        """A timer that rings too early does no harm, so only an earlier time moves it; and a later one, if it
+        would ring soon and an idle node be woken for nothing."""
+        self._wake_at_ms = wake_at_ms
+        deadline_ms = self._timer_deadline_ms
+        if wake_at_ms == deadline_ms:
+            return
+        if wake_at_ms > deadline_ms and deadline_ms - self._clock.monotonic_ms() > SOON_MS:
             return
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._timer_deadline_ms = wake_at_ms
-        self._timer = self._timers.call_at(wake_at_ms, self._ring)
+        if wake_at_ms != NEVER:
+            self._timer = self._timers.call_at(wake_at_ms, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
         self._timer_deadline_ms = NEVER
-        self.feed(self.node.tick)
+        if self._wake_at_ms > self._clock.monotonic_ms():
+            self._arm(self._wake_at_ms)
+        else:
+            self.feed(self.node.tick)
 
 
 def _deliver(answer: Answer) -> None:

@@ -4,7 +4,8 @@
          ▲                                │
          └── commit, leader_changed ◀─────┘ the high watermark has passed, a leader is established
 
-A leader gets its own batches back as it gave them; what it takes over from others, and everything that a
+A leader gets its own appends back as it gave them, one by one, though several may lie in one batch
+(`gathering`); what it takes over from others, and everything that a
 follower applies, is read from the log and decoded. Control batches that the quorum wrote by itself say
 nothing to a state machine: a leader is not told of them, so that its commits are its appends, one by one.
 """
@@ -36,9 +37,10 @@ from controller.raft.effects import Ready
 from controller.raft.identity import Address
 from controller.raft.node import AppendRefused, VersionChangeRefused
 from controller.raft.roles import Progress
-from controller.records import build_metadata_batch, metadata_batches
+from controller.records import metadata_batches, record_values
 from controller.replica.disk import ReplicaDisk
 from controller.replica.driver import RaftDriver
+from controller.replica.gathering import Gathering, stays_alone
 from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
@@ -64,12 +66,13 @@ class ReplicatedMetadataLog:
         self._clock = clock
         self._node_id = node_id
         self._listeners: list[MetadataLogListener] = []
-        self._own: deque[MetadataBatch] = deque()
+        self._own: deque[tuple[MetadataBatch, Gathering | None]] = deque()
         self._applied_offset = self._node.high_watermark
         self._leader = LeaderAndEpoch(NO_LEADER, self._node.epoch)
         self._advance_waiters: dict[object, Callable[[], None]] = {}
         self._size_since_snapshot_bytes = 0
         self._is_writing_snapshot = False
+        self._is_within_batch = False
         self._next_clean_up_ms = 0
         self._is_closed = False
         driver.on_commit = self._committed
@@ -136,25 +139,20 @@ class ReplicatedMetadataLog:
         invariant(bool(records), "a batch has records")
         base_offset = self._driver.next_offset
         now_ms = self._clock.wall_ms()
-        content = build_metadata_batch(
-            records,
-            base_offset=base_offset,
-            epoch=epoch,
-            timestamp_ms=now_ms,
-            metadata_version=metadata_version,
-        )
-        end_offset = base_offset + len(records)
-        self._driver.append(epoch, content, end_offset)
-        self._size_since_snapshot_bytes += len(content)
-        batch = MetadataBatch(base_offset, end_offset - 1, epoch, now_ms, tuple(records))
-        self._own.append(batch)
+        values = record_values(records, metadata_version)
+        gathering = self._driver.append(epoch, values, now_ms, is_alone=stays_alone(records))
+        batch = MetadataBatch(base_offset, base_offset + len(records) - 1, epoch, now_ms, tuple(records))
+        self._own.append((batch, gathering))
         return batch
 
     def _committed(self, high_watermark: int) -> None:
         self._disk.log.update_high_watermark(high_watermark)
         while self._applied_offset < high_watermark:
-            if self._own and self._own[0].base_offset == self._applied_offset:
-                batch = self._own.popleft()
+            if self._own and self._own[0][0].base_offset == self._applied_offset:
+                batch, gathering = self._own.popleft()
+                self._is_within_batch = gathering is not None and batch.last_offset + 1 < gathering.end_offset
+                if gathering is not None and not self._is_within_batch:
+                    self._size_since_snapshot_bytes += gathering.size_bytes
                 self._apply(batch)
             else:
                 self._apply_from_log(high_watermark)
@@ -175,7 +173,7 @@ class ReplicatedMetadataLog:
         """Batches of others, up to the next one of our own."""
         leads = self._leader.leader_id == self._node_id
         content = self._disk.read_bytes(self._applied_offset, READ_CHUNK_BYTES)
-        own_offset = self._own[0].base_offset if self._own else high_watermark
+        own_offset = self._own[0][0].base_offset if self._own else high_watermark
         was = self._applied_offset
         for batch in metadata_batches(content):
             if batch.last_offset < self._applied_offset:
@@ -220,7 +218,7 @@ class ReplicatedMetadataLog:
         except AppendRefused as refusal:
             raise ControllerError(ErrorCode.NOT_CONTROLLER) from refusal
         batch = MetadataBatch(base_offset, base_offset + 1, epoch, self._clock.wall_ms(), ())
-        self._own.append(batch)
+        self._own.append((batch, None))
         return batch
 
     # Requests of the quorum
@@ -324,6 +322,10 @@ class ReplicatedMetadataLog:
     @property
     def is_writing_snapshot(self) -> bool:
         return self._is_writing_snapshot
+
+    @property
+    def is_within_batch(self) -> bool:
+        return self._is_within_batch
 
     def write_snapshot(self, image: ClusterImage) -> SnapshotId:
         """All steps at once."""

@@ -219,10 +219,17 @@ class ControllerFixture:
             raise AssertionError(f"{api_key.name} is served")
         context = self.context(api_key, registration.max_version if version is None else version)
         answer = registration.handler(self.services, context, request)
-        self.offload.run()
+        self.settle()
         if isinstance(answer, Pending) and answer.response is not None:
             return answer.response
         return answer
+
+    def settle(self) -> None:
+        """What was appended is written and synced; what takes many turns, as a snapshot, goes on later."""
+        quiet_turns = 0
+        while quiet_turns < 2:
+            self.timers.run_once()
+            quiet_turns = 0 if self.offload.run() else quiet_turns + 1
 
     def context(self, api_key: ApiKey, version: int) -> RequestContext:
         authorizer: Authorizer = self.authorizer

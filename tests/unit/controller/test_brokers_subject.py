@@ -87,7 +87,7 @@ def test_two_processes_cannot_share_an_id_while_one_lives() -> None:
     assert fixture.register(1).broker_epoch == epoch, "the same incarnation asks again"
     assert not fixture.controller.image.brokers.by_id[1].fenced
     fixture.timers.advance(9_000)
-    fixture.offload.run()
+    fixture.settle()
     assert fixture.register(1, incarnation=b"j" * 16).error_code == 0
 
 
@@ -140,7 +140,7 @@ def test_a_silent_broker_is_fenced_and_its_partitions_find_other_leaders() -> No
         fixture.timers.advance(3_000)
         for broker in (2, 3):
             fixture.heartbeat(broker, epochs[broker])
-    fixture.offload.run()
+    fixture.settle()
     assert [b.id for b in fixture.controller.image.brokers.unfenced()] == [2, 3]
     assert led(fixture, "orders", 0) == (2, (2, 3), 1)
     assert led(fixture, "orders", 1) == (2, (2, 3), 0)

@@ -78,7 +78,7 @@ def in_sync_again(fixture: ControllerFixture) -> None:
     """Broker 1 follows the leader of `pair` again, as its AlterPartition would say."""
     topic_id = fixture.controller.image.topics.by_name["pair"].id
     fixture.controller._append([PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[2, 1])])
-    fixture.offload.run()
+    fixture.settle()
 
 
 def test_the_preferred_leader_leads_again(fixture: ControllerFixture) -> None:

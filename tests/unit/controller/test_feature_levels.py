@@ -279,10 +279,10 @@ def test_a_cluster_lives_at_every_level_and_can_be_raised_from_it(level: int) ->
     assert again.controller.image.topics == fixture.controller.image.topics
     assert again.controller.image.brokers.by_id == fixture.controller.image.brokers.by_id
     assert update(again, ("metadata.version", 30, UPGRADE)).error_code == 0
-    again.offload.run()
+    again.settle()
     assert list(again.controller.image.controllers.by_id) == [1], "it registers when there are registrations"
     again.log.write_snapshot(again.controller.image)
-    again.offload.run()
+    again.settle()
     again.files.kill_process()
     assert level_of(again.restart()) == 30
 
@@ -383,10 +383,10 @@ def test_a_transaction_without_an_end_is_aborted_by_the_next_leader() -> None:
     fixture.log.append(
         epoch, [BeginTransactionRecord(name="x"), TopicRecord(name="half", topic_id=b"h" * 16)]
     )
-    fixture.offload.run()
+    fixture.settle()
     fixture.files.kill_process()
     again = fixture.restart()
-    again.offload.run()
+    again.settle()
     assert list(again.controller.image.topics.by_name) == ["kept"]
     create(again, "half")
     again.files.kill_process()
@@ -401,14 +401,14 @@ def test_silence_is_marked_in_the_log_but_shown_to_nobody() -> None:
     before = fixture.log.end_offset
     for _ in range(8):
         fixture.timers.advance(250)
-        fixture.offload.run()
+        fixture.settle()
     assert fixture.log.end_offset - before == 4
     assert fixture.controller.image.offset == fixture.log.end_offset - 1
     assert heard == []
     create(fixture, "t")
     after = fixture.log.end_offset
     fixture.timers.advance(450)
-    fixture.offload.run()
+    fixture.settle()
     assert fixture.log.end_offset == after, "something was said meanwhile"
 
 
@@ -446,7 +446,7 @@ def test_the_quorum_s_own_version_is_raised_in_the_log() -> None:
     assert update(fixture, ("kraft.version", 1, UPGRADE), validate=True).error_code == 0
     assert fixture.log.kraft_version == 0
     assert update(fixture, ("kraft.version", 1, UPGRADE)).error_code == 0
-    fixture.offload.run()
+    fixture.settle()
     assert fixture.log.kraft_version == 1
     create(fixture, "after")
     fixture.files.kill_process()

@@ -55,10 +55,10 @@ def written(tmp_path: Path) -> tuple[ControllerFixture, Path]:
     fixture.bring_up(1, 2)
     fixture.call(ApiKey.CREATE_TOPICS, topics("orders", "a.b"))
     fixture.timers.advance(9_000)
-    fixture.offload.run()
+    fixture.settle()
     fixture.log.write_snapshot(fixture.controller.image)
     fixture.log.shut_down()
-    fixture.offload.run()
+    fixture.settle()
     for name in fixture.files.listdir(METADATA_LOG):
         (tmp_path / name).write_bytes(fixture.files.read_bytes(f"{METADATA_LOG}/{name}"))
     return fixture, tmp_path
@@ -122,7 +122,7 @@ class OnDisk:
         quorum = raft_config(
             config, cluster_id=CLUSTER_ID, directory_id=properties.directory_id, endpoints=endpoints
         )
-        timers = HandTimers(clock)
+        self.timers = timers = HandTimers(clock)
         self.log = open_replica(
             config,
             quorum,
@@ -146,14 +146,18 @@ class OnDisk:
             endpoints=endpoints,
         )
         self.controller.start()
-        self.offload.run()
+        self.settle()
 
     @property
     def image(self) -> ClusterImage:
         return self.controller.image
 
+    def settle(self) -> None:
+        while self.timers.run_soon() or self.offload:
+            self.offload.run()
+
     def finish(self, pending: Pending[object]) -> None:
-        self.offload.run()
+        self.settle()
         assert pending.done
 
 

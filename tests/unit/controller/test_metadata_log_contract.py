@@ -51,14 +51,14 @@ class Side:
 
     def __init__(self, files: MemoryFiles | None = None) -> None:
         self.fixture = ControllerFixture(files)
-        self.fixture.offload.run()
+        self.fixture.settle()
 
     @property
     def log(self) -> ReplicatedMetadataLog:
         return self.fixture.log
 
     def sync(self) -> None:
-        self.fixture.offload.run()
+        self.fixture.settle()
 
     def kill(self) -> Side:
         """The process dies; what was written is there."""
@@ -196,6 +196,7 @@ def test_what_was_not_synced_may_be_lost_but_is_never_half_there(side: Side) -> 
 def test_a_sync_that_fails_commits_nothing_and_is_not_swallowed(side: Side) -> None:
     before = side.log.high_watermark
     append(side.log, 1)
+    side.fixture.timers.run_soon()
     with pytest.raises(OSError, match="Input/output"):
         side.fixture.offload.fail(OSError(5, "Input/output error"))
     assert side.log.high_watermark == before

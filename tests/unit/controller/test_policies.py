@@ -64,7 +64,7 @@ def ask(fixture: ControllerFixture, *names: str, **configs: str) -> Any:
 
 
 def outcome(fixture: ControllerFixture, pending: Pending[Any]) -> list[tuple[str, int, str | None]]:
-    fixture.offload.run()
+    fixture.settle()
     assert pending.response is not None
     return [(each.name, each.error_code, each.error_message) for each in pending.response.topics]
 

@@ -35,7 +35,7 @@ def test_many_records_bring_a_snapshot_in_small_steps() -> None:
     while fixture.timers.run_once():
         turns += 1
     assert turns > 50, "a hundred records a turn"
-    fixture.offload.run()
+    fixture.settle()
     snapshot = fixture.log.latest_snapshot()
     assert snapshot is not None
     assert snapshot.end_offset == fixture.controller.image.offset + 1
@@ -99,7 +99,7 @@ def test_the_next_snapshot_waits_until_the_one_before_is_durable() -> None:
             pass
         assert len(fixture.offload) == 1
         assert fixture.log.is_writing_snapshot
-    fixture.offload.run()
+    fixture.settle()
     assert not fixture.log.is_writing_snapshot
     assert fixture.log.latest_snapshot() is not None
 
@@ -165,7 +165,7 @@ def test_segments_below_the_log_s_start_are_removed() -> None:
     fixture.timers.advance(180_000)
     create(fixture, "last")
     settle(fixture)
-    for topic in ("after-the-delay", "after-the-next"):
+    for topic in ("after-the-delay", "after-the-next", "and-the-one-after"):
         fixture.timers.advance(61_000)
         create(fixture, topic)
         settle(fixture)
@@ -181,7 +181,7 @@ def test_a_crash_between_leaves_nothing_that_looks_whole() -> None:
     fixture = ControllerFixture()
     fixture.bring_up(1)
     fixture.log.write_snapshot(fixture.controller.image)
-    fixture.offload.run()
+    fixture.settle()
     (name,) = [name for name in fixture.files.listdir(METADATA_LOG) if name.endswith(".checkpoint")][1:]
     for leftover in (f"{name}.part", f"{name}.deleted"):
         fixture.files.write_atomically(f"{METADATA_LOG}/{leftover}", b"torn")
@@ -197,7 +197,7 @@ def test_a_new_observer_begins_with_the_snapshot(partitions: int) -> None:
     fixture.bring_up(1)
     create(fixture, "before", partitions)
     fixture.log.write_snapshot(fixture.controller.image)
-    fixture.offload.run()
+    fixture.settle()
     create(fixture, "after")
     peer = ControllerPeer(fixture)
     loader = MetadataLoader(

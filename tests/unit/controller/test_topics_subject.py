@@ -314,7 +314,7 @@ def test_the_answer_waits_for_the_commit(fixture: ControllerFixture) -> None:
     again = registration.handler(fixture.services, context, request)
     assert not pending.done
     assert fixture.controller.image.topics.by_name == {}
-    fixture.offload.run()
+    fixture.settle()
     assert again.response is not None
     assert pending.response.topics[0].error_code == 0
     assert again.response.topics[0].error_code == 36, "the second saw the first, committed or not"

@@ -117,24 +117,64 @@ def test_what_a_deposed_leader_wrote_alone_is_cut_off() -> None:
         old.log.append(old.log.leader.epoch, [])
 
 
-def test_appends_while_the_disk_is_busy_share_the_next_sync() -> None:
+def test_appends_of_one_turn_are_written_and_synced_together() -> None:
     world = ReplicaWorld(1)
     leader = world.rigs[1]
-    before = len(leader.offload)
+    before = leader.log._disk.end_offset
     for number in range(20):
         leader.append(number)
-    assert len(leader.offload) - before < 4
+    assert (leader.log._disk.end_offset, leader.log.end_offset) == (before, before + 20)
+    world.timers.run_soon()
+    assert leader.log._disk.end_offset == before + 20
+    assert len(leader.offload) == 1
     world.settle()
     assert leader.heard.numbers == list(range(20))
 
 
-def test_the_linger_bounds_how_long_an_append_waits_for_a_busy_disk() -> None:
+def test_appends_gather_until_the_one_before_is_committed() -> None:
     world, leader = three()
     leader.append(1)
+    world.timers.run_soon()
+    written = leader.log._disk.end_offset
+    for number in range(2, 12):
+        leader.append(number)
+        world.timers.run_soon()
+    assert (leader.log._disk.end_offset, leader.log.end_offset) == (written, written + 10)
+    follower = world.followers()[0]
+    before = follower.log._disk.end_offset
+    assert before == written, "it has the first one, and not on its disk yet"
+    for rig in (leader, follower):
+        rig.offload.run()
+    world.timers.run_soon()
+    assert leader.heard.numbers == [1]
+    assert follower.log._disk.end_offset == written + 10, "the answer to its acknowledgement has the others"
+    world.settle()
+    assert leader.heard.numbers == list(range(1, 12))
+
+
+def test_the_linger_bounds_how_long_an_append_waits_for_a_commit() -> None:
+    world, leader = three()
+    world.cut |= {frozenset((leader.node_id, rig.node_id)) for rig in world.followers()}
+    leader.append(1)
+    world.timers.run_soon()
     leader.append(2)
     written = leader.log._disk.end_offset
     assert leader.log.end_offset == written + 1
-    world.timers.advance(25)
+    world.timers.advance(24)
+    assert leader.log._disk.end_offset == written
+    world.timers.advance(1)
+    assert leader.log._disk.end_offset == written + 1
+
+
+def test_without_a_linger_nothing_waits_for_a_commit() -> None:
+    world = ReplicaWorld(1, 2, 3, controller__quorum__append__linger__ms="0")
+    world.run(6_000)
+    leader = world.leader()
+    leader.append(1)
+    world.timers.run_soon()
+    written = leader.log._disk.end_offset
+    leader.append(2)
+    world.timers.run_soon()
     assert leader.log._disk.end_offset == written + 1
 
 
