@@ -3,32 +3,89 @@
 Versions 0-2. 1 brings the endpoint type: only type 2 (controllers) is answered here, so version 0, which
 means brokers, never is. Controllers are listed with their endpoint of the listener that was asked.
 controller_id is the active one's. Needs ALTER on the cluster, more than a broker asks for its list.
+
+While no active controller is known, or known and not registered yet, the answer waits for a moment. Kafka's
+admin client (4.3.1, with --bootstrap-controller) takes "none" for the last word: `add-controller`,
+`remove-controller` and the like then do not ask again, and end after their 60 seconds with "Timed out waiting
+for a node assignment". A controller that led and has removed itself is in that state for a second or two.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
+from controller.levels import CONTROLLER_REGISTRATION_LEVEL
+from controller.metadata_log import NO_LEADER
 from controller.services import ControllerServices
 from protocol.authorized_operations import NOT_ASKED, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, serves
+from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
+LONGEST_WAIT_MS: Final = 5_000
 
 
 @serves(ApiKey.DESCRIBE_CLUSTER, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: DescribeClusterRequest
-) -> DescribeClusterResponse:
+) -> DescribeClusterResponse | Pending[DescribeClusterResponse]:
     if not context.allows_cluster(Operation.ALTER):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeClusterResponse(error_code=error, error_message=error.message)
     if request.endpoint_type != CONTROLLERS:
         return _wrong_endpoint(context.version, request.endpoint_type)
+    if _is_known(services):
+        return _answer(services, context, request)
+    return _wait(services, context, request)
+
+
+def _is_known(services: ControllerServices) -> bool:
+    """The active controller, and where it is: its registration is among the first records of its epoch."""
+    image = services.controller.image
+    leader_id = services.log.leader.leader_id
+    if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+        return leader_id != NO_LEADER
+    return leader_id in image.controllers.by_id
+
+
+def _wait(
+    services: ControllerServices, context: RequestContext, request: DescribeClusterRequest
+) -> Pending[DescribeClusterResponse]:
+    """A new leader commits a record at once, so each rise of the high watermark is a reason to look again."""
+    pending: Pending[DescribeClusterResponse] = Pending()
+    deadline_ms = services.clock.monotonic_ms() + LONGEST_WAIT_MS
+
+    def look() -> None:
+        if not _is_known(services) and services.clock.monotonic_ms() < deadline_ms:
+            if not pending.done:
+                wait_on()
+            return
+        tidy_up()
+        pending.complete(_answer(services, context, request))
+
+    def wait_on() -> None:
+        # In the turn in which the watermark rises the new leader may not be announced yet.
+        waits[0] = services.log.on_advance(lambda: services.timers.call_soon(look))
+
+    def tidy_up() -> None:
+        timer.cancel()
+        for forget in waits:
+            forget()
+
+    waits: list[Callable[[], None]] = [lambda: None]
+    timer = services.timers.call_at(deadline_ms, look)
+    pending.on_cancel(tidy_up)
+    wait_on()
+    return pending
+
+
+def _answer(
+    services: ControllerServices, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
     controllers = services.controller.image.controllers.by_id
     listed = []
     for controller_id in sorted(controllers):

@@ -8,6 +8,7 @@ import pytest
 
 from broker.forwarding import envelope
 from controller.image.replayer import MetadataBatch
+from controller.metadata_log import NO_LEADER, LeaderAndEpoch
 from controller.records import read_metadata_batches
 from protocol.codec.compiler import decoder
 from protocol.errors import ErrorCode
@@ -21,6 +22,7 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from protocol.metadata_log.transactions import NoOpRecord
 from protocol.registry import ApiKey
 from protocol.serving import (
     CLUSTER_NAME,
@@ -78,6 +80,42 @@ def test_describe_cluster_tells_of_controllers_only(fixture: ControllerFixture) 
     assert fixture.call(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(), version=0).error_code == 42
     fixture.authorizer.forbidden.add((Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME))
     assert fixture.call(ApiKey.DESCRIBE_CLUSTER, request).error_code == 31
+
+
+def test_describe_cluster_waits_for_a_controller_that_is_known(fixture: ControllerFixture) -> None:
+    """Kafka's admin client does not ask again after it has heard of none."""
+    request = DescribeClusterRequest(endpoint_type=2)
+    leader = fixture.log.leader
+    fixture.controller._append([NoOpRecord()])
+    fixture.log._leader = LeaderAndEpoch(NO_LEADER, leader.epoch)
+    before = fixture.log.high_watermark
+    registration = fixture.services.handlers.get(ApiKey.DESCRIBE_CLUSTER)
+    assert registration is not None
+    context = fixture.context(ApiKey.DESCRIBE_CLUSTER, registration.max_version)
+    waiting, *others = (registration.handler(fixture.services, context, request) for _ in range(3))
+    fixture.settle()
+    assert fixture.log.high_watermark > before
+    assert not waiting.done, "there is still none"
+    others[0].cancel()
+    fixture.log._leader = leader
+    fixture.controller._append([NoOpRecord()])
+    fixture.settle()
+    assert waiting.response is not None
+    assert waiting.response.controller_id == 1
+    assert others[0].response is None
+    assert others[1].response == waiting.response
+    assert not fixture.log._advance_waiters
+
+
+def test_describe_cluster_says_in_the_end_that_none_is_known(fixture: ControllerFixture) -> None:
+    fixture.log._leader = LeaderAndEpoch(NO_LEADER, 1)
+    waiting = fixture.call(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type=2))
+    fixture.timers.advance(4_999)
+    assert not waiting.done
+    fixture.timers.advance(1)
+    assert waiting.response is not None
+    assert waiting.response.controller_id == -1
+    assert not fixture.log._advance_waiters
 
 
 def quorum_request(name: str = "__cluster_metadata", index: int = 0) -> DescribeQuorumRequest:
@@ -237,7 +275,7 @@ def test_a_fetcher_that_knows_an_older_high_watermark_is_told_at_once(fixture: C
 
 def test_a_snapshot_is_fetched_in_pieces(fixture: ControllerFixture) -> None:
     snapshot = fixture.log.write_snapshot(fixture.controller.image)
-    fixture.offload.run()
+    fixture.settle()
 
     def piece(position: int, **changes: Any) -> Any:
         partition = FetchSnapshotRequest.PartitionSnapshot(
