@@ -108,7 +108,8 @@ class GenuineKafka:
             self._process.wait()
 
     def __enter__(self) -> Self:
-        return self.start() if self._process is None else self
+        is_running = self._process is not None and self._process.poll() is None
+        return self if is_running else self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
