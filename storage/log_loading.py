@@ -150,11 +150,11 @@ class LogLoader:
             met.append(self._met(directory, path, key))
 
     def _met(self, directory: LogDirectory, path: str, key: Key) -> _Met:
-        mark = read_mark(self._files, path)
+        mark = None if directory.had_clean_shutdown else read_mark(self._files, path)
         recovery_point = directory.recovery_points.get(key, 0)
         log_start_offset = directory.log_starts.get(key, 0)
         high_watermark = directory.high_watermarks.get(key, 0)
-        if mark is not None and not directory.had_clean_shutdown:
+        if mark is not None:
             recovery_point = min(recovery_point, mark.end_offset)
             log_start_offset = min(log_start_offset, mark.start_offset)
             high_watermark = min(high_watermark, mark.end_offset)

@@ -180,6 +180,7 @@ class LogManager:
             for key, log in self.logs.items():
                 if log.cut_mark is not None and self._hosted.homes[key] is directory:
                     remove_mark(log)
+                    self._files.fsync_directory(log.directory)  # no start looks for it now
             if is_clean:
                 self._files.write_atomically(
                     directory.file(CLEAN_SHUTDOWN_FILE), encode_clean_shutdown(broker_epoch)

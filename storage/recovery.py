@@ -200,7 +200,7 @@ class _Scan:
             is_last = number == len(segments) - 1
             is_durable = not is_last and segments[number + 1].base_offset <= recovery_point
             if is_durable and segments[number + 1].base_offset == recovery_point:
-                is_durable = is_clean or self._is_sealed(segment)
+                is_durable = is_clean or self._is_sealed(segment, recovery_point)
                 if not is_clean:
                     self.unsynced_offset = segment.base_offset
             if (is_clean or is_durable) and (trusted := self._trust(segment, is_last)) is not None:
@@ -223,7 +223,7 @@ class _Scan:
             self._drop_hidden(segments, hidden)
         return end_offset
 
-    def _is_sealed(self, segment: Segment) -> bool:
+    def _is_sealed(self, segment: Segment, next_base_offset: int) -> bool:
         """Whether the indexes of a segment reached the disk too. Below the recovery point only the last one
         can lack them: its records may have been synced before it was sealed. What the files say then may be
         of an earlier life, of batches that were lost: each entry must be of a batch that is there."""
@@ -237,6 +237,8 @@ class _Scan:
             for position, header in segment.headers():
                 if header.is_control:
                     return False  # whether `.txnindex` is whole cannot be seen: it is made again
+                if header.next_offset > next_base_offset:
+                    return False  # the end of before a cut is there again
                 if indexed.pop(position, header.last_offset) != header.last_offset:
                     return False
                 if following == (header.max_timestamp, header.last_offset):

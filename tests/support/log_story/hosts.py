@@ -87,8 +87,8 @@ class BareHost:
             if not self.memory.exists(self.directory(key)):
                 continue
             point, start = self.saved.get(key, (0, 0))
-            mark = read_mark(self.files, self.directory(key))
-            if mark is not None and not is_clean:
+            mark = None if is_clean else read_mark(self.files, self.directory(key))
+            if mark is not None:
                 point, start = min(point, mark.end_offset), min(start, mark.start_offset)
             log, found = open_log(
                 self.files, self.directory(key), *key, ids[key], config[key], self.chores,
@@ -109,6 +109,7 @@ class BareHost:
             if not self.do_chores():
                 raise OSError("a chore of the end failed")
             self._save(key, log)
+            self.files.fsync_directory(log.directory)
         self.logs.clear()
 
     def do_chores(self) -> bool:

@@ -120,8 +120,8 @@ def test_an_orderly_end_leaves_no_mark() -> None:
     node = begun(memory)
     node.log.truncate_to(2, now_ms=NOW_MS)
     node.manager.shut_down()
+    memory.cut_power(keep_names=False)
     assert not memory.exists(f"{PATH}/{CUT_MARK}")
-    memory.kill_process()
     node.start()
     assert (node.log.log_end_offset, node.log.recovery_point, node.report.scanned_segments) == (2, 2, 0)
 

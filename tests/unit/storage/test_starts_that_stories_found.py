@@ -230,3 +230,24 @@ def test_a_segment_that_a_cut_which_came_to_nothing_has_left_hides_no_batch() ->
     assert (log.log_end_offset, found is not None) == (4, True)
     assert rig.append(b"5") == 4
     assert rig.reopen(is_clean=False).log_end_offset == 5
+
+
+def test_a_sealed_segment_whose_cut_came_to_nothing_does_not_overlap_the_next() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    rig.append(b"1")
+    rig.append(b"2", b"3")
+    rig.close()
+    memory.fsync_directory(DIRECTORY)
+    rig.reopen(is_clean=True)
+    rig.log.truncate_to(1, now_ms=NOW_MS)
+    rig.log.roll(NOW_MS)
+    rig.append(b"two", epoch=1)
+    rig.append(b"three", epoch=1)
+    memory.cut_power(keep_all)
+    for _ in range(2):
+        with pytest.raises(DamagedLog, match="where offset 3 should be"):
+            rig.reopen(is_clean=False, recovery_point=1)
+        memory.kill_process()
+    log = rig.reopen(is_clean=False, recovery_point=1, on_damage=OnDamage.TRUNCATE)
+    assert (log.log_end_offset, len(log.segments)) == (3, 1)
