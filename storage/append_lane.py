@@ -212,6 +212,7 @@ class AppendLane:
         if waiting.outcome is not None:
             steps.close()  # given up meanwhile
             self._judging -= 1
+            self._go_on()  # others may wait for its place
             return
         if isinstance(result, RecordsError):
             result.__traceback__ = None  # its frames hold the batch unpacked, and each other in a ring

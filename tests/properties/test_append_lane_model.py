@@ -98,7 +98,10 @@ class World:
         elif way == 9:
             call = self.chance.choice(("write", "write", "fdatasync", "open", "truncate"))
             partial_bytes = self.chance.choice((0, 0, 40)) if call == "write" else 0
-            self.faulty.faults = [Fault(call, path_part=".log", partial_bytes=partial_bytes)]
+            part = self.chance.choice((".log", ".log", ".index", ".timeindex"))
+            self.faulty.faults = [Fault(call, path_part=part, partial_bytes=partial_bytes)]
+            if self.chance.random() < 0.5:
+                self.faulty.faults.append(Fault("unlink", count=self.chance.choice((1, 3)), path_part=".log"))
         elif way == 10:
             self.now_ns += self.chance.choice((0, 10**9, 10**10))
             if self.chance.random() < 0.5:

@@ -493,6 +493,21 @@ def test_what_a_roll_costs_a_slow_disk_is_done_by_a_thread() -> None:
 # What changes meanwhile
 
 
+def test_batches_that_were_given_up_do_not_keep_the_places_of_those_that_come_then() -> None:
+    rig = LaneRig(codec=LZ4)
+    given_up = [rig.send(large(ZSTD)) for _ in range(4)]
+    rig.turn()
+    assert len(rig.codecs.waiting) == 4
+    assert rig.log.lane is not None
+    rig.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert {refusal_of(each) for each in given_up} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    later = rig.send(large(ZSTD), epoch=2)
+    rig.turn()
+    assert len(rig.codecs.waiting) == 4
+    rig.run()
+    assert result_of(later).base_offset == 0
+
+
 class EndsUnheard:
     """Threads that end when there is no loop any more."""
 
