@@ -253,11 +253,8 @@ class PartitionLog(SegmentRow):
             active = self._make_room(size_bytes, now_ms)
         position = active.size_bytes
         place(records, 0, batch, base_offset, leader_epoch)  # type: ignore[arg-type]
-        if now_ms == self._timed_ms:
-            began_ns = -1
-        else:
-            self._timed_ms = now_ms
-            began_ns = self._now_ns()
+        began_ns = -1 if now_ms == self._timed_ms else self._now_ns()
+        self._timed_ms = now_ms
         try:
             if self.has_stale_bytes:
                 self.cut_stale_bytes()
