@@ -98,8 +98,11 @@ class Reunion:
         end = log.log_end_offset
         model.history = [event for event in model.history if event.base not in gone and event.base < end]
         model.forgotten = {event for event in model.forgotten if event.base not in gone and event.base < end}
-        is_torn = self.with_power and end - model.end > sum(b.last - b.base + 1 for b in extra)
-        model.has_gaps = model.has_gaps or is_torn or bool(lost and end > lost[0].base)
+        follows = [*(batch.base for batch in found[1:]), end]
+        is_torn = end - model.end > sum(b.last - b.base + 1 for b in extra) or any(
+            batch.last + 1 != base for batch, base in zip(found, follows, strict=False)
+        )
+        model.has_gaps = model.has_gaps or (self.with_power and is_torn) or bool(lost and end > lost[0].base)
         cut = 0 if subject.is_starting_anew else subject.cutting
         model.replace_batches(found)
         if cut is not None:
