@@ -21,6 +21,7 @@ from broker.admin.pages import Pages
 from broker.lifecycle import BrokerState
 from broker.metrics.loop_health import CollectorPauses, LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
+from broker.metrics.quorum_families import quorum_collector
 from broker.metrics.replica_families import replica_collector
 from broker.metrics.request_families import request_collector
 from broker.metrics.watchdog import Watchdog
@@ -122,6 +123,15 @@ class Node:
         if broker is not None:
             requests.insert(0, broker.dispatcher.metrics)
             collectors.register(replica_collector(broker.replicas, broker.lifecycle))
+        collectors.register(
+            quorum_collector(
+                controller.log,
+                controller.controller,
+                self._ground.clock,
+                lambda: self._health.idle_ratio,
+                ignores_static_voters=bool(self._config.quorum_voters),
+            )
+        )
         collectors.register(request_collector(requests))
         collectors.register(network_collector(self._ground.server))
         collectors.register(self._health.collect)

@@ -120,6 +120,8 @@ class QuorumController:
             lambda: self._append([NoOpRecord()]),
         )
         self._following = False
+        self.timed_out_heartbeats = 0
+        """Brokers that were fenced because nothing was heard of them."""
         self._observers: list[Callable[[ClusterImage, ImageDelta], None]] = []
 
     # What is known
@@ -137,6 +139,10 @@ class QuorumController:
     @property
     def is_active(self) -> bool:
         return self._active_epoch is not None
+
+    def broker_silences_ms(self) -> Mapping[int, int]:
+        """How long ago the active controller heard of each broker; empty at the others."""
+        return self._liveness.silences_ms(self._clock.monotonic_ms())
 
     @property
     def supported_features(self) -> Mapping[str, VersionRange]:
@@ -433,5 +439,6 @@ class QuorumController:
             image = self._timeline.newest
             broker = image.brokers.get(broker_id)
             if broker is not None and not broker.fenced:
+                self.timed_out_heartbeats += 1
                 self._append(broker_subject.fence_broker(image, broker, self.rules.unclean_elections(image)))
         self._arm_session_timer()

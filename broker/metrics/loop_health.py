@@ -19,6 +19,7 @@ from broker.metrics.request_families import QUANTILES
 from config.ports import Clock, Timer, Timers
 
 _LOOK_EVERY_MS: Final = 1000
+_EVENTS: Final = "kafka_controller_controllereventmanager_"
 _SMOOTHING: Final = 1 - 2.718281828459045 ** (-1 / 60)
 """A moving average over about a minute, as Kafka's meters."""
 
@@ -73,19 +74,17 @@ class LoopHealth:
         yield gauge("kafka_network_socketserver_networkprocessoravgidle_percent", description, idle)
         yield gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", description, idle)
         yield gauge("kafka_network_processor_idle_percent", description, idle, networkProcessor="0")
+        values = quantiles_ms(self.lag, [fraction for _, fraction in QUANTILES])
+        lags = [
+            ({"quantile": label}, round(value, 3))
+            for (label, _), value in zip(QUANTILES, values, strict=True)
+        ]
         yield Family(
-            "barnabas_loop_lag_ms",
-            "gauge",
-            "How late the loop came to a timer (milliseconds)",
-            [
-                ({"quantile": label}, round(value, 3))
-                for (label, _), value in zip(
-                    QUANTILES,
-                    quantiles_ms(self.lag, [fraction for _, fraction in QUANTILES]),
-                    strict=True,
-                )
-            ],
+            "barnabas_loop_lag_ms", "gauge", "How late the loop came to a timer (milliseconds)", lags
         )
+        waited = "How long an event of the controller waited: how late the loop came (milliseconds)"
+        yield Family(_EVENTS + "eventqueuetimems", "gauge", waited, lags)
+        yield counter(_EVENTS + "eventqueuetimems_count", "How often that was looked at", sum(self.lag))
         yield gauge("barnabas_loop_lag_worst_ms", "The longest lag since the start", self.worst_lag_ms)
 
 

@@ -41,6 +41,7 @@ from controller.records import metadata_batches, record_values
 from controller.replica.disk import ReplicaDisk
 from controller.replica.driver import RaftDriver
 from controller.replica.gathering import Gathering, stays_alone
+from controller.replica.vitals import Durations, QuorumVitals, vitals_of
 from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
@@ -74,6 +75,10 @@ class ReplicatedMetadataLog:
         self._is_writing_snapshot = False
         self._is_within_batch = False
         self._next_clean_up_ms = 0
+        self._commits = Durations()
+        self._elections = Durations()
+        self._elected_leaders = 0
+        self._leaderless_since_ms: int | None = None
         self._is_closed = False
         driver.on_commit = self._committed
         driver.on_leader = self._leader_changed
@@ -147,6 +152,7 @@ class ReplicatedMetadataLog:
 
     def _committed(self, high_watermark: int) -> None:
         self._disk.log.update_high_watermark(high_watermark)
+        oldest_ms = self._own[0][0].timestamp_ms if self._own else None
         while self._applied_offset < high_watermark:
             if self._own and self._own[0][0].base_offset == self._applied_offset:
                 batch, gathering = self._own.popleft()
@@ -160,6 +166,8 @@ class ReplicatedMetadataLog:
         for callback in waiters.values():
             callback()
         now_ms = self._clock.wall_ms()
+        if oldest_ms is not None:
+            self._commits.note(max(0, now_ms - oldest_ms), now_ms)
         if now_ms >= self._next_clean_up_ms:
             self._next_clean_up_ms = now_ms + CLEAN_UP_INTERVAL_MS
             self._driver.feed(self._clean_up)
@@ -193,8 +201,30 @@ class ReplicatedMetadataLog:
         if self._leader.leader_id == self._node_id:
             self._own.clear()  # what of it is committed later comes from the log
         self._leader = leader
+        self._note_election(leader)
         for listener in self._listeners:
             listener.leader_changed(self._leader)
+
+    def _note_election(self, leader: LeaderAndEpoch) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if leader.leader_id == NO_LEADER:
+            if self._leaderless_since_ms is None:
+                self._leaderless_since_ms = now_ms
+            return
+        self._elected_leaders += 1
+        if self._leaderless_since_ms is not None:
+            self._elections.note(now_ms - self._leaderless_since_ms, now_ms)
+            self._leaderless_since_ms = None
+
+    def vitals(self) -> QuorumVitals:
+        """How this replica is, for metrics."""
+        wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
+        return vitals_of(
+            self._node,
+            self._elected_leaders,
+            self._commits.mean_and_max_ms(wall_ms),
+            self._elections.mean_and_max_ms(now_ms),
+        )
 
     def register(self, listener: MetadataLogListener) -> None:
         offset = self._disk.start_offset

@@ -63,6 +63,14 @@ class BrokerLiveness:
             if now_ms - self._contacts[broker_id].last_ms >= self.session_timeout_ms
         ]
 
+    def silences_ms(self, now_ms: int) -> dict[int, int]:
+        """How long ago each broker was heard of."""
+        return {
+            broker_id: now_ms - self._contacts[broker_id].last_ms
+            for broker_id in sorted(self._contacts)
+            if self._contacts[broker_id].heard
+        }
+
     def next_deadline_ms(self) -> int | None:
         """When the next session would end; None without any."""
         if not self._contacts:

@@ -1,0 +1,111 @@
+"""What a replica of the metadata log can say of itself at any moment, for whoever asks: metrics.
+
+Nearly all of it is state that is there anyway. What must be noticed when it happens, how long commits and
+elections took, is noted once for each rise of the high watermark and each change of the leader.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from controller.raft.identity import ReplicaKey
+from controller.raft.node import RaftNode
+from controller.raft.transitions import Role
+
+__all__ = ["Durations", "QuorumVitals", "vitals_of"]
+
+WINDOW_MS: Final = 30_000
+
+
+class Durations:
+    """Mean and largest of what took how long, over the last 30 to 60 seconds; NaN without any."""
+
+    __slots__ = ("_before", "_began_ms", "_now")
+
+    def __init__(self) -> None:
+        self._began_ms = 0
+        self._before = (0, 0, 0)
+        self._now = (0, 0, 0)
+
+    def note(self, took_ms: int, now_ms: int) -> None:
+        self._turn(now_ms)
+        count, total, largest = self._now
+        self._now = (count + 1, total + took_ms, max(largest, took_ms))
+
+    def _turn(self, now_ms: int) -> None:
+        if now_ms - self._began_ms >= WINDOW_MS:
+            is_old = now_ms - self._began_ms >= 2 * WINDOW_MS
+            self._before = (0, 0, 0) if is_old else self._now
+            self._now = (0, 0, 0)
+            self._began_ms = now_ms
+
+    def mean_and_max_ms(self, now_ms: int) -> tuple[float, float]:
+        self._turn(now_ms)
+        count = self._before[0] + self._now[0]
+        if not count:
+            return float("nan"), float("nan")
+        return (self._before[1] + self._now[1]) / count, max(self._before[2], self._now[2])
+
+
+class QuorumVitals(NamedTuple):
+    """state: as Kafka's current-state names it. Latencies are (mean, largest) in milliseconds."""
+
+    state: str
+    leader_id: int
+    voted: ReplicaKey | None
+    epoch: int
+    high_watermark: int
+    log_end_offset: int
+    log_end_epoch: int
+    voters: int
+    observers: int
+    voters_without_address: int
+    has_uncommitted_voter_change: bool
+    commit_latency_ms: tuple[float, float]
+    election_latency_ms: tuple[float, float]
+    elected_leaders: int
+    """How often somebody was announced as the leader in this life."""
+
+
+def vitals_of(
+    node: RaftNode,
+    elected_leaders: int,
+    commit_latency_ms: tuple[float, float],
+    election_latency_ms: tuple[float, float],
+) -> QuorumVitals:
+    """Observers are known to the leader alone; the others say 0, as Kafka's do."""
+    _, observers = node.progress()
+    voters = node.voters
+    unknown = sum(1 for voter in voters.by_id.values() if not voter.endpoints and voter.key != node.key)
+    return QuorumVitals(
+        state=_state(node),
+        leader_id=node.leader.leader_id,
+        voted=node.voted,
+        epoch=node.epoch,
+        high_watermark=node.high_watermark,
+        log_end_offset=node.end_offset,
+        log_end_epoch=node.last_epoch,
+        voters=len(voters),
+        observers=len(observers),
+        voters_without_address=unknown,
+        has_uncommitted_voter_change=_has_uncommitted_voters(node),
+        commit_latency_ms=commit_latency_ms,
+        election_latency_ms=election_latency_ms,
+        elected_leaders=elected_leaders,
+    )
+
+
+def _state(node: RaftNode) -> str:
+    """A follower that has no vote is an observer; who waits says whether it has given its vote away."""
+    if node.role is Role.FOLLOWER:
+        return "observer" if node.is_observer else "follower"
+    if node.role in (Role.LEADER, Role.CANDIDATE):
+        return node.role.name.lower()
+    waiting = "prospective" if node.role is Role.PROSPECTIVE else "unattached"
+    return waiting if node.voted is None else f"{waiting}-voted"
+
+
+def _has_uncommitted_voters(node: RaftNode) -> bool:
+    committed = node.control_at(node.high_watermark).voters
+    newest = node.control_at(node.end_offset).voters
+    return node.kraft_version > 0 and committed != newest
