@@ -191,6 +191,10 @@ class ReplicaDisk:
 
     # Syncing
 
+    @property
+    def is_syncing(self) -> bool:
+        return self._running_sync > 0
+
     def sync(self, number: int) -> None:
         """Everything written so far will be durable when `on_synced` is called with this number or a later
         one."""

@@ -8,11 +8,9 @@ Inputs come one at a time and never while an earlier one is being executed: an a
 hand over the next request finds the queue, not the node. A sync begins when the turn of the loop is over: it
 runs beside the messages' way, and the thread that waits for it does not fight the loop for the interpreter.
 
-Appends of the controller are gathered. What comes in one turn of the loop is written together; while an
-earlier append is not committed, what comes goes with the next one, but waits no longer than
-`controller.quorum.append.linger.ms`. So under load one round of messages and syncs commits what all clients
-asked for during the round before. Fetches and finished syncs append nothing and do not end the gathering;
-whatever else comes in finds everything written.
+Appends of the controller are gathered. What comes in one turn of the loop is written together; while the disk
+is busy with earlier ones it waits for it, for up to `controller.quorum.append.linger.ms`, and shares the next
+sync. Whatever else comes in finds everything written: a follower's fetch takes along what is there.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from controller.replica.gathering import Gathering
 from controller.replica.peers import ReplicaPeers
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
-from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.fetch import FetchResponse
 from protocol.serving import Pending
 from storage.slices import LogSlice
 
@@ -77,16 +75,13 @@ class RaftDriver:
         self._clock = clock
         self._timers = timers
         self._linger_ms = linger_ms
-        self._inputs: deque[tuple[Input, bool]] = deque()
-        """Each with whether it may pass what is gathered."""
+        self._inputs: deque[Input] = deque()
         self._is_running = False
         """`_run` is below us in the stack, and will go on."""
         self._is_executing = False
         """A Ready is not executed yet; its rest follows when a helper thread is done."""
         self._gathered: deque[Gathering] = deque()
         self._gathering_ends: Timer | None = None
-        self._is_due = False
-        """What is gathered waits for nothing any more."""
         self._asked_sync = 0
         self._timer: Timer | None = None
         self._timer_deadline_ms = NEVER
@@ -129,8 +124,7 @@ class RaftDriver:
         self.feed(
             lambda now_ms: self.node.receive_request(
                 pending, message, now_ms, version=version, listener=listener
-            ),
-            passes_appends=self._is_on_its_way(message),
+            )
         )
         return pending
 
@@ -155,20 +149,11 @@ class RaftDriver:
         return gathering
 
     def _await_writing(self) -> None:
-        if self._linger_ms and self._has_uncommitted:
+        if self._linger_ms and (self._asked_sync or self._disk.is_syncing):
             deadline_ms = self._clock.monotonic_ms() + self._linger_ms
-            self._gathering_ends = self._timers.call_at(deadline_ms, self._write_now)
+            self._gathering_ends = self._timers.call_at(deadline_ms, self._run)
         else:
-            self._timers.call_soon(self._write_now)
-
-    @property
-    def _has_uncommitted(self) -> bool:
-        """An append is on its way; the commit that ends it is another chance for what is gathered."""
-        return self.node.high_watermark < self.node.end_offset
-
-    def _write_now(self) -> None:
-        self._is_due = True
-        self._run()
+            self._timers.call_soon(self._run)
 
     def raise_kraft_version(self, epoch: int, version: int) -> int:
         """The offset at which version and voters will stand. Raises VersionChangeRefused, AppendRefused."""
@@ -179,10 +164,10 @@ class RaftDriver:
         )
         return base_offset
 
-    def feed(self, event: Input, *, passes_appends: bool = False) -> None:
+    def feed(self, event: Input) -> None:
         """Something else happened."""
         if not self._is_stopped:
-            self._inputs.append((event, passes_appends))
+            self._inputs.append(event)
             self._run()
 
     def shut_down(self, timeout_ms: int, done: Callable[[], None]) -> None:
@@ -200,7 +185,7 @@ class RaftDriver:
         self._peers.close()
 
     def _synced(self, sync: int) -> None:
-        self.feed(lambda now_ms: self.node.log_synced(sync, now_ms), passes_appends=True)
+        self.feed(lambda now_ms: self.node.log_synced(sync, now_ms))
 
     # One input after the other
 
@@ -216,29 +201,16 @@ class RaftDriver:
         try:
             while not self._is_executing and not self._is_stopped:
                 event: Input
-                if self._gathered and self._must_write():
+                if self._gathered:
                     event = self._write_gathered
                 elif self._inputs:
-                    event, _ = self._inputs.popleft()
+                    event = self._inputs.popleft()
                 else:
                     return
                 self._is_executing = True
                 self._execute(event(self._now()))
         finally:
             self._is_running = False
-
-    def _must_write(self) -> bool:
-        if self._is_due or not self._linger_ms or not self._has_uncommitted:
-            return True
-        return bool(self._inputs) and not self._inputs[0][1]
-
-    def _is_on_its_way(self, message: Message) -> bool:
-        """A fetch from within the log: there is something for it already. One from its end may commit all
-        that is there; what is gathered goes with its answer."""
-        if not isinstance(message, FetchRequest) or len(message.topics) != 1:
-            return False
-        partitions = message.topics[0].partitions
-        return len(partitions) == 1 and partitions[0].fetch_offset < self.node.end_offset
 
     def _write_gathered(self, now_ms: int) -> Ready:
         """All batches of one epoch in one append. Those of an epoch that is over are dropped: the state
@@ -247,11 +219,9 @@ class RaftDriver:
         epoch, content = first.epoch, first.close()
         while self._gathered and self._gathered[0].epoch == epoch:
             content += self._gathered.popleft().close()
-        if not self._gathered:
-            self._is_due = False
-            if self._gathering_ends is not None:
-                self._gathering_ends.cancel()
-                self._gathering_ends = None
+        if self._gathering_ends is not None:
+            self._gathering_ends.cancel()
+            self._gathering_ends = None
         try:
             return self.node.append(epoch, content, now_ms)
         except AppendRefused:
