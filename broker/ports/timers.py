@@ -17,6 +17,7 @@ from typing import Final
 
 from config.ports import Clock
 
+_SOON_MS: Final = 50
 _REBUILD_FROM: Final = 64
 """A smaller heap is never built anew; its broken promises cost nothing worth saving."""
 
@@ -42,7 +43,7 @@ class LoopTimer:
     def cancel(self) -> None:
         if self.callback is not None:
             self.callback = None
-            self._timers.cancelled()
+            self._timers.cancelled(self)
 
 
 class LoopTimers:
@@ -69,10 +70,20 @@ class LoopTimers:
             self._arm()
         return timer
 
-    def cancelled(self) -> None:
-        """A timer tells that it is not wanted any longer."""
+    def cancelled(self, timer: LoopTimer) -> None:
+        """It is not wanted any longer. If the loop would soon be woken for it alone, it will not be."""
         self._broken += 1
-        if self._broken * 2 > len(self._heap) > _REBUILD_FROM and not self._running:
+        if self._running:
+            return
+        heap = self._heap
+        if heap and heap[0] is timer and timer.deadline_ms - self._clock.monotonic_ms() <= _SOON_MS:
+            self._drop_broken()
+            if self._armed is not None:
+                self._armed.cancel()
+                self._armed = None
+            if heap:
+                self._arm()
+        if self._broken * 2 > len(self._heap) > _REBUILD_FROM:
             self._heap = [timer for timer in self._heap if timer.callback is not None]
             heapify(self._heap)
             self._broken = 0
@@ -121,8 +132,13 @@ class LoopTimers:
             self._running = False
             for timer in later:
                 heappush(heap, timer)
-            while heap and heap[0].callback is None:  # a rest is not ended for a broken promise
-                heappop(heap)
-                self._broken -= 1
+            self._drop_broken()
             if heap:
                 self._arm()
+
+    def _drop_broken(self) -> None:
+        """Those that would come next: a loop's rest is not ended for them."""
+        heap = self._heap
+        while heap and heap[0].callback is None:
+            heappop(heap)
+            self._broken -= 1

@@ -96,10 +96,12 @@ class ImageReplayer:
         if hold:
             self._held = batch
         elif not self.in_transaction:
-            self._seal(batch, batch.last_offset, steps)
-            self.image = msgspec.structs.replace(
-                self.image, offset=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms
-            )
+            if self._delta is not None:
+                self._seal(batch, batch.last_offset, steps)
+            else:
+                self.image = msgspec.structs.replace(
+                    self.image, offset=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms
+                )
         return steps
 
     def release(self) -> list[Replayed]:

@@ -182,6 +182,37 @@ def test_a_resting_loop_is_not_woken_for_broken_promises() -> None:
     assert (len(timers), len(timers._heap)) == (1, 1)
 
 
+def test_a_promise_that_is_broken_when_it_is_nearly_due_wakes_nobody() -> None:
+    class Recording:
+        def __init__(self) -> None:
+            self.armed: list[float] = []
+
+        def call_later(self, delay: float, callback: Callable[[], None]) -> Any:
+            self.armed.append(delay)
+            return self
+
+        def cancel(self) -> None:
+            self.armed.append(-1)
+
+    loop, clock = Recording(), HandClock()
+    timers = LoopTimers(loop, clock)  # type: ignore[arg-type]
+    now_ms = clock.monotonic_ms()
+    first, second = (timers.call_at(now_ms + delay_ms, lambda: None) for delay_ms in (100, 110))
+    timers.call_at(now_ms + 900, lambda: None)
+    far = timers.call_at(now_ms + 2_000, lambda: None)
+    assert loop.armed == [0.1]
+    clock.move(60)
+    second.cancel()
+    far.cancel()
+    assert loop.armed == [0.1], "they are not the next ones"
+    first.cancel()
+    assert loop.armed == [0.1, -1, 0.84]
+    assert len(timers) == 1
+    clock.move(100)
+    timers.call_at(now_ms + 400, lambda: None).cancel()
+    assert loop.armed == [0.1, -1, 0.84, -1, 0.24], "that is far away: it is left to ring for nothing"
+
+
 def test_a_callback_that_fails_does_not_stop_the_others() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()

@@ -85,7 +85,8 @@ def test_an_active_controller_tells_of_the_quorum_and_the_cluster() -> None:
         ("offlinepartitionscount", 0), ("preferredreplicaimbalancecount", 0),
         ("newactivecontrollerscount", 1), ("lastappliedrecordoffset", end - 1),
         ("lastcommittedrecordoffset", end - 1), ("lastappliedrecordlagms", 0),
-        ("timedoutbrokerheartbeatcount", 0), ("ignoredstaticvoters", 1), ("timesincelastheartbeatreceivedms/1", 250),
+        ("timedoutbrokerheartbeatcount", 0), ("ignoredstaticvoters", 1),
+        ("timesincelastheartbeatreceivedms/1", 250),
     ):  # fmt: skip
         assert found[CONTROLLER + name] == value, name
     assert found["kafka_server_metadataloader_currentmetadataversion"] == 30
