@@ -3,7 +3,11 @@
 ::
 
     python -m tests.performance.quorum                    everything, in turns, medians as a table
-    QUORUM_TURNS=1 QUORUM_SECONDS=10 python -m tests.performance.quorum elections commits idle
+    QUORUM_TURNS=7 QUORUM_SECONDS=2 python -m tests.performance.quorum commits
+    QUORUM_ROUNDS=4 python -m tests.performance.quorum elections idle
+
+Both quorums run all the time; a turn is a few seconds of the one and then of the other, so that both see the
+same machine.
 
 Election: from `kill -9` of the leader (or SIGTERM to it) until another controller says that it leads and has
 committed a record of its epoch; all timeouts are the defaults. Commit: one IncrementalAlterConfigs with one
@@ -27,13 +31,14 @@ from typing import Final, NamedTuple
 
 from protocol.framing import encode_request_frame
 from tests.support.quorum import KAFKAS, OURS, Quorum, config_change
+from tests.support.quorum_members import Member
 from tests.support.tool_server import ToolServer
 from tests.support.wire_client import WireClient
 
 ROUNDS: Final = int(os.environ.get("QUORUM_ROUNDS", "5"))
-SECONDS: Final = float(os.environ.get("QUORUM_SECONDS", "5"))
-IDLE_SECONDS: Final = 30.0
-TURNS: Final = int(os.environ.get("QUORUM_TURNS", "3"))
+SECONDS: Final = float(os.environ.get("QUORUM_SECONDS", "3"))
+IDLE_SECONDS: Final = float(os.environ.get("QUORUM_IDLE_SECONDS", "120"))
+TURNS: Final = int(os.environ.get("QUORUM_TURNS", "5"))
 CONNECTIONS: Final = (1, 8, 64)
 WARMING: Final = 3_000
 """Commits before anything is measured: Java compiles what is hot."""
@@ -49,6 +54,13 @@ class Row(NamedTuple):
         return f"| {self.what} ({self.unit}) | {_spread(self.ours)} | {_spread(self.kafkas)} |"
 
 
+Quorums = dict[str, Quorum]
+"""By kind."""
+
+Finding = tuple[str, str, str, float]
+"""Kind, what, unit, value."""
+
+
 def _spread(values: list[float]) -> str:
     if not values:
         return "-"
@@ -60,14 +72,14 @@ def _spread(values: list[float]) -> str:
 # Elections
 
 
-def next_leader_ms(quorum: Quorum, end: Callable[[int], None]) -> float:
+def next_leader_ms(quorum: Quorum, end: Callable[[Member], None]) -> float:
     """One leader is made to go; everybody is back when this returns."""
     leader = quorum.await_leader()
     others = [node_id for node_id in quorum.members if node_id != leader.node_id]
     for node_id in others:
         quorum.describe(node_id)  # the connection is there before it counts
     began = time.perf_counter()
-    end(leader.node_id)
+    end(quorum.members[leader.node_id])
     quorum.await_leader(others, after_epoch=leader.epoch)
     took = time.perf_counter() - began
     gone = quorum.members[leader.node_id]
@@ -78,11 +90,13 @@ def next_leader_ms(quorum: Quorum, end: Callable[[int], None]) -> float:
     return took * 1000
 
 
-def elections(quorum: Quorum) -> Iterator[tuple[str, str, float]]:
+def elections(quorums: Quorums) -> Iterator[Finding]:
     for _ in range(ROUNDS):
-        yield "next leader after kill -9", "ms", next_leader_ms(quorum, lambda at: quorum.members[at].kill())
-        stop = next_leader_ms(quorum, lambda at: quorum.members[at].ask_to_stop())
-        yield "next leader after a clean stop", "ms", stop
+        for kind, quorum in quorums.items():
+            kill = next_leader_ms(quorum, Member.kill)
+            yield kind, "next leader after kill -9", "ms", kill
+            stop = next_leader_ms(quorum, Member.ask_to_stop)
+            yield kind, "next leader after a clean stop", "ms", stop
 
 
 # Commits
@@ -126,44 +140,57 @@ def drive(address: str, connections: int, *, seconds: float, commits: int = 1 <<
     return Load(len(latencies), now - began, sorted(latencies))
 
 
-def commits(quorum: Quorum) -> Iterator[tuple[str, str, float]]:
-    leader = quorum.await_caught_up(*quorum.members)
-    address = quorum.members[leader.node_id].address
-    drive(address, 8, seconds=60, commits=WARMING)
-    for connections in CONNECTIONS:
-        before = {node_id: member.cpu_seconds() for node_id, member in quorum.members.items()}
-        offset = quorum.await_leader().view.high_watermark
-        load = drive(address, connections, seconds=SECONDS)
-        written = quorum.await_leader().view.high_watermark - offset
-        if written < load.commits:
-            raise RuntimeError(f"{load.commits} answers, and {written} records in the log")
-        cpu = {n: member.cpu_seconds() - before[n] for n, member in quorum.members.items()}
-        name = f"{connections} at a time"
-        yield f"commits, {name}", "a second", load.commits / load.seconds
-        yield f"time of a commit, p50, {name}", "ms", load.latencies_ms[load.commits // 2]
-        yield f"time of a commit, p99, {name}", "ms", load.latencies_ms[load.commits * 99 // 100]
-        yield f"CPU of all three per commit, {name}", "µs", sum(cpu.values()) / load.commits * 1e6
-        yield f"CPU of the leader per commit, {name}", "µs", cpu[leader.node_id] / load.commits * 1e6
-    for node_id, member in quorum.members.items():
-        who = "leader" if node_id == leader.node_id else "follower"
-        yield f"memory of a {who} after that", "MiB", member.resident_bytes() / (1 << 20)
+def commits(quorums: Quorums) -> Iterator[Finding]:
+    for quorum in quorums.values():
+        leader = quorum.await_caught_up(*quorum.members)
+        drive(quorum.members[leader.node_id].address, 8, seconds=60, commits=WARMING)
+    for turn in range(TURNS):
+        for connections in CONNECTIONS:
+            for kind, quorum in list(quorums.items())[:: 1 if turn % 2 else -1]:
+                for what, unit, value in _some_commits(quorum, connections):
+                    yield kind, what, unit, value
+    for kind, quorum in quorums.items():
+        leader = quorum.await_leader()
+        for node_id, member in quorum.members.items():
+            who = "leader" if node_id == leader.node_id else "follower"
+            yield kind, f"memory of a {who} after that", "MiB", member.resident_bytes() / (1 << 20)
+
+
+def _some_commits(quorum: Quorum, connections: int) -> Iterator[tuple[str, str, float]]:
+    leader = quorum.await_leader()
+    offset = leader.view.high_watermark
+    before = {node_id: member.cpu_seconds() for node_id, member in quorum.members.items()}
+    load = drive(quorum.members[leader.node_id].address, connections, seconds=SECONDS)
+    cpu = {n: member.cpu_seconds() - before[n] for n, member in quorum.members.items()}
+    written = quorum.await_leader().view.high_watermark - offset
+    if written < load.commits:
+        raise RuntimeError(f"{load.commits} answers, and {written} records in the log")
+    name = f"{connections} at a time"
+    yield f"commits, {name}", "a second", load.commits / load.seconds
+    yield f"time of a commit, p50, {name}", "ms", load.latencies_ms[load.commits // 2]
+    yield f"time of a commit, p99, {name}", "ms", load.latencies_ms[load.commits * 99 // 100]
+    yield f"CPU of all three per commit, {name}", "µs", sum(cpu.values()) / load.commits * 1e6
+    yield f"CPU of the leader per commit, {name}", "µs", cpu[leader.node_id] / load.commits * 1e6
 
 
 # Idleness
 
 
-def idle(quorum: Quorum) -> Iterator[tuple[str, str, float]]:
-    leader = quorum.await_caught_up(*quorum.members)
+def idle(quorums: Quorums) -> Iterator[Finding]:
+    """All of them rest at the same time."""
+    members = []
+    for kind, quorum in quorums.items():
+        leader = quorum.await_caught_up(*quorum.members)
+        for node_id, member in quorum.members.items():
+            quorum.forget_client(node_id)
+            members.append((kind, "leader" if node_id == leader.node_id else "follower", member))
     time.sleep(3)
-    for node_id, member in quorum.members.items():
-        who = "leader" if node_id == leader.node_id else "follower"
-        yield f"memory of a {who}, idle", "MiB", member.resident_bytes() / (1 << 20)
-    before = {node_id: member.cpu_seconds() for node_id, member in quorum.members.items()}
+    for kind, who, member in members:
+        yield kind, f"memory of a {who}, idle", "MiB", member.resident_bytes() / (1 << 20)
+    before = [member.cpu_seconds() for _, _, member in members]
     time.sleep(IDLE_SECONDS)
-    for node_id, member in quorum.members.items():
-        who = "leader" if node_id == leader.node_id else "follower"
-        share = (member.cpu_seconds() - before[node_id]) / IDLE_SECONDS
-        yield f"an idle {who}", "% of a core", share * 100
+    for (kind, who, member), began in zip(members, before, strict=True):
+        yield kind, f"an idle {who}", "% of a core", (member.cpu_seconds() - began) / IDLE_SECONDS * 100
 
 
 PARTS: Final = {"idle": idle, "elections": elections, "commits": commits}
@@ -171,16 +198,18 @@ PARTS: Final = {"idle": idle, "elections": elections, "commits": commits}
 
 def main(parts: list[str]) -> None:
     rows: dict[str, Row] = {}
-    with tempfile.TemporaryDirectory(prefix="quorum-") as folder, ToolServer(Path(folder)) as tools:
-        for turn in range(TURNS):
-            for kind in (OURS, KAFKAS):
-                where = Path(folder) / f"{turn}-{'ours' if kind == OURS else 'kafka'}"
-                with Quorum(where, [kind] * 3, tools=tools).format().start() as quorum:
-                    for part in parts:
-                        for what, unit, value in PARTS[part](quorum):
-                            row = rows.setdefault(what, Row(what, unit, [], []))
-                            (row.ours if kind == OURS else row.kafkas).append(value)
-                            print(f"{kind}: {what}: {value:.2f} {unit}", file=sys.stderr)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quorum-")))
+        tools = stack.enter_context(ToolServer(folder))
+        quorums: Quorums = {}
+        for kind in (OURS, KAFKAS):
+            where = folder / ("ours" if kind == OURS else "kafka")
+            quorums[kind] = stack.enter_context(Quorum(where, [kind] * 3, tools=tools).format().start())
+        for part in parts:
+            for kind, what, unit, value in PARTS[part](quorums):
+                row = rows.setdefault(what, Row(what, unit, [], []))
+                (row.ours if kind == OURS else row.kafkas).append(value)
+                print(f"{kind}: {what}: {value:.2f} {unit}", file=sys.stderr)
     print(f"{time.strftime('%Y-%m-%d %H:%M')}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print("\n| | Barnabas | Apache Kafka |\n|---|---|---|")
     print("\n".join(row.line() for row in rows.values()))
