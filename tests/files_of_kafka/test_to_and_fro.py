@@ -37,6 +37,9 @@ HARMLESS: Final = re.compile(
     r"|Attempting to close NetworkClient that has already been closed"
     r"|disconnected|Connection to node|could not be established"
     r"|storage\.log_disk|appends there go through helper threads"
+    r"|Exceptionally slow controller event"
+    # Kafka's own race of retention with a topic's cleanup.policy that was altered meanwhile.
+    r"|Uncaught exception in scheduled task 'kafka-log-retention'|cannot be resumed since it is not paused"
     r"|configs that are set but have no effect here|The loop has not come round|barnabas\.watchdog"
 )
 """What either says at a start and a stop, on directories of its own too, and on a busy machine."""

@@ -193,7 +193,7 @@ OF_BROKERS: Final[tuple[Case, ...]] = (
     tool("a list of a broker", f"{ALTER} {CLUSTER} --add-config log.cleanup.policy=[compact,delete]"),
     tool("an unclean list of a broker", f"{ALTER} {CLUSTER} --add-config log.cleanup.policy=[compact,burn]"),
     tool("a password", f"{ALTER} {BROKER} --add-config listener.name.internal.ssl.key.password=secret"),
-    java("a broker's secrets", "describeConfigs broker/1 --changed"),
+    java("a broker's secrets", "describeConfigs broker/1 --changed", until="listener.name.internal"),
     tool(
         "delete a broker's configs",
         f"{ALTER} {BROKER} --delete-config log.retention.ms,background.threads,num.io.threads",

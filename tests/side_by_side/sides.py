@@ -85,7 +85,7 @@ def ask_both(
     """Each case to both brokers at once.
 
     What a call changed reaches a broker a little later. So a case that changes nothing is asked again for
-    a while where the answers differ, unless it is one of the ``different``.
+    a while where the answers differ (one of the ``different``: until both say what they are asked for).
     """
     with ThreadPoolExecutor(2) as threads:
         for subject, cases in subjects.items():
@@ -94,8 +94,9 @@ def ask_both(
                 deadline = time.monotonic() + SETTLING_SECONDS
                 while True:
                     answers = list(threads.map(lambda side: side.answer(key, case), (kafka, ours)))  # noqa: B023
-                    settled = answers[0] == answers[1] and case.until in answers[0]
-                    if settled or not case.only_asks or key in different or time.monotonic() > deadline:
+                    are_alike = answers[0] == answers[1] or key in different
+                    settled = are_alike and all(case.until in answer for answer in answers)
+                    if settled or not case.only_asks or time.monotonic() > deadline:
                         break
 
 
