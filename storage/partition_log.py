@@ -67,11 +67,11 @@ class PartitionLog(SegmentRow):
     """All numbers are plain attributes: read them freely, change them through the methods."""
 
     __slots__ = (
+        "_calm_ms",
         "_detours",
         "_flushed_ms",
         "_now_ns",
         "_rules",
-        "_timed_ms",
         "cut_mark",
         "high_watermark",
         "is_abandoned",
@@ -118,9 +118,10 @@ class PartitionLog(SegmentRow):
         """What the checkpoints may say of it; its host knows."""
         self.cut_mark: CutMark | None = None
         self._now_ns = self.disk.now_ns
-        self._timed_ms = -1
-        """Of the appends of one millisecond the first is timed. Behind one that the disk has kept waiting the
-        next one is of another, so a slow disk shows with the second slow write at the latest."""
+        self._calm_ms = -1
+        """The first append of each millisecond asks whether it may take the short way, and is timed. One that
+        the disk has kept waiting is followed by one of another millisecond: a slow disk shows with the second
+        slow write at the latest."""
         self._flushed_ms = 0
         self._rules = config.validation_rules(self.name)
         self._detours = config.flush_messages < NO_BOUND_MS
@@ -151,11 +152,22 @@ class PartitionLog(SegmentRow):
     def lane_changed(self) -> None:
         """The lane has become busy or idle, or what appends ask of the disk has changed."""
         self._detours = self.is_waited_for or self.config.flush_messages < NO_BOUND_MS
+        self._calm_ms = -1
+
+    def _must_detour(self, now_ms: int, inline_bytes: int) -> bool:
+        """Whether an append, the first of its millisecond, has to take its way through the lane."""
+        if self._detours:
+            return self.is_waited_for or inline_bytes > 0
+        if self.disk.is_slow:
+            return inline_bytes > 0 and self.disk.still_slow()
+        self._calm_ms = now_ms
+        return False
 
     def watch_disk(self, disk: LogDisk) -> None:
         """From now on writes are timed."""
         self.disk = disk
         self._now_ns = disk.now_ns
+        self._calm_ms = -1
 
     @property
     def last_stable_offset(self) -> int:
@@ -216,10 +228,11 @@ class PartitionLog(SegmentRow):
         None: nothing happened, the batch is one for the log's `AppendLane` (helper threads have to do
         something for it, or others wait there). Raises as `append`.
         """
-        if self._detours and (self.is_waited_for or inline_bytes):
-            return None
-        if self.disk.is_slow and inline_bytes and self.must_wait():
-            return None
+        began_ns = -1
+        if now_ms != self._calm_ms:
+            if self._must_detour(now_ms, inline_bytes):
+                return None
+            began_ns = self._now_ns()
         try:
             batch = validate_client_batch(
                 records, 0, len(records), self._rules, now_ms=now_ms, walk=walk,
@@ -253,8 +266,6 @@ class PartitionLog(SegmentRow):
             active = self._make_room(size_bytes, now_ms)
         position = active.size_bytes
         place(records, 0, batch, base_offset, leader_epoch)  # type: ignore[arg-type]
-        began_ns = -1 if now_ms == self._timed_ms else self._now_ns()
-        self._timed_ms = now_ms
         try:
             if self.has_stale_bytes:
                 self.cut_stale_bytes()
@@ -264,6 +275,7 @@ class PartitionLog(SegmentRow):
             raise self.write_failed(error) from error
         if began_ns >= 0 and self._now_ns() - began_ns > SLOW_NS:
             self.disk.took(self._now_ns() - began_ns)
+            self._calm_ms = -1
         if leader_epoch != self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if producer is not None:

@@ -41,7 +41,7 @@ class LaneRig(LogRig):
 
     def send(self, batch: memoryview | bytearray, epoch: int = 0) -> WaitingAppend | AppendResult:
         """As the replica manager does it."""
-        result = self.log.append_or_wait(batch, leader_epoch=epoch, now_ms=NOW_MS)
+        result = self.log.append_or_wait(batch, leader_epoch=epoch, now_ms=self.now_ms)
         return self.wait_in_line(batch, epoch) if result is None else result
 
     def wait_in_line(self, batch: memoryview | bytearray, epoch: int = 0) -> WaitingAppend:
@@ -84,3 +84,4 @@ def refusal_of(waiting: WaitingAppend | AppendResult) -> ErrorCode:
 
 def slow_down(rig: LaneRig) -> None:
     rig.disk.took((SLOW_DIRECTORY_MS + 1) * MS)
+    rig.now_ms += SLOW_DIRECTORY_MS + 1
