@@ -31,7 +31,9 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C is for the broker, which tells its workers by closing the pipe
+            # Ctrl-C is for the broker, which tells its workers by closing the pipe: so a group of its own.
+            # But in the broker's session: under `sched_autogroup` niceness counts within a session only.
+            process_group=0,
         )
 
     @property

@@ -127,6 +127,15 @@ def test_a_real_process_answers_and_dies_with_a_word() -> None:
         worker.end()
 
 
+def test_ctrl_c_does_not_reach_a_worker_and_its_niceness_counts() -> None:
+    worker = WorkerProcess()
+    try:
+        assert os.getpgid(worker.pid) == worker.pid
+        assert os.getsid(worker.pid) == os.getsid(0)
+    finally:
+        worker.end()
+
+
 def test_a_worker_leaves_when_its_broker_is_killed() -> None:
     """All that a dead parent leaves is a closed pipe."""
     worker = WorkerProcess()
