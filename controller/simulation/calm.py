@@ -8,7 +8,8 @@
 
 Calm means: a majority of the voters is up, on sound disks and well connected; messages are quick and arrive.
 Whether all replicas come back or just a core, with the others down, is drawn. The core holds a majority of
-every set of voters that any disk names, since nobody outside can know which of them counts.
+every set of voters that any disk names, since nobody outside can know which of them counts. Where a leader
+goes on with the voter that it was asked to add before, and so needs one that is down, all come back.
 
     a healthy majority has a leader     a healthy replica catches up    a calm quorum keeps its leader
 """
@@ -78,6 +79,9 @@ class Calm:
     def look(self) -> None:
         """Looks after the quorum now and then, and goes on to the next phase when it may."""
         world = self._world
+        if len(self._core) < len(world.machines) and not world.can_decide(self._core):
+            world.story_line(None, "the voters have changed: all come back")
+            self._core, self._phase, self._since = list(world.machines), "electing", world.now
         for machine in self._core:
             if not machine.is_up:  # it was asked to shut down before
                 machine.start()

@@ -242,10 +242,14 @@ class Watch:
             )
 
     def _held_by_majority(self, batch: Batch, electorate: Electorate) -> bool:
+        """A disk that was lost since counts as well: nobody else votes in its name, so those who never had
+        the batch stay a minority."""
+        world = self._world
         count = 0
         for key in electorate:
-            holder = self._world.replica(key)
-            if holder is not None and holder.disk.holds(batch, holder.disk.synced_end):
+            holder = world.replica(key)
+            disk = world.lost_disks.get(key) if holder is None else holder.disk
+            if disk is not None and disk.holds(batch, disk.synced_end):
                 count += 1
         return 2 * count > len(electorate)
 

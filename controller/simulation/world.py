@@ -87,6 +87,8 @@ class World:
         self.library = Library()
         self.machines: list[Machine] = []
         self.addresses: dict[tuple[str, int], Machine] = {}
+        self.lost_disks: dict[ReplicaKey, Disk] = {}
+        """What was on a disk when a replica lost it."""
         self.first_electorate: Electorate = ()
         self._build()
 
@@ -265,6 +267,7 @@ class World:
         return self.can_decide([each for each in self.machines if each is not machine])
 
     def wipe(self, machine: Machine) -> None:
+        self.lost_disks[machine.key] = machine.disk
         directory = directory_of(machine.id, machine.life)
         machine.config = msgspec.structs.replace(machine.config, node=ReplicaKey(machine.id, directory))
         machine.disk = Disk(self.library)
