@@ -8,9 +8,9 @@ What is left goes to the controller; the client gets both answers as one, in the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from config.catalogue import BROKER
 from config.definition import LIST
@@ -21,7 +21,7 @@ from controller.config_requests import LoggerRequest, alter_loggers, node_fault
 from controller.image.configs import ConfigResourceType
 from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange
 from protocol.errors import ErrorCode
-from protocol.serving import Operation, RequestContext
+from protocol.serving import Operation, Pending, RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -127,17 +127,40 @@ def _changed_list(name: str, stored: str | None, given: str, operation: ConfigOp
     return changed_list(definition, name, stored, given, operation.name)
 
 
+class _ResourceAnswer(Protocol):
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+
+
+class _Answer(Protocol):
+    throttle_time_ms: int
+
+    @property
+    def responses(self) -> Sequence[_ResourceAnswer]: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=_Answer)
+
+
+def refused(resources: Sequence[ResourceChange], error: ErrorCode) -> list[Outcome]:
+    """The controller could not be asked: every resource fails with the same error."""
+    return [Outcome(each.kind, each.name, error, error.message) for each in resources]
+
+
 def in_one_answer(
-    resources: Sequence[ResourceChange],
-    here: Sequence[Outcome | None],
-    there: Sequence[tuple[int, str | None, int, str]],
+    resources: Sequence[ResourceChange], here: Sequence[Outcome | None], there: _Answer
 ) -> list[Outcome]:
     """What was decided here and what the controller said, in the order of the request.
 
-    there: the controller's answers as (error, message, kind, name). One that is missing is our bug or the
-    controller's, and the client is told that the outcome is not known.
+    A resource of which the controller says nothing is our bug or the controller's, and the client is told
+    that the outcome is not known.
     """
-    known = {(kind, name): (error, message) for error, message, kind, name in there}
+    known = {
+        (each.resource_type, each.resource_name): (each.error_code, each.error_message)
+        for each in there.responses
+    }
     outcomes = []
     for resource, outcome in zip(resources, here, strict=True):
         kind, name = resource.kind, resource.name
@@ -147,3 +170,30 @@ def in_one_answer(
             outcome = Outcome(kind, name, ErrorCode(error), message)
         outcomes.append(outcome)
     return outcomes
+
+
+def change(
+    services: BrokerServices,
+    context: RequestContext,
+    resources: Sequence[ResourceChange],
+    *,
+    validate_only: bool,
+    forward: Callable[[list[bool]], Pending[AnswerT]],
+    answer: Callable[[int, list[Outcome]], AnswerT],
+) -> AnswerT | Pending[AnswerT]:
+    """Does here what is ours, and asks the controller for the rest.
+
+    forward: asks the controller for the resources that are marked. answer: throttle time in ms and outcomes
+    in the request's order as the answer of the API.
+    """
+    here = preprocess(services, context, resources, validate_only=validate_only)
+    left = [outcome is None for outcome in here]
+    if not any(left):
+        return answer(0, [outcome for outcome in here if outcome is not None])
+    pending: Pending[AnswerT] = Pending()
+
+    def answered(response: AnswerT) -> None:
+        pending.complete(answer(response.throttle_time_ms, in_one_answer(resources, here, response)))
+
+    forward(left).on_complete(answered)
+    return pending

@@ -9,9 +9,10 @@ answer then and never sends it.
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING
 
-from broker.config_requests import in_one_answer, preprocess
+from broker.config_requests import change, refused
 from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -27,22 +28,14 @@ def handle(
     services: BrokerServices, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse | Pending[AlterConfigsResponse]:
     resources = [_change(each) for each in request.resources]
-    here = preprocess(services, context, resources, validate_only=request.validate_only)
-    left = [each for each, outcome in zip(request.resources, here, strict=True) if outcome is None]
-    if not left:
-        return _answer(0, [outcome for outcome in here if outcome is not None])
-    pending: Pending[AlterConfigsResponse] = Pending()
 
-    def answered(response: AlterConfigsResponse) -> None:
-        there = [
-            (each.error_code, each.error_message, each.resource_type, each.resource_name)
-            for each in response.responses
-        ]
-        pending.complete(_answer(response.throttle_time_ms, in_one_answer(resources, here, there)))
+    def forward(left: list[bool]) -> Pending[AlterConfigsResponse]:
+        rest = AlterConfigsRequest(list(compress(request.resources, left)), request.validate_only)
+        return services.controller.forward(rest, context, refuse)
 
-    rest = AlterConfigsRequest(left, request.validate_only)
-    services.controller.forward(rest, context, refuse).on_complete(answered)
-    return pending
+    return change(
+        services, context, resources, validate_only=request.validate_only, forward=forward, answer=_answer
+    )
 
 
 def _change(resource: AlterConfigsRequest.AlterConfigsResource) -> ResourceChange:
@@ -57,8 +50,4 @@ def _answer(throttle_time_ms: int, outcomes: list[Outcome]) -> AlterConfigsRespo
 
 
 def refuse(request: AlterConfigsRequest, error: ErrorCode) -> AlterConfigsResponse:
-    """The controller could not be asked: every resource fails with the same error."""
-    return _answer(
-        0,
-        [Outcome(each.resource_type, each.resource_name, error, error.message) for each in request.resources],
-    )
+    return _answer(0, refused([_change(each) for each in request.resources], error))

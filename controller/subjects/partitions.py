@@ -22,29 +22,47 @@ __all__ = ["AllowsUnclean", "broker_departs", "broker_returns", "leads_anything"
 AllowsUnclean = Callable[[str], bool]
 
 
+Concerns = Callable[[PartitionRegistration], bool]
+
+
 def broker_departs(
     topics: TopicsImage, broker_id: int, is_active: IsActive, allows_unclean: AllowsUnclean
 ) -> list[Message]:
     """Changes for a broker that is fenced or shuts down: out of the ISRs, and nobody's leader."""
+    return _departs(topics, broker_id, is_active, allows_unclean, lambda partition: True)
 
+
+def leaves_directories(
+    topics: TopicsImage,
+    broker_id: int,
+    lost: tuple[bytes, ...],
+    is_active: IsActive,
+    allows_unclean: AllowsUnclean,
+) -> list[Message]:
+    """Changes for the replicas of one broker that lay in directories which went offline (KIP-858)."""
+
+    def lay_there(partition: PartitionRegistration) -> bool:
+        return partition.directories[partition.replicas.index(broker_id)] in lost
+
+    return _departs(topics, broker_id, is_active, allows_unclean, lay_there)
+
+
+def _departs(
+    topics: TopicsImage,
+    broker_id: int,
+    is_active: IsActive,
+    allows_unclean: AllowsUnclean,
+    concerns: Concerns,
+) -> list[Message]:
     def acceptable(replica: int) -> bool:
         return replica != broker_id and is_active(replica)
 
     records: list[Message] = []
     for name, topic_id, index, partition in _partitions(topics):
-        if broker_id not in partition.isr:
-            continue
-        remaining = tuple(replica for replica in partition.isr if replica != broker_id)
-        change = change_partition(
-            topic_id,
-            index,
-            partition,
-            isr=remaining,
-            is_active=acceptable,
-            election=_election(allows_unclean(name)),
-        )
-        if change is not None:
-            records.append(change)
+        if broker_id in partition.isr and concerns(partition):
+            isr = tuple(replica for replica in partition.isr if replica != broker_id)
+            election = _election(allows_unclean(name))
+            records += _changed(topic_id, index, partition, isr, acceptable, election)
     return records
 
 
@@ -58,51 +76,22 @@ def broker_returns(
 
     records: list[Message] = []
     for name, topic_id, index, partition in _partitions(topics):
-        if partition.leader != NO_LEADER or broker_id not in partition.replicas:
-            continue
-        change = change_partition(
-            topic_id,
-            index,
-            partition,
-            isr=partition.isr,
-            is_active=acceptable,
-            election=_election(allows_unclean(name)),
-        )
-        if change is not None:
-            records.append(change)
+        if partition.leader == NO_LEADER and broker_id in partition.replicas:
+            election = _election(allows_unclean(name))
+            records += _changed(topic_id, index, partition, partition.isr, acceptable, election)
     return records
 
 
-def leaves_directories(
-    topics: TopicsImage,
-    broker_id: int,
-    lost: tuple[bytes, ...],
+def _changed(
+    topic_id: bytes,
+    index: int,
+    partition: PartitionRegistration,
+    isr: tuple[int, ...],
     is_active: IsActive,
-    allows_unclean: AllowsUnclean,
+    election: Election,
 ) -> list[Message]:
-    """Changes for the replicas of one broker that lay in directories which went offline (KIP-858)."""
-
-    def acceptable(replica: int) -> bool:
-        return replica != broker_id and is_active(replica)
-
-    records: list[Message] = []
-    for name, topic_id, index, partition in _partitions(topics):
-        if broker_id not in partition.isr:
-            continue
-        if partition.directories[partition.replicas.index(broker_id)] not in lost:
-            continue
-        remaining = tuple(replica for replica in partition.isr if replica != broker_id)
-        change = change_partition(
-            topic_id,
-            index,
-            partition,
-            isr=remaining,
-            is_active=acceptable,
-            election=_election(allows_unclean(name)),
-        )
-        if change is not None:
-            records.append(change)
-    return records
+    change = change_partition(topic_id, index, partition, isr=isr, is_active=is_active, election=election)
+    return [] if change is None else [change]
 
 
 def leads_anything(topics: TopicsImage, broker_id: int) -> bool:
