@@ -58,6 +58,16 @@ class HostedLogs:
         if self.on_offline is not None:
             self.on_offline(key, reason)
 
+    def leave_to_next_start(self, key: Key, reason: str) -> None:
+        """Takes a log offline whose files may not be as it should be. What the checkpoints say of it goes on
+        being said, and its directory gets no clean mark."""
+        log, home = self.logs[key], self.homes[key]
+        home.recovery_points[key] = log.recovery_point
+        home.high_watermarks[key] = log.high_watermark
+        home.log_starts[key] = log.log_start_offset
+        self.unopened[key] = home
+        self.take_offline(key, reason)
+
     def move_home(self, key: Key, home: LogDirectory) -> None:
         """The log lies in another directory now."""
         self._counts[self.homes[key].path] -= 1

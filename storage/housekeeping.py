@@ -219,15 +219,9 @@ class Housekeeping:
         self._next_ms["compaction"] = self._clock.monotonic_ms()
 
     def _broken(self, key: Key, error: LogStorageError) -> None:
-        """Names and segments may differ now: nobody may write to that log until a start has looked. What the
-        checkpoints say of it goes on being said, and its directory gets no clean mark."""
+        """Names and segments may differ now: nobody may write to that log until a start has looked."""
         _logger.error("%s", error)
-        log, home = self._hosted.logs[key], self._hosted.homes[key]
-        home.recovery_points[key] = log.recovery_point
-        home.high_watermarks[key] = log.high_watermark
-        home.log_starts[key] = log.log_start_offset
-        self._hosted.unopened[key] = home
-        self._hosted.take_offline(key, str(error))
+        self._hosted.leave_to_next_start(key, str(error))
 
     # Checkpoints
 

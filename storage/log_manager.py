@@ -279,14 +279,16 @@ class LogManager:
         if key not in self.logs:
             self.offline.pop(key, None)
             return
-        self._forget(self._hosted.homes[key], key)
-        found = self._hosted.remove(key)
-        if found is None:
-            return
-        log, home = found
-        log.abandon()
+        log, home = self.logs[key], self._hosted.homes[key]
+        self._forget(home, key)
         leaving = home.file(leaving_directory(topic, partition, self._chance.random_bytes(16), kind))
-        self._files.rename(log.directory, leaving)
+        try:
+            self._files.rename(log.directory, leaving)
+        except OSError as error:  # a new topic of that name must not get this one's records
+            self._hosted.leave_to_next_start(key, f"{log.directory} could not be renamed: {error}")
+            raise
+        self._hosted.remove(key)
+        log.abandon()
         if kind is DirectoryKind.DELETED:
             self._chores.add(
                 f"remove {leaving}",

@@ -202,6 +202,25 @@ def test_a_log_that_gets_no_mark_is_not_made_and_leaves_no_open_file() -> None:
     assert read_mark(faulty, PATH) == CutMark(0, 0)
 
 
+def test_a_log_that_cannot_be_put_away_is_not_given_to_a_new_topic_and_not_believed_unread() -> None:
+    memory = MemoryFiles()
+    faulty = FaultyFiles(memory)
+    node = Node(faulty)
+    node.manager.create("orders", 0, TOPIC_ID, CONFIG)
+    node.append(2)
+    faulty.faults = [Fault("rename", path_part="orders-0", error=errno.ENOSPC)]
+    with pytest.raises(OSError, match="No space"):
+        node.manager.delete_async("orders", 0)
+    with pytest.raises(LogStorageError, match="could not be renamed"):
+        node.manager.create("orders", 0, OTHER_ID, CONFIG)
+    node.manager.shut_down()
+    assert not memory.exists("/data/.kafka_cleanshutdown")
+    memory.kill_process()
+    node.start()
+    assert (node.log.topic_id, node.log.log_end_offset) == (TOPIC_ID, 2)
+    assert node.log.leader_epochs.entries() == [(0, 0)]
+
+
 def test_a_checkpoint_whose_write_failed_may_have_been_written() -> None:
     said, key = SaidOfLogs(), ("orders", 0)
     assert said.most(key) == 0
