@@ -1,10 +1,14 @@
 """File slices whose bytes are not in memory: sent by a helper thread; the loop never waits for a disk.
 
 sendfile of pages that the kernel has to read first blocks whoever calls it. A consumer that catches up on
-old data would so stall everybody else. Before a slice is sent it is asked, one byte in every 64 KiB, what of
-it is in memory (preadv with RWF_NOWAIT, which refuses instead of reading); that part leaves at once, and the
-rest is sent by a thread that calls sendfile on the same socket, while the connection leaves its socket
-alone. What was appended a moment ago is not asked for: see `LogSlice.is_recent`.
+old data would so stall everybody else. Before a slice is sent it is asked, one byte in every 64 KiB, whether
+it is in memory (preadv with RWF_NOWAIT, which refuses instead of reading). If it is, it leaves at once; else
+it is sent by a thread that calls sendfile on the same socket, while the connection leaves its socket alone.
+What was appended a moment ago is not asked for: see `LogSlice.is_recent`.
+
+The kernel reads ahead, some megabytes of a file that is read in order, and has that done by whoever touches
+the file next: that would be the loop, and it would wait until the disk has taken so many orders. So a file
+that was met cold gets no read-ahead any more; the thread itself asks for what comes next.
 
 Where a file system does not know the question every slice that is not recent goes to a thread.
 """
@@ -16,13 +20,30 @@ import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from config.limits import COLD_PROBE_BYTES
+from config.limits import COLD_PART_BYTES, COLD_PROBE_BYTES
 from config.ports import Offload
 
 T = TypeVar("T")
 
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _NOT_KNOWN: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+def send_cold(target: int, descriptor: int, position: int, size_bytes: int) -> int:
+    """For a thread: sendfile of bytes that are not in memory; how many left."""
+    _order(descriptor, position, size_bytes)
+    return os.sendfile(target, descriptor, position, size_bytes)
+
+
+def read_cold(descriptor: int, size_bytes: int, position: int) -> bytes:
+    """For a thread: the same for a socket that cannot send files."""
+    _order(descriptor, position, size_bytes)
+    return os.pread(descriptor, size_bytes, position)
+
+
+def _order(descriptor: int, position: int, size_bytes: int) -> None:
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+    os.posix_fadvise(descriptor, position, size_bytes + COLD_PART_BYTES, os.POSIX_FADV_WILLNEED)
 
 
 class ColdReads:
@@ -39,7 +60,8 @@ class ColdReads:
         """Devices whose file system cannot tell."""
 
     def warm_bytes(self, descriptor: int, position: int, size_bytes: int) -> int:
-        """How many bytes from `position` on can be sent without waiting for the disk; 0 if unknown.
+        """How many bytes from `position` on can be sent without waiting for the disk: all or none, as nobody
+        knows what lies between two of the bytes that were asked for. 0 if unknown.
 
         A range behind the end of the file counts as warm: whoever sends it finds out at once.
         """
@@ -53,7 +75,7 @@ class ColdReads:
                     return size_bytes
                 at += COLD_PROBE_BYTES - at % COLD_PROBE_BYTES
         except BlockingIOError:
-            return at - position
+            return 0
         except OSError as error:
             if error.errno in _NOT_KNOWN:
                 self._unable[os.fstat(descriptor).st_dev] = None

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from broker.network.cold_reads import ColdReads
+from broker.network.cold_reads import ColdReads, read_cold, send_cold
 from broker.network.pieces import BYTES_LIKE, FileSlice, Piece, release_pieces
 from broker.network.transport import Transport
 from config.limits import COLD_PART_BYTES
@@ -196,12 +196,12 @@ class OutputQueue:
         self._help(
             item,
             count,
-            partial(os.sendfile, self._transport.descriptor, item.descriptor, item.position, count),
+            partial(send_cold, self._transport.descriptor, item.descriptor, item.position, count),
         )
 
     def _have_read(self, item: _SliceInFlight) -> None:
         count = min(item.left_bytes, _READ_BYTES)
-        self._help(item, count, partial(os.pread, item.descriptor, count, item.position))
+        self._help(item, count, partial(read_cold, item.descriptor, count, item.position))
 
     def _help(self, item: _SliceInFlight, count: int, call: Callable[[], int | bytes]) -> None:
         if self._cold is not None:
