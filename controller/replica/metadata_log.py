@@ -280,9 +280,10 @@ class ReplicatedMetadataLog:
 
     def quorum(self, now_ms: int) -> QuorumView:
         voters, observers = self._node.progress(self._clock.monotonic_ms())
+        is_established = self._leader == self._node.leader
         return QuorumView(
             leader=self._node.leader,
-            high_watermark=self._node.high_watermark,
+            high_watermark=self._node.high_watermark if is_established else UNKNOWN_HIGH_WATERMARK,
             voters=[self._progress_of(each, now_ms) for each in voters],
             observers=[self._progress_of(each, now_ms) for each in observers],
             endpoints=self._voter_endpoints(),
