@@ -39,13 +39,15 @@ class FileShrank(ConnectionError):
 
 
 class _SliceInFlight:
-    __slots__ = ("descriptor", "left_bytes", "position", "slice")
+    __slots__ = ("descriptor", "is_cold", "left_bytes", "position", "slice")
 
     def __init__(self, piece: FileSlice, descriptor: int) -> None:
         self.slice = piece
         self.descriptor = descriptor
         self.position = piece.position
         self.left_bytes = piece.size_bytes
+        self.is_cold = False
+        """Some of it was not in memory: helper threads send the rest too, the loop has better to do."""
 
 
 class OutputQueue:
@@ -189,7 +191,11 @@ class OutputQueue:
         """How much of the next `count` bytes the loop may send itself."""
         if self._cold is None or item.slice.is_recent:
             return count
-        return self._cold.warm_bytes(item.descriptor, item.position, count)
+        if item.is_cold:
+            return 0
+        warm = self._cold.warm_bytes(item.descriptor, item.position, count)
+        item.is_cold = not warm
+        return warm
 
     def _have_sent(self, item: _SliceInFlight) -> None:
         count = min(item.left_bytes, COLD_PART_BYTES)

@@ -5,8 +5,8 @@
     python -m tests.performance.cold_reader                       4 GB, three rounds
     python -m tests.performance.cold_reader --gigabytes 1 --rounds 1 --kafka-too
 
-The producer sends 16 KB at a fixed rate on one connection, and counts each request from the moment when it
-was due, so that a broker that stands still for a while is late for all that was due meanwhile. A round is
+The producer sends 16 KB at a fixed rate on one connection. Each request is timed from when it left, and from
+when it was due, which also counts what it had to wait for the one before it, and for a processor. A round is
 three windows: alone; beside a consumer of files that are in the page cache; beside one of files that were
 dropped from it (`posix_fadvise`) a moment ago. The consumer asks for 1 MB at a time, as a Kafka consumer does
 of one partition, through the whole topic; how much of it came from the disk is what the kernel says of the
@@ -98,15 +98,15 @@ class Consumer(threading.Thread):
             self.megabytes_per_second = json.loads(done.stdout)
 
 
-def produce(contender: Contender, topic: Topic, stop: threading.Event) -> tuple[dict[str, float], int]:
-    """A producer in a process of its own until `stop` is set; percentiles in µs and how many requests."""
+def produce(contender: Contender, topic: Topic, stop: threading.Event) -> dict[str, Any]:
+    """A producer in a process of its own until `stop` is set; what `paced` says."""
     plan = {"produce": topic.name, "port": contender.port}
     command = [sys.executable, "-m", "tests.performance.cold_reader", "--plan", json.dumps(plan)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
         stop.wait()
         told, _ = client.communicate("stop\n", timeout=60)
-    found = json.loads(told)
-    return found["latency"], found["requests"]
+    found: dict[str, Any] = json.loads(told)
+    return found
 
 
 def window(contender: Contender, stream: Topic, consumer: Consumer | None) -> dict[str, Any]:
@@ -122,8 +122,9 @@ def window(contender: Contender, stream: Topic, consumer: Consumer | None) -> di
 
         threading.Thread(target=until_read).start()
     before = disk_bytes(contender)
-    latency, requests = produce(contender, stream, stop)
-    found = {"p50": latency["p50"], "p99": latency["p99"], "requests": requests}
+    told = produce(contender, stream, stop)
+    found = {"p50": told["latency"]["p50"], "p99": told["latency"]["p99"], "requests": told["requests"]}
+    found |= {"trip p99": told["trip"]["p99"], "longest": told["trip"]["longest"]}
     if consumer is not None:
         if consumer.failure:
             raise RuntimeError(consumer.failure)
@@ -145,13 +146,15 @@ def measure(contender: Contender, gigabytes: float, rounds: int) -> None:
         found["cold"].append(window(contender, stream, Consumer(contender, topic, layout)))
         for name, all_of_it in found.items():
             print(f"{contender.name}, {name}: {all_of_it[-1]}", flush=True)
-    alone = statistics.median(each["p99"] for each in found["alone"])
+    alone = statistics.median(each["trip p99"] for each in found["alone"])
     for name, all_of_it in found.items():
-        p50, p99 = (statistics.median(each[which] for each in all_of_it) for which in ("p50", "p99"))
+        p50, p99, due = (
+            statistics.median(each[which] for each in all_of_it) for which in ("p50", "trip p99", "p99")
+        )
         speed = statistics.median(each.get("reader MB/s", 0) for each in all_of_it)
         print(
             f"| {contender.name}, {name} | {p50 / 1000:.2f} ms | {p99 / 1000:.2f} ms, {p99 / alone:.1f} "
-            f"times | {speed:.0f} MB/s |",
+            f"times | {due / 1000:.1f} ms | {speed:.0f} MB/s |",
             flush=True,
         )
     contender.delete_topic(topic)
@@ -174,16 +177,24 @@ def paced(plan: dict[str, Any]) -> dict[str, Any]:
 
     threading.Thread(target=listen, daemon=True).start()
     latencies: list[int] = []
+    trips: list[int] = []
     began = time.perf_counter_ns()
     while not over.is_set():
         due = began + len(latencies) * 1_000_000_000 // RATE_PER_SECOND
         early = due - time.perf_counter_ns()
         if early > 0:
             time.sleep(early / 1e9)
+        sent = time.perf_counter_ns()
         connection.sendall(frame.buffer)
         answer(connection, buffer)
-        latencies.append(time.perf_counter_ns() - due)
-    return {"latency": percentiles(sorted(latencies)), "requests": len(latencies)}
+        now = time.perf_counter_ns()
+        latencies.append(now - due)
+        trips.append(now - sent)
+    return {
+        "latency": percentiles(sorted(latencies)),
+        "trip": percentiles(sorted(trips)) | {"longest": max(trips) / 1000},
+        "requests": len(latencies),
+    }
 
 
 def catch_up(plan: dict[str, Any]) -> float:
