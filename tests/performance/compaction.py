@@ -1,14 +1,12 @@
-"""Compaction beside Apache Kafka's, on the same records; a produce stream while it runs; a cold catch-up.
+"""Compaction beside Apache Kafka's, on the same records; a produce stream while it runs.
 
-    python -m tests.performance.compaction [--megabytes 300] [--only compaction|cold] [--kafka-too]
+    python -m tests.performance.compaction [--megabytes 300] [--kafka-too]
 
 Each broker gets the same keyed records into a topic that is not compacted yet; then its policy is changed,
 and the clock runs until `cleaner-offset-checkpoint` names the topic. Processor seconds are those of the
 broker and of its worker processes together. The produce stream is one connection with requests of 16 KB,
-first quiet, then beside a second compaction of the same size.
-
-The cold part drops a topic's files from the page cache (`posix_fadvise`), and a consumer reads it from the
-beginning while the produce stream runs.
+first quiet, then beside a second compaction of the same size. A consumer that catches up on cold files:
+`cold_reader`.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import argparse
 import os
 import random
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -34,8 +31,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.performance.cases import Case
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, Contender, Topic
-from tests.performance.side_by_side import FETCH_TOPIC_BYTES, drive
-from tests.performance.side_by_side import fill as fill_batches
+from tests.performance.side_by_side import drive
 from tests.support.broker_process import BarnabasProcess
 from tests.support.genuine_kafka import GenuineKafka
 
@@ -44,7 +40,6 @@ SEGMENT: Final = {"segment.bytes": str(64 << 20)}
 VALUE_BYTES: Final = 500
 KEYS: Final = 100_000
 STREAM: Final = Case("produce", 16 << 10)
-READER: Final = Case("fetch", 1 << 20)
 PATIENCE_SECONDS: Final = 300
 
 
@@ -130,42 +125,9 @@ def compaction(contender: Contender, megabytes: int) -> dict[str, Any]:
     return found | {"quiet p50/p99 us": (quiet.p50_us, quiet.p99_us), "busy": (busy.p50_us, busy.p99_us)}
 
 
-def make_cold(contender: Contender, topic: Topic) -> None:
-    for file in (contender.process.data / f"{topic.name}-0").glob("*.log"):
-        descriptor = os.open(file, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
-
-
-def cold(contender: Contender, _megabytes: int) -> dict[str, Any]:
-    """The reader goes once through 256 MB."""
-    topic, stream = contender.make_topic(1), contender.make_topic(1)
-    layout = fill_batches(contender, topic) | {"max_bytes": FETCH_TOPIC_BYTES}
-    drive(contender, stream, STREAM, 2)
-    found: dict[str, Any] = {}
-    for name in ("quiet", "warm reader", "cold reader"):
-        if name == "cold reader":
-            make_cold(contender, topic)
-        reads: list[float] = []
-
-        def read(into: list[float] = reads) -> None:
-            into.append(drive(contender, topic, READER, 30, **layout).megabytes_per_second)
-
-        reader = threading.Thread(target=read)
-        if name != "quiet":
-            reader.start()
-        measured = drive(contender, stream, STREAM, 3)
-        if name != "quiet":
-            reader.join()
-        found[name] = {"p50/p99 us": (measured.p50_us, measured.p99_us), "reader MB/s": [*map(round, reads)]}
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=300)
-    parser.add_argument("--only", choices=("compaction", "cold"))
     parser.add_argument("--kafka-too", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -178,16 +140,8 @@ def main() -> None:
             processes.append(("Apache Kafka", kafka))
         for name, process in processes:
             contender = Contender(name, process)
-            for part in (compaction, cold):
-                if options.only in (None, part.__name__):
-                    load = os.getloadavg()[0]
-                    print(
-                        name,
-                        part.__name__,
-                        part(contender, options.megabytes),
-                        f"load {load:.1f}",
-                        flush=True,
-                    )
+            load = os.getloadavg()[0]
+            print(name, compaction(contender, options.megabytes), f"load {load:.1f}", flush=True)
             contender.stop()
 
 
