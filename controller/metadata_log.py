@@ -137,8 +137,8 @@ class MetadataLog(Protocol):
         that come at the same time may share a batch; listeners hear of each by itself.
 
         metadata_version: the finalized level; it decides in which versions the records are written.
-        Raises NotLeader if `epoch` is not the one that this replica leads. What the disk refuses later ends the
-        process: the log is its only memory.
+        Raises NotLeader if `epoch` is not the one that this replica leads. What the disk refuses later ends
+        the process: the log is its only memory.
         """
         ...
 

@@ -112,8 +112,7 @@ class Replica:
         offset = self.history.voters_offset
         if not self.config.can_be_voter or offset is None or offset < self.high_watermark:
             return False
-        _, before = self.history.at(self.high_watermark)
-        return before is not None and before.has(self.config.node)
+        return any(voters.has(self.config.node) for voters in self.history.undecided(self.high_watermark))
 
     def is_of_cluster(self, cluster_id: str | None) -> bool:
         """Whether a request that names this cluster, or none, is for us."""
@@ -139,11 +138,12 @@ class Replica:
         return self.leader_endpoints.get(listener or self.config.listener)
 
     def bootstrap_peers(self) -> tuple[Peer, ...]:
-        """Whom to ask who leads: the bootstrap servers, else the voters of the config."""
-        if self._bootstrap_peers:
-            return self._bootstrap_peers
+        """Whom to ask who leads: the bootstrap servers, and the voters that are somewhere else (they may have
+        moved since those were written down)."""
         others = [voter_id for voter_id in self.voters.by_id if voter_id != self.key.id]
-        return tuple(peer for peer in map(self.peer, others) if peer is not None)
+        voters = [peer for peer in map(self.peer, others) if peer is not None]
+        known = self.config.bootstrap_servers
+        return *self._bootstrap_peers, *[peer for peer in voters if (peer.host, peer.port) not in known]
 
     # Time and chance
 

@@ -194,6 +194,11 @@ class VoterHistory:
         voters = [voters for offset, voters in self._voters if offset < end_offset]
         return versions[-1] if versions else 0, voters[-1] if voters else None
 
+    def undecided(self, end_offset: int) -> list[VoterSet]:
+        """The sets that may be in force where it is only known that the log below end_offset is committed:
+        the last one below it, and all behind."""
+        return [voters for _, voters in self._voters[_last_before(self._voters, end_offset) :]]
+
 
 def _last_before(entries: list[tuple[int, VoterSet]] | list[tuple[int, int]], start_offset: int) -> int:
     """The index of the last entry below the offset, 0 without one."""

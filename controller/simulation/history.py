@@ -166,6 +166,8 @@ class Ledger:
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self._ends: list[int] = []
+        self._epochs: list[int] = []
+        """In whose epoch each was first announced as committed."""
 
     @property
     def end_offset(self) -> int:
@@ -175,7 +177,14 @@ class Ledger:
     def last(self) -> Batch | None:
         return self.batches[-1] if self.batches else None
 
-    def extend(self, batch: Batch) -> None:
+    def last_before(self, epoch: int) -> Batch | None:
+        """The last that was committed in an epoch before this one."""
+        for index in range(len(self.batches) - 1, -1, -1):
+            if self._epochs[index] < epoch:
+                return self.batches[index]
+        return None
+
+    def extend(self, batch: Batch, epoch: int) -> None:
         if batch.base_offset != self.end_offset or batch.before != self.chain_at(self.end_offset):
             raise Violation(
                 "committed entries are never changed",
@@ -183,6 +192,7 @@ class Ledger:
             )
         self.batches.append(batch)
         self._ends.append(batch.end_offset)
+        self._epochs.append(epoch)
 
     def at(self, end_offset: int) -> Batch | None:
         """The committed batch that ends there."""

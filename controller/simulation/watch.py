@@ -204,7 +204,7 @@ class Watch:
                         f"{machine} has {batch} where {ledger.batches[known]} is committed",
                     )
             else:
-                ledger.extend(batch)
+                ledger.extend(batch, epoch)
                 extended = batch
             machine.applied_end, machine.applied_chain = batch.end_offset, batch.chain
             index += 1
@@ -315,7 +315,7 @@ class Watch:
             )
         world = self._world
         world.coverage.count("election")
-        last = self.ledger.last
+        last = self.ledger.last_before(epoch)  # a later epoch may be ahead of it: its votes came late
         if last is not None and not machine.disk.holds(last, machine.disk.end_offset):
             raise Violation("leader completeness", f"{machine} leads {epoch} and does not have {last}")
         self.promises.elected(machine, epoch, self._electorates_of(machine, epoch)[0][1])
