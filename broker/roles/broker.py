@@ -61,6 +61,7 @@ class BrokerRole:
         self._ground = ground
         self._on_ready = on_ready
         self._knows_its_logs = False
+        self._serves = False
         config = ground.config
         self.acceptors: dict[str, Acceptor] = ground.listen(config.broker_listeners)
         self.endpoints = advertised(config.advertised_listeners, self.acceptors)
@@ -205,6 +206,7 @@ class BrokerRole:
             self._knows_its_logs = True
             self._set_strays_aside()
         self.lifecycle.metadata_advanced()
+        self._serve_when_known()
         own = self.metadata.image.brokers.get(self._ground.node_id)
         level = self.metadata.image.features.metadata_version
         if own is not None and not own.log_dirs and level >= DIRECTORIES_LEVEL:
@@ -223,9 +225,18 @@ class BrokerRole:
 
     def _state_changed(self, state: BrokerState) -> None:
         if state is BrokerState.RUNNING:
-            for acceptor in self.acceptors.values():
-                acceptor.start()
-            self._on_ready()
+            self._serve_when_known()
+
+    def _serve_when_known(self) -> None:
+        """Clients may come when this broker too has heard that it is unfenced. Before, it would tell them of
+        a cluster without it, and some ask again only after half a minute."""
+        own = self.metadata.image.brokers.get(self._ground.node_id)
+        if self._serves or self.lifecycle.state is not BrokerState.RUNNING or own is None or own.fenced:
+            return
+        self._serves = True
+        for acceptor in self.acceptors.values():
+            acceptor.start()
+        self._on_ready()
 
     def _leader_changed(self, change: LeaderChange) -> None:
         if change.topic != GROUP_TOPIC:
