@@ -65,7 +65,7 @@ class Answers(RuleBasedStateMachine):
         self.offsets: dict[tuple[str, int], int] = {}
         self.joining: list[Pending[Any]] = []
         self.made_by_join = False
-        """The group was written down when it came to be; one that a lone commit made exists by its offsets."""
+        """The group was written down when it came to be; one of a lone commit exists by its offsets."""
 
     def view(self) -> View:
         group = self.world.shard("g").groups.get("g")
@@ -90,7 +90,7 @@ class Answers(RuleBasedStateMachine):
     def ask_to_join(self, member: str = "", **request: Any) -> ErrorCode | None:
         """The error of a join, None while it waits."""
         was_gone = self.view() == GONE
-        answer = self.world.join(
+        answer: Any = self.world.join(
             "g", member, protocols=(("range", SUBSCRIBES_T),), session_ms=SESSION_MS,
             rebalance_ms=REBALANCE_MS, **request,
         )  # fmt: skip

@@ -55,7 +55,7 @@ class GenuineKafka:
 
     def start(self, timeout_seconds: float = 120) -> Self:
         if self._process is not None and self._process.poll() is None:
-            raise RuntimeError(f"Apache Kafka runs already as process {self.pid}: two would share {self.data}")
+            raise RuntimeError(f"Kafka runs already, as process {self.pid}: two would share {self.data}")
         self.data.parent.mkdir(parents=True, exist_ok=True)
         file = self.data.with_name(self.data.name + ".properties")
         file.write_text("".join(f"{name}={value}\n" for name, value in self.properties.items()))
