@@ -199,6 +199,11 @@ class Ledger:
         index = bisect_left(self._ends, end_offset)
         return self.batches[index] if index < len(self._ends) and self._ends[index] == end_offset else None
 
+    def has_since(self, batch: Batch, epoch: int) -> bool:
+        """Whether just this batch was committed, in this epoch or before."""
+        index = bisect_left(self._ends, batch.end_offset)
+        return index < len(self._ends) and self.batches[index] is batch and self._epochs[index] <= epoch
+
     def index_from(self, base_offset: int) -> int:
         """Where in `batches` the one stands that begins at base_offset."""
         return bisect_left(self._ends, base_offset + 1)
