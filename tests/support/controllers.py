@@ -134,9 +134,11 @@ class ControllerFixture:
         config: BrokerConfig | None = None,
         seed: int = 1,
         clock: HandClock | None = None,
+        timers: HandTimers | None = None,
     ) -> None:
+        """timers: of the same clock, where somebody else lives by them too."""
         self.clock = clock or HandClock()
-        self.timers = HandTimers(self.clock)
+        self.timers = timers or HandTimers(self.clock)
         self.offload = HandOffload()
         self.chance = SeededChance(seed)
         self.files = files or MemoryFiles(self.clock.wall_ms)
@@ -208,9 +210,9 @@ class ControllerFixture:
         log.start()
         return log
 
-    def restart(self, seed: int = 2) -> ControllerFixture:
+    def restart(self, seed: int = 2, timers: HandTimers | None = None) -> ControllerFixture:
         """The next life; the one before must have been ended or killed."""
-        return ControllerFixture(self.files, config=self.config, seed=seed, clock=self.clock)
+        return ControllerFixture(self.files, config=self.config, seed=seed, clock=self.clock, timers=timers)
 
     def call(self, api_key: ApiKey, request: Any, version: int | None = None) -> Any:
         """What the API answers, once everything written is synced. A Pending that still waits comes back."""

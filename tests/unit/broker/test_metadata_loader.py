@@ -136,9 +136,8 @@ def test_a_new_epoch_of_the_controller_is_learnt_from_its_answer() -> None:
     fixture.bring_up(1)
     loader, recorder, peer = follow(fixture)
     fixture.log.shut_down()
-    successor = fixture.restart()
+    successor = fixture.restart(timers=fixture.timers)
     peer.fixture = successor
-    successor.timers, successor.services.timers = fixture.timers, fixture.timers
     successor.bring_up(2)
     peer.advance(2000)
     assert sorted(recorder.published[-1][1].brokers.by_id) == [1, 2]
