@@ -2,9 +2,9 @@
 
 An error of a request ends at its connection. What reaches the loop is an invariant that does not hold, or an
 error in a callback of ours that nobody awaits: state may be half changed, and going on would write it down.
-So it is logged, the stacks of all threads are dumped, and the process ends at once, without a clean
-shutdown
-marker: the next start will check its logs.
+So it is logged, the stacks of all threads are dumped, and the process ends at once, without a clean shutdown
+marker: the next start will check its logs. A disk that refuses the metadata log is no fault of ours: one
+sentence says it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import sys
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Any, Final
+
+from controller.metadata_log import MetadataLogFailed
 
 _log = logging.getLogger("barnabas.fatal")
 
@@ -33,6 +35,9 @@ def end_on_failure(loop: AbstractEventLoop, end: Callable[[int], object] = os._e
         failure = context.get("exception")
         if failure is None:
             _log.error("The loop reports: %s", context.get("message"))
+            return
+        if isinstance(failure, MetadataLogFailed):
+            halt(str(failure), end)
             return
         _log.critical(
             "%s; the process ends with code %d",

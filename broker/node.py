@@ -26,7 +26,6 @@ from broker.metrics.replica_families import replica_collector
 from broker.metrics.request_families import request_collector
 from broker.metrics.watchdog import Watchdog
 from broker.policies.process import PolicyNotLoaded
-from broker.ports.offload import run_side_by_side
 from broker.roles.broker import BrokerRole
 from broker.roles.controller import ControllerRole
 from broker.roles.ground import Ground
@@ -84,7 +83,7 @@ class Node:
         """Opens everything; `on_ready` follows when the loop runs. Raises StartFailed and OSError."""
         ground = self._ground
         try:
-            report = ground.logs.start()
+            report = ground.open_directories()
             if report.logs:
                 _log.info(
                     "Opened %d logs, looked through %d segments, cut %d bytes of torn tails",
@@ -250,7 +249,7 @@ class Node:
         if self._controller is not None:
             self._controller.close()
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
-        self._ground.logs.shut_down(epoch, side_by_side=run_side_by_side)
+        self._ground.close_directories(epoch)
         _log.info("Stopped")
 
 

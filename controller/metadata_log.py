@@ -31,6 +31,7 @@ __all__ = [
     "NO_LEADER",
     "LeaderAndEpoch",
     "MetadataLog",
+    "MetadataLogFailed",
     "MetadataLogListener",
     "NotLeader",
     "QuorumView",
@@ -45,6 +46,11 @@ NO_LEADER: Final = -1
 
 class NotLeader(Exception):
     """Only the leader appends, and only in its own epoch."""
+
+
+class MetadataLogFailed(Exception):
+    """The disk refuses what the quorum must remember: this replica cannot keep its word any more, and its
+    process ends. The text names the directory, the fault and the remedy."""
 
 
 class MetadataLogListener(Protocol):

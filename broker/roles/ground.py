@@ -23,7 +23,7 @@ from broker.network.server import Server, ServerSettings
 from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
-from broker.ports.offload import ThreadOffload
+from broker.ports.offload import ThreadOffload, run_side_by_side
 from broker.ports.timers import LoopTimers
 from broker.service_manager import notify
 from broker.workers.pool import WorkerPool
@@ -42,9 +42,10 @@ from controller.image.brokers import Endpoint
 from protocol.serving import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
+from storage.directories import LogDirectory, open_directories
 from storage.housekeeping import LogManagerSettings
 from storage.log_config import LogConfig
-from storage.log_loading import RecoverySettings
+from storage.log_loading import RecoverySettings, StartReport
 from storage.log_manager import LogManager
 from storage.open_files import OpenFiles, bound_for
 from storage.recovery import OnDamage
@@ -117,6 +118,8 @@ class Ground:
             cluster_id=cluster_id,
             node_id=config.node_id,
         )
+        self._metadata_home: LogDirectory | None = None
+        """The metadata log's directory, where it is none of the log directories."""
         self.logs.cleaner.settings = cleaner_settings(config)
         self.health = Health()
         self.collectors = Collectors()
@@ -126,10 +129,27 @@ class Ground:
         """As the log manager spells it."""
         return self.config.metadata_log_directory.rstrip("/") or "/"
 
+    def open_directories(self) -> StartReport:
+        """Locks all directories and opens every partition's log. Raises DirectoryRefused, OSError."""
+        report = self.logs.start()
+        if all(directory.path != self.metadata_directory for directory in self.logs.directories):
+            (self._metadata_home,), _ = open_directories(
+                self.files, [self.metadata_directory],
+                cluster_id=self.cluster_id, node_id=self.node_id, required=self.metadata_directory,
+            )  # fmt: skip
+        return report
+
+    def close_directories(self, broker_epoch: int) -> None:
+        """The end in order. The metadata log is closed before."""
+        self.logs.shut_down(broker_epoch, side_by_side=run_side_by_side)
+        if self._metadata_home is not None:
+            self._metadata_home.release()
+
     @property
     def directory_id(self) -> bytes:
         """Of the directory with the metadata log."""
-        for directory in self.logs.directories:
+        homes = self.logs.directories if self._metadata_home is None else [self._metadata_home]
+        for directory in homes:
             if directory.path == self.metadata_directory and directory.directory_id is not None:
                 return directory.directory_id
         return bytes(16)

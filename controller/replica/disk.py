@@ -9,8 +9,8 @@
         leader-epoch-checkpoint, partition.metadata
 
 Appends are written at once and synced by helper threads: what was written while a sync ran shares the next
-one. All else is durable before its `done` is called. If a sync fails nothing after it can be trusted: the
-exception goes up to the loop and ends the process.
+one. All else is durable before its `done` is called. If a write or a sync fails nothing after it can be
+trusted: `MetadataLogFailed` goes up to the loop and ends the process.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final
 
 from config.ports import Clock, Files, Offload
+from controller.metadata_log import MetadataLogFailed
 from controller.quorum_state import QuorumStateFile
 from controller.quorum_state import write as write_quorum_state
 from controller.raft.effects import HardState
@@ -32,6 +33,7 @@ from protocol.errors import invariant
 from protocol.primitives import Records
 from protocol.values import ZERO_UUID
 from storage.chores import Chore
+from storage.errors import LogStorageError
 from storage.partition_log import PartitionLog
 
 __all__ = ["ReplicaDisk"]
@@ -120,22 +122,47 @@ class ReplicaDisk:
         """Replaces quorum-state; `done` follows when it is durable."""
         content = quorum_state_file(state, kraft_version, voters)
         call = partial(write_quorum_state, self._files, self.directory, content)
-        self._offload.submit(call, partial(_after, done))
+        self._offload.submit(call, partial(self._after, done))
 
     def persist_now(self, state: HardState, kraft_version: int, voters: Sequence[int]) -> None:
         """As `persist`, in the caller's time: before there is anything to hold up."""
         write_quorum_state(self._files, self.directory, quorum_state_file(state, kraft_version, voters))
 
     def append(self, records: bytes) -> None:
-        """Written, and not synced. Raises LogStorageError."""
-        self.log.append_as_follower(records, now_ms=self._clock.wall_ms())
+        """Written, and not synced. Raises MetadataLogFailed."""
+        try:
+            self.log.append_as_follower(records, now_ms=self._clock.wall_ms())
+        except LogStorageError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> MetadataLogFailed:
+        return MetadataLogFailed(
+            f"The metadata log in {self.directory} cannot be written: {error}. Without it this node cannot "
+            "keep its word, and ends. Make room on the disk or replace it, then start the node again."
+        )
+
+    def _check(self, outcome: object) -> None:
+        """What a helper thread came back with; a disk's refusal goes up to the loop."""
+        if isinstance(outcome, OSError):
+            raise self._failed(outcome) from outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+    def _after(self, done: Callable[[], None], outcome: object) -> None:
+        self._check(outcome)
+        done()
 
     def truncate(self, offset: int, done: Callable[[], None]) -> None:
         """`done` follows when the cut is durable: what was cut off must not come back under new records."""
         self.log.truncate_to(offset, now_ms=self._clock.wall_ms())
         invariant(self.log.log_end_offset == offset, "a log is cut between batches", offset=offset)
         file = self.log.active.log.file()
-        self._offload.submit(file.fdatasync, partial(_after, done))
+
+        def sync() -> None:
+            file.fdatasync()
+            self._files.fsync_directory(self.directory)  # segments that went must not come back either
+
+        self._offload.submit(sync, partial(self._after, done))
 
     def add_chunk(self, snapshot: SnapshotId, position: int, content: bytes) -> None:
         """Into the `.part` file, which position 0 makes anew."""
@@ -165,7 +192,7 @@ class ReplicaDisk:
             return
         self._offload.submit(
             partial(_sync_and_rename, self._files, part, path, self.directory),
-            partial(_after, partial(self._installed, snapshot, control, done)),
+            partial(self._after, partial(self._installed, snapshot, control, done)),
         )
 
     def _installed(
@@ -209,11 +236,11 @@ class ReplicaDisk:
         chores = [chore for chore in due if not chore.what.startswith(REMOVAL)]
         for removal in due:
             if removal.what.startswith(REMOVAL):
-                self._offload.submit(removal.call, _raise_if_failed)
+                self._offload.submit(removal.call, self._check)
         waiting = [len(chores)]
 
         def finished(chore: Chore, outcome: object) -> None:
-            _raise_if_failed(outcome)
+            self._check(outcome)
             if chore.done is not None:
                 chore.done()
             waiting[0] -= 1
@@ -266,14 +293,3 @@ def _sync_and_rename(files: Files, part: str, path: str, directory: str) -> None
         file.close()
     files.rename(part, path)
     files.fsync_directory(directory)
-
-
-def _after(done: Callable[[], None], outcome: object) -> None:
-    _raise_if_failed(outcome)
-    done()
-
-
-def _raise_if_failed(outcome: object) -> None:
-    """What a disk refuses goes up to the loop."""
-    if isinstance(outcome, BaseException):
-        raise outcome

@@ -6,6 +6,7 @@ system of eight megabytes, where the broker's own files want space too.
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import subprocess
 from collections.abc import Callable, Iterator
@@ -160,3 +161,26 @@ def test_a_full_file_system(small_disk: Path, tmp_path: Path, how: str) -> None:
             assert produce(client, "t", numbered(99)).base_offset == len(writer.acknowledged)
         assert broker.stop() == 0
     assert "Traceback" not in broker.log_file.read_text()
+
+
+def test_a_metadata_log_that_cannot_grow(small_disk: Path, tmp_path: Path) -> None:
+    """The node cannot keep its word: it says so in one sentence, and ends as Apache Kafka does."""
+    settings = {"metadata.log.dir": str(small_disk / "metadata"), "metadata.max.idle.interval.ms": "10"}
+    ballast = small_disk / "ballast"
+    with BarnabasProcess(tmp_path / "data", settings) as broker:
+        Topics(broker.bootstrap_servers).create("t")
+        with RawConnection(broker.bootstrap_servers) as client:
+            acknowledged = [produce(client, "t", numbered(number)).base_offset for number in range(5)]
+        with contextlib.suppress(OSError), ballast.open("wb") as file:
+            while file.write(bytes(4096)):
+                file.flush()
+        assert broker.process.wait(30) == 1
+        log = broker.log_file.read_text()
+        assert f"The metadata log in {small_disk / 'metadata'}" in log
+        assert "cannot be written: " in log
+        assert "Traceback" not in log
+        ballast.unlink()
+        broker.start_anywhere()
+        with RawConnection(broker.bootstrap_servers) as client:
+            assert numbers_in(client, "t") == acknowledged == list(range(5))
+        assert broker.stop() == 0
