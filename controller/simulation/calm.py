@@ -116,7 +116,7 @@ class Calm:
             ):
                 self._next("agreeing")
                 return
-        if self._passed_ms() > ELECTING_BOUND_MS * world.patience:
+        if self._passed_ms() > ELECTING_BOUND_MS * world.patience and self._is_healthy():
             raise Violation(
                 "a healthy majority has a leader",
                 f"after {self._passed_ms()} ms nothing new is committed; {self._state()}",
@@ -124,6 +124,16 @@ class Calm:
 
     def _state(self) -> str:
         return "; ".join(f"{each} {self._world.state_of(each)}" for each in self._core)
+
+    def _is_healthy(self) -> bool:
+        """Whether there is a majority at all. A leader that was asked to remove voters may have written so
+        while others had lost their disks or moved unheard: then nobody can help, and the calm is over."""
+        if self._world.can_decide(self._core):
+            return True
+        self._world.coverage.count("calm without a majority")
+        self.is_over = True
+        self._world.calm_ends()
+        return False
 
     def _agreeing(self) -> None:
         world = self._world
@@ -133,7 +143,7 @@ class Calm:
         if not behind and len(followed) == 1 and len(leaders(world)) == 1:
             self._epoch = self._core[0].node.leader.epoch
             self._next("standing")
-        elif self._passed_ms() > AGREEING_BOUND_MS * world.patience:
+        elif self._passed_ms() > AGREEING_BOUND_MS * world.patience and self._is_healthy():
             raise Violation(
                 "a healthy replica catches up",
                 f"after {self._passed_ms()} ms {', '.join(map(str, behind))} lack what is committed up to "
