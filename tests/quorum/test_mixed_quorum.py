@@ -131,13 +131,17 @@ def _observed(quorum: Quorum, node_id: int) -> Leader | None:
 
 
 def _assert_registered(quorum: Quorum) -> None:
-    """Each controller says where all of them listen, as it has learned from the log (KIP-919)."""
+    """Each controller says where all of them listen, as it has learned from the log (KIP-919); one that has
+    just started learns it a moment after its log has caught up."""
     ports = {node_id: member.port for node_id, member in quorum.members.items()}
     for node_id in quorum.members:
-        answer = quorum.client(node_id).ask_for(
-            DescribeClusterResponse, DescribeClusterRequest(endpoint_type=CONTROLLERS), 2
-        )
-        assert ports.items() <= {each.broker_id: each.port for each in answer.brokers}.items()
+
+        def told(node_id: int = node_id) -> bool | None:
+            request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+            answer = quorum.client(node_id).ask_for(DescribeClusterResponse, request, 2)
+            return ports.items() <= {each.broker_id: each.port for each in answer.brokers}.items() or None
+
+        quorum.wait(told, f"an answer of controller {node_id} that names all of {ports}")
 
 
 def _dump(quorum: Quorum, node_id: int, end: int) -> list[str]:

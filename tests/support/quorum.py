@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeVar
 
 from broker.ports.chance import SystemChance
 from controller.random_ids import random_uuid
@@ -32,6 +32,7 @@ DYNAMIC: Final = "initial controllers"
 STATIC: Final = "static voters"
 
 WAIT_SECONDS: Final = 30
+FoundT = TypeVar("FoundT")
 POLL_SECONDS: Final = 0.003
 ANSWER_SECONDS: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -183,12 +184,13 @@ class Quorum:
 
         return self.wait(led, "a leader of the quorum")
 
-    def wait(self, found: Callable[[], Leader | None], what: str) -> Leader:
+    def wait(self, found: Callable[[], FoundT | None], what: str) -> FoundT:
+        """What is found as soon as it is; None: not yet."""
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
-            leader = found()
-            if leader is not None:
-                return leader
+            result = found()
+            if result is not None:
+                return result
             time.sleep(POLL_SECONDS)
         tails = "\n".join(f"-- {m.node_id}:\n{m.log_tail(1500)}" for m in self.members.values())
         raise RuntimeError(f"{WAIT_SECONDS} s have brought no {what}:\n{tails}")

@@ -42,7 +42,7 @@ class ToolServer:
         """``classpath`` is where `compile_java` put this server and what else ``run`` may be asked for."""
         classpath = classpath or compile_java("ToolServer", folder)
         jars = [str(kafka_jars() / name) for name in TOOL_JARS]
-        command = java_command("ToolServer", *jars)
+        command = java_command("ToolServer", *jars, heap="768m")  # what a tool prints is kept until it ends
         command[command.index("-cp") + 1] = classpath
         self.log_file = folder / "tool-server.log"
         with open(self.log_file, "wb") as log:
