@@ -27,6 +27,8 @@ from controller.raft.log_port import SnapshotControl
 from controller.raft.replica import Replica
 from controller.raft.roles import NEVER, Download, Follower, Unattached
 from controller.raft.transitions import Cause
+from controller.raft.turning import become_follower
+from controller.raft.voters import Endpoints
 from controller.raft.wire import METADATA_TOPIC, fetch_request, fetch_snapshot_request, told_endpoints
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
@@ -158,7 +160,7 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     handled = learn_from_answer(replica, told.error_code, leader.leader_id, leader.leader_epoch, endpoints)
     if handled is not None:
         if told.error_code and replica.turns == turns:
-            _try_again(replica, leader)
+            _try_again(replica, leader, endpoints)
             return False  # it knew nothing new
         return handled
     state = replica.state
@@ -177,13 +179,19 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     return True
 
 
-def _try_again(replica: Replica, told: FetchResponse.LeaderIdAndEpoch) -> None:
-    """An observer has lost its leader, and another replica believes in that leader still."""
+def _try_again(replica: Replica, told: FetchResponse.LeaderIdAndEpoch, endpoints: Endpoints) -> None:
+    """An observer has lost its leader, and another replica believes in that leader still: perhaps it knows
+    where it is now."""
     state = replica.state
-    is_ours = (told.leader_id, told.leader_epoch) == (replica.leader_id, replica.epoch)
     if not isinstance(state, Follower) or replica.may_stand:
         return
-    if is_ours and replica.now_ms >= state.fetch_deadline_ms:
+    if (told.leader_id, told.leader_epoch) != (replica.leader_id, replica.epoch):
+        return
+    listener = replica.config.listener
+    known = replica.leader_endpoints.get(listener)
+    if not state.has_fetched and endpoints.get(listener) not in (None, known):
+        become_follower(replica, told.leader_epoch, told.leader_id, endpoints)
+    elif replica.now_ms >= state.fetch_deadline_ms:
         state.fetch_deadline_ms = replica.now_ms + state.fetch_timeout_ms
 
 

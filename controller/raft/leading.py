@@ -43,8 +43,7 @@ def poll_leader(replica: Replica) -> int:
     if state.is_established and not replica.may_stand:
         state.wants_to_resign = True  # it leads until the voters without it are committed
     now_ms = replica.now_ms
-    has_lost_quorum = len(state.voters) > 1 or not replica.is_voter
-    has_lost_quorum = has_lost_quorum and now_ms >= state.check_quorum_deadline_ms
+    has_lost_quorum = _needs_others(replica, state) and now_ms >= state.check_quorum_deadline_ms
     if replica.is_shutting_down or state.wants_to_resign or has_lost_quorum:
         become_resigned(replica)
         return now_ms
@@ -56,10 +55,15 @@ def poll_leader(replica: Replica) -> int:
     return _wake_ms(replica, state)
 
 
+def _needs_others(replica: Replica, state: Leader) -> bool:
+    """All but the only voter do; so does a leader that has written its own removal, if one voter is left."""
+    return len(state.voters) > 1 or not replica.is_voter
+
+
 def _wake_ms(replica: Replica, state: Leader) -> int:
-    wake_ms = state.begin_epoch_deadline_ms if len(state.voters) > 1 else NEVER
-    if len(state.voters) > 1 and state.check_quorum_deadline_ms < wake_ms:
-        wake_ms = state.check_quorum_deadline_ms
+    wake_ms = NEVER
+    if _needs_others(replica, state):
+        wake_ms = min(state.begin_epoch_deadline_ms, state.check_quorum_deadline_ms)
     for waiting in state.waiting:
         if waiting.deadline_ms < wake_ms:
             wake_ms = waiting.deadline_ms
