@@ -315,19 +315,27 @@ class AppendLane:
 
     def _rolled(self, result: object) -> None:
         """A helper thread has begun a segment, or has not."""
-        log = self.log
         failed = self._failure(result)
-        try:
+
+        def take_in() -> None:
             if self._lost is None or failed is not None:
-                log.queue.rolled_elsewhere(failed)
+                self.log.queue.rolled_elsewhere(failed)
+
+        if self._goes_on_after(take_in):
+            self._write_elsewhere()
+        self._go_on()
+
+    def _goes_on_after(self, take_in: Callable[[], None]) -> bool:
+        """Takes in what a helper thread has done. False: the group was rolled back."""
+        try:
+            take_in()
         except LogStorageError as error:
             self._roll_back(error)
-        else:
-            if self._lost is not None:
-                self._roll_back(AppendRefused(self._lost, self._lost.message))
-            else:
-                self._write_elsewhere()
-        self._go_on()
+            return False
+        if self._lost is not None:
+            self._roll_back(AppendRefused(self._lost, self._lost.message))
+            return False
+        return True
 
     def _failure(self, result: object) -> OSError | None:
         """What a helper thread came back with: an error, or how long it took."""
@@ -340,22 +348,14 @@ class AppendLane:
 
     def _written(self, result: object) -> None:
         """A helper thread has come back, with how long it took or with an error."""
-        log = self.log
         sync, self._sync = self._sync, None
-        try:
-            log.queue.written_elsewhere(self._failure(result))
-        except LogStorageError as error:
-            self._roll_back(error)
-        else:
-            if self._lost is not None:
-                self._roll_back(AppendRefused(self._lost, self._lost.message))
-            else:
-                all_is_in = self._commit(self._part)
-                if sync is not None and all_is_in:
-                    sync.done()
-                    sync = None
-                if self._group:
-                    self._write_elsewhere()
+        if self._goes_on_after(partial(self.log.queue.written_elsewhere, self._failure(result))):
+            all_is_in = self._commit(self._part)
+            if sync is not None and all_is_in:
+                sync.done()
+                sync = None
+            if self._group:
+                self._write_elsewhere()
         if sync is not None:
             sync.failed()
         self._go_on()

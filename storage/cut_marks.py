@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from config.ports import Files
 from storage.checkpoints import PartitionOffsets
 from storage.file_names import TEMPORARY_SUFFIX
+from storage.whole_write import write_whole
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -99,9 +100,7 @@ def _mark(log: PartitionLog, mark: CutMark) -> None:
     file = log.files.open(path + TEMPORARY_SUFFIX, create=True)
     try:
         file.truncate(0)
-        written = 0
-        while written < len(data):
-            written += file.write([data[written:]], written)
+        write_whole(file, (data,), len(data), 0, path)
     finally:
         file.close()
     log.files.rename(path + TEMPORARY_SUFFIX, path)

@@ -8,13 +8,13 @@ refused do not stay. Where the next batch belongs to another segment, a `Roll` g
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from config.ports import Buffer, File, Files
 from storage.index_file import FileTail
+from storage.whole_write import write_whole
 
 
 class Cut(msgspec.Struct):
@@ -98,17 +98,3 @@ class Roll(msgspec.Struct):
         for tail in self.tails:
             tail.write(self.files)
         return self.now_ns() - began_ns
-
-
-def write_whole(file: File, buffers: Sequence[Buffer], size_bytes: int, position: int, path: str) -> None:
-    """Writes all of it. A write that took only a part is gone on with; a full disk then says so. Raises
-    OSError."""
-    written = file.write(buffers, position)
-    if written == size_bytes:
-        return
-    data = memoryview(b"".join(buffers))
-    while written < size_bytes:
-        count = file.write([data[written:]], position + written)
-        if count <= 0:
-            raise OSError(errno.EIO, "The disk takes no more", path)
-        written += count

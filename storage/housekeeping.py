@@ -310,8 +310,9 @@ class Housekeeping:
             if then is not None:
                 then()
             return
-        home = self._hosted.directory_over(path)
-        if home is not None and not path.endswith(CLEANER_CHECKPOINT):
+        is_believed = not path.endswith(CLEANER_CHECKPOINT)
+        home = self._hosted.directory_over(path) if is_believed else None
+        if home is not None:
             home.said.may_say(path, offsets)
         call = partial(self._files.write_atomically, path, data)
         done = partial(self._wrote, home, path, offsets, data, then)
@@ -326,7 +327,7 @@ class Housekeeping:
         then: Callable[[], None] | None,
     ) -> None:
         self._written[path] = data
-        if home is not None and not path.endswith(CLEANER_CHECKPOINT):
+        if home is not None:
             home.said.says(path, offsets)
         if then is not None:
             then()

@@ -17,6 +17,7 @@ import msgspec
 
 from config.limits import INDEX_PENDING_BYTES
 from config.ports import File, Files
+from storage.whole_write import write_whole
 
 
 class FileTail(msgspec.Struct, frozen=True):
@@ -34,9 +35,8 @@ class FileTail(msgspec.Struct, frozen=True):
         """The file ends with it, and is there also if it is empty. Raises OSError."""
         file = files.open(self.path, create=True)
         try:
-            done = 0
-            while done < len(self.data):
-                done += file.write([self.data[done:]], self.position + done)
+            if self.data:
+                write_whole(file, (self.data,), len(self.data), self.position, self.path)
             if file.size() != self.end:
                 file.truncate(self.end)
         finally:
@@ -117,11 +117,9 @@ class IndexFile:
         if not self._pending:
             return
         file = self._opened()
-        written = self._written_bytes()
-        done = 0
-        while done < len(self._pending):
-            done += file.write([bytes(self._pending[done:])], written + done)
-        self._written = written + done
+        written, waiting = self._written_bytes(), len(self._pending)
+        write_whole(file, (bytes(self._pending),), waiting, written, self.path)
+        self._written = written + waiting
         self._pending.clear()
         self.close()
 

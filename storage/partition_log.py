@@ -49,7 +49,6 @@ from storage.cut_marks import CutMark, MostSaid, nothing_said
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.found_log import FoundLog
-from storage.group_write import write_whole
 from storage.log_config import LogConfig
 from storage.log_disk import SLOW_NS, LogDisk
 from storage.producer_snapshot import encode_snapshot
@@ -58,6 +57,7 @@ from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.segment_row import SegmentRow, Sync
 from storage.slices import LogSlice
 from storage.transaction_index import AbortedTransaction
+from storage.whole_write import write_whole
 
 if TYPE_CHECKING:
     from storage.append_lane import AppendLane

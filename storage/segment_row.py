@@ -26,10 +26,11 @@ from storage.append import PreparedAppend
 from storage.chores import Chores
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from storage.group_write import Cut, write_whole
+from storage.group_write import Cut
 from storage.log_config import LogConfig
 from storage.log_disk import LogDisk
 from storage.segment import Segment
+from storage.whole_write import write_whole
 
 _REMEMBERED_BATCHES: Final = 128
 """At least so many of the last batches' places are known without a look at the file."""

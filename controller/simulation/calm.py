@@ -116,8 +116,8 @@ class Calm:
             ):
                 self._next("agreeing")
                 return
-        if self._passed_ms() > ELECTING_BOUND_MS * world.patience and self._is_healthy():
-            raise Violation(
+        if self._passed_ms() > ELECTING_BOUND_MS * world.patience:
+            self._fail(
                 "a healthy majority has a leader",
                 f"after {self._passed_ms()} ms nothing new is committed; {self._state()}",
             )
@@ -125,15 +125,15 @@ class Calm:
     def _state(self) -> str:
         return "; ".join(f"{each} {self._world.state_of(each)}" for each in self._core)
 
-    def _is_healthy(self) -> bool:
-        """Whether there is a majority at all. A leader that was asked to remove voters may have written so
-        while others had lost their disks or moved unheard: then nobody can help, and the calm is over."""
+    def _fail(self, rule: str, text: str) -> None:
+        """The time is over: a violation, if there is a majority at all. A leader that was asked to remove
+        voters may have written so while others had lost their disks or moved unheard: then nobody can help,
+        and the calm is over."""
         if self._world.can_decide(self._core):
-            return True
+            raise Violation(rule, text)
         self._world.coverage.count("calm without a majority")
         self.is_over = True
         self._world.calm_ends()
-        return False
 
     def _agreeing(self) -> None:
         world = self._world
@@ -143,8 +143,8 @@ class Calm:
         if not behind and len(followed) == 1 and len(leaders(world)) == 1:
             self._epoch = self._core[0].node.leader.epoch
             self._next("standing")
-        elif self._passed_ms() > AGREEING_BOUND_MS * world.patience and self._is_healthy():
-            raise Violation(
+        elif self._passed_ms() > AGREEING_BOUND_MS * world.patience:
+            self._fail(
                 "a healthy replica catches up",
                 f"after {self._passed_ms()} ms {', '.join(map(str, behind))} lack what is committed up to "
                 f"{end_offset}; {self._state()}",
