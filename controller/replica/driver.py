@@ -137,12 +137,12 @@ class RaftDriver:
         self, epoch: int, values: Sequence[bytes], timestamp_ms: int, *, is_alone: bool = False
     ) -> Gathering:
         """Records from next_offset on; the batch in which they will lie, alone or with others. It is written
-        in a moment; if the leadership is lost before, it is never."""
+        in a moment; if the leadership is lost before, it is never. timestamp_ms: counts if a batch begins."""
         is_first = not self._gathered
         if is_first or is_alone or not self._gathered[-1].takes(epoch, values):
-            self._gathered.append(Gathering(epoch, self.next_offset))
+            self._gathered.append(Gathering(epoch, self.next_offset, timestamp_ms))
         gathering = self._gathered[-1]
-        gathering.add(values, timestamp_ms)
+        gathering.add(values)
         gathering.is_open = not is_alone
         if is_first:
             self._await_writing()

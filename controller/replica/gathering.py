@@ -9,7 +9,8 @@ is. The controller's own state goes from decision to decision; where a batch end
 writes a snapshot, which must end where a batch does.
 
 Decisions that begin, end or abort a metadata transaction stay alone, and batches have bounds, because readers
-take them whole.
+take them whole. All records of a batch have the time at which it was begun: Kafka's readers of the metadata
+log end their process over a record that differs from its batch by a millisecond.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ def stays_alone(records: Sequence[Message]) -> bool:
 
 
 class Gathering:
-    """One batch as it grows. is_open: more may come."""
+    """One batch as it grows. timestamp_ms: of all its records; is_open: more may come."""
 
-    __slots__ = ("_builder", "base_offset", "end_offset", "epoch", "is_open")
+    __slots__ = ("_builder", "base_offset", "end_offset", "epoch", "is_open", "timestamp_ms")
 
-    def __init__(self, epoch: int, base_offset: int) -> None:
+    def __init__(self, epoch: int, base_offset: int, timestamp_ms: int) -> None:
         self.epoch = epoch
+        self.timestamp_ms = timestamp_ms
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.is_open = True
@@ -59,9 +61,9 @@ class Gathering:
             and self._builder.estimated_size_bytes + sum(map(len, values)) <= SHARED_BYTES
         )
 
-    def add(self, values: Sequence[bytes], timestamp_ms: int) -> None:
+    def add(self, values: Sequence[bytes]) -> None:
         for value in values:
-            self._builder.append(None, value, timestamp_ms)
+            self._builder.append(None, value, self.timestamp_ms)
         self.end_offset += len(values)
 
     @property

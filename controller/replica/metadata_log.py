@@ -143,10 +143,10 @@ class ReplicatedMetadataLog:
         # batch: it is one of those that are never committed.
         invariant(bool(records), "a batch has records")
         base_offset = self._driver.next_offset
-        now_ms = self._clock.wall_ms()
         values = record_values(records, metadata_version)
-        gathering = self._driver.append(epoch, values, now_ms, is_alone=stays_alone(records))
-        batch = MetadataBatch(base_offset, base_offset + len(records) - 1, epoch, now_ms, tuple(records))
+        gathering = self._driver.append(epoch, values, self._clock.wall_ms(), is_alone=stays_alone(records))
+        last_offset = base_offset + len(records) - 1
+        batch = MetadataBatch(base_offset, last_offset, epoch, gathering.timestamp_ms, tuple(records))
         self._own.append((batch, gathering))
         return batch
 

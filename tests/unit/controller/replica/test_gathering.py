@@ -12,6 +12,7 @@ from protocol.metadata_log.transactions import (
     NoOpRecord,
 )
 from protocol.records.header import headers
+from protocol.records.reader import records as read_records
 from tests.support.controllers import METADATA_LOG, ControllerFixture, one_node_config
 from tests.support.replica_rig import ReplicaRig, ReplicaWorld, config_record
 
@@ -44,6 +45,20 @@ def test_appends_of_one_turn_lie_in_one_batch_and_are_heard_one_by_one() -> None
     assert leader.heard.numbers == [1, 2, 3, 4, 5, 6]
 
 
+def test_records_of_one_batch_have_one_time() -> None:
+    """Kafka's RecordsIterator takes no record whose timestamp differs from its batch's."""
+    world, leader = leading()
+    offset = leader.log.end_offset
+    leader.append(1)
+    began_ms = world.clock.wall_ms()
+    world.clock.move(3)
+    leader.append(2)
+    world.settle()
+    content = leader.log._disk.read_bytes(offset, 1 << 20)
+    assert [record.timestamp for record in read_records(content, 0)] == [began_ms, began_ms]
+    assert leader.heard.image.timestamp_ms == began_ms
+
+
 def test_markers_of_transactions_stay_alone() -> None:
     world, leader = leading()
     offset = leader.log.end_offset
@@ -68,13 +83,13 @@ def test_markers_of_transactions_stay_alone() -> None:
 
 
 def test_a_shared_batch_has_bounds() -> None:
-    full = Gathering(3, 100)
-    full.add([b"x"] * (SHARED_RECORDS - 1), 5)
+    full = Gathering(3, 100, 5)
+    full.add([b"x"] * (SHARED_RECORDS - 1))
     assert full.takes(3, [b"x"])
     assert not full.takes(3, [b"x"] * 2)
     assert not full.takes(4, [b"x"])
-    large = Gathering(3, 100)
-    large.add([b"x" * (SHARED_BYTES - 1_000)], 5)
+    large = Gathering(3, 100, 5)
+    large.add([b"x" * (SHARED_BYTES - 1_000)])
     assert large.takes(3, [b"x" * 800])
     assert not large.takes(3, [b"x" * 1_000])
     content = full.close()
