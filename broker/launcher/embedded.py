@@ -42,6 +42,7 @@ LOG_TAIL_BYTES: Final = 4_000
 STOP_SECONDS: Final = 15.0
 LAST_STOP_SECONDS: Final = 3.0
 """When the interpreter ends nobody waits long."""
+DYING_SECONDS: Final = 1.0
 
 
 class BrokerFailed(Exception):
@@ -203,7 +204,7 @@ class Broker:
         try:
             create_topic(address, made, partitions, replication_factor, configs, timeout_seconds)
         except OSError as error:
-            if self.is_running:
+            if self._runs_on():
                 raise
             raise self._failure("has gone") from error
         return made
@@ -250,6 +251,15 @@ class Broker:
             name, _, address = entry.partition("://")
             self.listeners[name] = address
         self.bootstrap_servers = next(iter(self.listeners.values()))
+
+    def _runs_on(self) -> bool:
+        """After a broken connection: one that dies loses its connections a moment before its end can be seen."""
+        try:
+            if self._process is not None:
+                self._process.wait(DYING_SECONDS)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
 
     def _failure(self, what: str) -> BrokerFailed:
         code = None if self._process is None else self._process.poll()

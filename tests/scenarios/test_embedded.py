@@ -176,6 +176,14 @@ def test_a_broker_that_died_is_named() -> None:
         assert repr(broker).endswith("ended>")
 
 
+def test_a_broker_that_dies_under_a_call_is_named() -> None:
+    """Its connections break before its end can be seen."""
+    with Broker() as broker:
+        os.kill(broker.pid, signal.SIGKILL)
+        with pytest.raises(BrokerFailed, match=r"has gone \(exit code -9\)"):
+            broker.create_topic()
+
+
 def test_from_a_thread_that_ends() -> None:
     """The broker belongs to the process, not to the thread that started it."""
     brokers: list[Broker] = []
