@@ -253,7 +253,7 @@ class Broker:
         self.bootstrap_servers = next(iter(self.listeners.values()))
 
     def _runs_on(self) -> bool:
-        """After a broken connection: one that dies loses its connections a moment before its end can be seen."""
+        """After a broken connection: a process loses those a moment before its end can be seen."""
         try:
             if self._process is not None:
                 self._process.wait(DYING_SECONDS)
