@@ -41,6 +41,8 @@ _log = logging.getLogger("barnabas.node")
 CONTROLLED_SHUTDOWN_MS: Final = 5_000
 RESIGNATION_MS: Final = 5_000
 DRAIN_MS: Final = 5_000
+BEHIND_MS: Final = 100
+"""Until the next look at the logs when retention has not let go of all that it should."""
 
 
 class StartFailed(Exception):
@@ -183,12 +185,12 @@ class Node:
     def _housekeep(self) -> None:
         if self.is_stopping:
             return
-        self._ground.logs.housekeeping()
-        self._arm_housekeeping()
+        self._arm_housekeeping(is_behind=self._ground.logs.housekeeping())
 
-    def _arm_housekeeping(self) -> None:
-        ground = self._ground
-        ground.timers.call_at(next_second_ms(ground.clock.monotonic_ms()), self._housekeep)
+    def _arm_housekeeping(self, *, is_behind: bool = False) -> None:
+        now_ms = self._ground.clock.monotonic_ms()
+        due_ms = now_ms + BEHIND_MS if is_behind else next_second_ms(now_ms)
+        self._ground.timers.call_at(due_ms, self._housekeep)
 
     # End
 

@@ -163,6 +163,9 @@ COLD_READ_THREADS: Final = 4
 HELPER_THREADS: Final = 8
 """Threads for single system calls; waiting calls queue in order."""
 
+SYNC_THREADS: Final = 8
+"""Threads that sync the files of one log, if they are many."""
+
 ENDING_THREADS: Final = 32
 """Threads that sync logs at the end of a node: nothing is served any more, and syncs share the disk."""
 

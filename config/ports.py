@@ -199,6 +199,10 @@ class Files(Protocol):
         """Returns when the names in the directory (creations, renames, removals) survive a power cut."""
         ...
 
+    def sync_all(self, paths: Sequence[str]) -> None:
+        """`fdatasync` of each of these files, in no certain order; those that have gone are skipped."""
+        ...
+
     def read_bytes(self, path: str) -> bytes: ...
 
     def read_text(self, path: str) -> str:

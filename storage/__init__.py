@@ -4,7 +4,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 
 * `file_names`      what each file and directory of a log is called, and what the name says
 * `slices`          an open file held by count, and a range of it that goes to a socket untouched
-* `whole_write`     all of a write, or an error
+* `whole_write`, `file_sync`   all of a write, or an error; what was written reaches the disk
 * `index_file`, `offset_index`, `time_index`   sorted entries beside each segment
 * `segment`, `segment_row`   one `.log` with its indexes; all of them in a row, the last one written
 * `producer_state`, `producer_snapshot`   who wrote last, so that a repeated batch is recognised

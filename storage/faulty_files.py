@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from config.ports import Buffer, File, FileLock, Files, FileStatus, Space
+from storage.file_sync import sync_one_by_one
 
 
 @dataclass
@@ -150,6 +151,9 @@ class FaultyFiles:
     def fsync_directory(self, path: str) -> None:
         self.ask("fsync_directory", path)
         self._files.fsync_directory(path)
+
+    def sync_all(self, paths: Sequence[str]) -> None:
+        sync_one_by_one(self, paths)
 
     def read_bytes(self, path: str) -> bytes:
         self.ask("read", path)

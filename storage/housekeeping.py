@@ -141,15 +141,16 @@ class Housekeeping:
             return settings.initial_task_delay_ms
         return min(settings.retention_check_interval_ms, _FIRST_RETENTION_MS)
 
-    def run(self) -> None:
-        """What is due, handed to the helper threads. Call it about every second."""
+    def run(self) -> bool:
+        """What is due, handed to the helper threads. Call it about every second; True: retention is behind,
+        come again in a tenth of one."""
         self._failures.run()
         now_ms = self._clock.wall_ms()
         settings = self._settings
         logs = self._hosted.logs
         if self._is_due("retention", settings.retention_check_interval_ms):
             self._to_look_at = deque(logs)
-        self._take_retention_turn()
+        is_behind = self._take_retention_turn()
         if self._is_due("producers", settings.producer_expiration_check_interval_ms):
             for log in logs.values():
                 log.producer_state.remove_expired(now_ms, log.config.producer_id_expiration_ms)
@@ -180,6 +181,7 @@ class Housekeeping:
         self.moves.run()
         for chore in self._chores.take_due(now_ms):
             self._lanes.submit(chore)
+        return is_behind
 
     # Retention and compaction
 
@@ -187,20 +189,26 @@ class Housekeeping:
         """Lets expired segments of all logs go; how many did."""
         return sum(self._delete_old_segments(key) for key in list(self._hosted.logs))
 
-    def _take_retention_turn(self) -> None:
-        """Some of the logs that this round has not come to; the loop waits for each rename."""
+    def _take_retention_turn(self) -> bool:
+        """Some of the logs that this round has not come to; the loop waits for each rename. True: a log has
+        more to let go. One that is being compacted is looked at later."""
         end_ms = self._clock.monotonic_ms() + RETENTION_TURN_MS
+        is_behind = False
         for _ in range(min(LOGS_PER_LOOK, len(self._to_look_at))):
             key = self._to_look_at.popleft()
-            if self._delete_old_segments(key, _SEGMENTS_AT_ONCE) == _SEGMENTS_AT_ONCE:
+            if self.cleaner.is_cleaning(key):
                 self._to_look_at.append(key)
+            elif self._delete_old_segments(key, _SEGMENTS_AT_ONCE) == _SEGMENTS_AT_ONCE:
+                self._to_look_at.append(key)
+                is_behind = True
             if self._clock.monotonic_ms() >= end_ms:
-                return
+                break
+        return is_behind
 
     def _delete_old_segments(self, key: Key, at_most: int | None = None) -> int:
         """How many of a log's went."""
         log = self._hosted.logs.get(key)
-        if log is None or log.queue.prepared or not self._hosted.is_claimed(key):
+        if log is None or not self._hosted.is_claimed(key):
             return 0
         if self.cleaner.is_cleaning(key):
             return 0

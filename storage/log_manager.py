@@ -256,9 +256,10 @@ class LogManager:
     def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
         return self._hosted.homes.get((topic, partition))
 
-    def housekeeping(self) -> None:
-        """What is due, handed to the helper threads. Call it about every second."""
-        self._housekeeping.run()
+    def housekeeping(self) -> bool:
+        """What is due, handed to the helper threads. Call it about every second; True: retention is behind,
+        come again in a tenth of one."""
+        return self._housekeeping.run()
 
     def apply_retention(self) -> int:
         """Lets expired segments of all logs go; how many did."""

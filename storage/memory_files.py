@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from config.ports import Buffer, File, FileLock, FileStatus, Space
+from storage.file_sync import sync_one_by_one
 
 
 class Torn(NamedTuple):
@@ -258,6 +259,9 @@ class MemoryFiles:
                     del self._durable[each]
         for child in self._children(self._entries, path):
             self._durable[child] = self._entries[child]
+
+    def sync_all(self, paths: Sequence[str]) -> None:
+        sync_one_by_one(self, paths)
 
     def read_bytes(self, path: str) -> bytes:
         file = self.open(path)

@@ -1,10 +1,10 @@
 """What may go: segments that have expired, that exceed the size, or that lie below the log start.
 
 Only whole segments go, from the oldest on, and only below the high watermark. A segment's age is that of
-its youngest record (`retention.ms`; without any timestamp the file's own). The active segment goes too
-when it has expired: a new one is begun first, so that quiet topics empty themselves as well. Files are
-renamed at once and removed `file.delete.delay.ms` later; slices that are under way read on from the open
-file.
+its youngest record (`retention.ms`; without any timestamp the file's own). The active segment goes too when
+it has expired and nobody writes to it: a new one is begun first, so that quiet topics empty themselves as
+well. Files are renamed at once and removed `file.delete.delay.ms` later; slices that are under way read on
+from the open file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> int:
     for number, segment in enumerate(log.segments[:at_most]):
         is_active = segment is log.active
         end_offset = log.log_end_offset if is_active else log.segments[number + 1].base_offset
-        if end_offset > log.high_watermark or (is_active and not segment.size_bytes):
+        if is_active and (not segment.size_bytes or log.queue.prepared):
+            break
+        if end_offset > log.high_watermark:
             break
         too_old = config.delete and 0 <= config.retention_ms < now_ms - _youngest_ms(log, segment)
         too_much = config.delete and 0 <= config.retention_bytes <= size_bytes - segment.size_bytes

@@ -26,6 +26,7 @@ from storage.append import PreparedAppend
 from storage.chores import Chores
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from storage.file_sync import sync_files
 from storage.group_write import Cut
 from storage.log_config import LogConfig
 from storage.log_disk import LogDisk
@@ -359,23 +360,3 @@ class SegmentRow:
             self._syncs_on_their_way -= 1
 
         return Sync(partial(sync_files, self.files, directories, paths), synced, failed)
-
-
-def sync_files(files: Files, directories: Sequence[str], paths: Sequence[str]) -> None:
-    """For a helper thread: the names in the directories, and the content, are on the disk afterwards.
-
-    Names first: segments that were cut off must not be there again behind what was appended since. Files that
-    have gone meanwhile are skipped.
-    """
-    for directory in directories:
-        if files.exists(directory):
-            files.fsync_directory(directory)
-    for path in paths:
-        try:
-            file = files.open(path)
-        except FileNotFoundError:
-            continue
-        try:
-            file.fdatasync()
-        finally:
-            file.close()

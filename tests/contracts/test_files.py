@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from broker.ports.files import RealFiles
+from config.limits import SYNC_THREADS
 from config.ports import Files
 from storage.faulty_files import FaultyFiles
 from storage.memory_files import MemoryFiles
@@ -226,3 +229,36 @@ def test_the_room_on_a_volume(side: Side) -> None:
     assert 0 < space.usable_bytes <= space.total_bytes
     with pytest.raises(FileNotFoundError):
         files.space(f"{root}/none")
+
+
+@pytest.mark.parametrize("count", [0, 1, SYNC_THREADS, 5 * SYNC_THREADS + 3])
+def test_all_of_many_files_are_synced_and_those_that_have_gone_left_out(side: Side, count: int) -> None:
+    files, root = side
+    paths = [f"{root}/{number}" for number in range(count)]
+    for path in paths:
+        files.open(path, create=True).close()
+    files.sync_all([*paths, f"{root}/gone"])
+
+
+@pytest.mark.parametrize("count", [3, 5 * SYNC_THREADS + 3])
+def test_each_of_many_files_is_really_synced_and_an_error_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    synced: list[str] = []
+    broken = str(tmp_path / "1")
+
+    def fdatasync(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        synced.append(path)
+        if path == broken:
+            raise OSError(errno.EIO, "no disk", path)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    files = RealFiles()
+    paths = [str(tmp_path / str(number)) for number in range(count)]
+    for path in paths:
+        files.open(path, create=True).close()
+    files.sync_all(paths[2:])
+    assert sorted(synced) == sorted(paths[2:])
+    with pytest.raises(OSError, match="no disk"):
+        files.sync_all(paths)

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from config.ports import Buffer, File, FileLock, FileStatus, Space
+from storage.file_sync import sync_one_by_one
 from storage.memory_files import MemoryFiles
 
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}
@@ -225,6 +226,9 @@ class DyingFiles:
     def fsync_directory(self, path: str) -> None:
         self.effect("sync", path)
         self.memory.fsync_directory(path)
+
+    def sync_all(self, paths: Sequence[str]) -> None:
+        sync_one_by_one(self, paths)
 
     def read_bytes(self, path: str) -> bytes:
         self.live()

@@ -342,8 +342,25 @@ def test_retention_leaves_the_loop_to_others_when_renames_take_long() -> None:
             fill(log, 1)
             log.roll(NOW_MS)
     turns = []
+    behind = []
     while any(len(log.segments) > 1 for log in logs):
         before = [len(log.segments) for log in logs]
-        manager.housekeeping()
+        behind.append(manager.housekeeping())
         turns.append([was - len(log.segments) for was, log in zip(before, logs, strict=True)])
     assert turns == [[8, 0], [0, 8], [8, 0], [0, 8], [4, 0], [0, 4]]
+    assert behind == [True] * 4 + [False] * 2
+
+
+def test_retention_comes_back_to_a_log_whose_compaction_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    manager = world.started(settings=LogManagerSettings(initial_task_delay_ms=0))
+    log = manager.create("orders", 0, TOPIC_ID, LogConfig(retention_bytes=0))
+    fill(log, 1)
+    log.roll(NOW_MS)
+    with monkeypatch.context() as compacting:
+        compacting.setattr(manager.cleaner, "is_cleaning", lambda key: True)
+        assert not manager.housekeeping()
+        assert not manager.housekeeping()
+    assert len(log.segments) == 2
+    manager.housekeeping()
+    assert len(log.segments) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.records.header import headers, seal
 from storage.segment import MAX_RELATIVE_OFFSET
-from tests.support.log_rig import NOW_MS, LogRig, everything, leader_batch, offsets_of
+from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch, offsets_of
 
 DAY_MS = 86_400_000
 
@@ -112,6 +112,16 @@ def test_size_retention_keeps_at_least_so_many_bytes() -> None:
     assert rig.log.delete_old_segments(NOW_MS) == 1
     rig.configure(retention_bytes=-1)
     assert rig.log.delete_old_segments(NOW_MS) == 0
+
+
+def test_the_segment_that_helper_threads_write_to_stays() -> None:
+    rig = three_segments(retention_ms=1)
+    rig.log.prepare(client_batch(b"on its way"), leader_epoch=0, now_ms=NOW_MS)
+    assert rig.log.delete_old_segments(NOW_MS) == 2
+    assert bases(rig) == [6]
+    rig.log.rollback()
+    assert rig.log.delete_old_segments(NOW_MS) == 1
+    assert bases(rig) == [9]
 
 
 def test_nothing_above_the_high_watermark_goes() -> None:
