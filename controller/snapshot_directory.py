@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 
 from config.ports import Files, Offload
+from controller.disk_refusals import raise_if_refused
 from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, image_records, replay
 from controller.metadata_log import SnapshotId
 from controller.snapshots import (
@@ -130,7 +131,7 @@ class SnapshotDirectory:
         content = b"".join(pieces)
 
         def finished(outcome: object) -> None:
-            _raise_if_failed(outcome)
+            raise_if_refused(self._directory, outcome)
             self.newest = snapshot if self.newest is None else max(snapshot, self.newest)
             self._kept[snapshot] = _Kept(len(content), image.timestamp_ms)
             written()
@@ -166,10 +167,7 @@ class SnapshotDirectory:
                 del self._kept[snapshot]
                 leaving = self._path(snapshot) + DELETED_SUFFIX
                 self._files.rename(self._path(snapshot), leaving)
-                self._offload.submit(partial(self._files.unlink, leaving), _raise_if_failed)
+                self._offload.submit(partial(self._files.unlink, leaving), self._removed)
 
-
-def _raise_if_failed(outcome: object) -> None:
-    """What a disk refuses goes up to the loop."""
-    if isinstance(outcome, BaseException):
-        raise outcome
+    def _removed(self, outcome: object) -> None:
+        raise_if_refused(self._directory, outcome)

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from config.ports import Clock, Files, Offload
-from controller.metadata_log import MetadataLogFailed
+from controller.disk_refusals import named_refusals, raise_if_refused
 from controller.quorum_state import QuorumStateFile
 from controller.quorum_state import write as write_quorum_state
 from controller.raft.effects import HardState
@@ -33,8 +33,8 @@ from protocol.errors import invariant
 from protocol.primitives import Records
 from protocol.values import ZERO_UUID
 from storage.chores import Chore
-from storage.errors import LogStorageError
 from storage.partition_log import PartitionLog
+from storage.whole_write import write_whole
 
 __all__ = ["ReplicaDisk"]
 
@@ -130,31 +130,22 @@ class ReplicaDisk:
 
     def append(self, records: bytes) -> None:
         """Written, and not synced. Raises MetadataLogFailed."""
-        try:
+        with named_refusals(self.directory):
             self.log.append_as_follower(records, now_ms=self._clock.wall_ms())
-        except LogStorageError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> MetadataLogFailed:
-        return MetadataLogFailed(
-            f"The metadata log in {self.directory} cannot be written: {error}. Without it this node cannot "
-            "keep its word, and ends. Make room on the disk or replace it, then start the node again."
-        )
 
     def _check(self, outcome: object) -> None:
         """What a helper thread came back with; a disk's refusal goes up to the loop."""
-        if isinstance(outcome, OSError):
-            raise self._failed(outcome) from outcome
-        if isinstance(outcome, BaseException):
-            raise outcome
+        raise_if_refused(self.directory, outcome)
 
     def _after(self, done: Callable[[], None], outcome: object) -> None:
         self._check(outcome)
         done()
 
     def truncate(self, offset: int, done: Callable[[], None]) -> None:
-        """`done` follows when the cut is durable: what was cut off must not come back under new records."""
-        self.log.truncate_to(offset, now_ms=self._clock.wall_ms())
+        """`done` follows when the cut is durable: what was cut off must not come back under new records.
+        Raises MetadataLogFailed."""
+        with named_refusals(self.directory):
+            self.log.truncate_to(offset, now_ms=self._clock.wall_ms())
         invariant(self.log.log_end_offset == offset, "a log is cut between batches", offset=offset)
         file = self.log.active.log.file()
 
@@ -165,16 +156,15 @@ class ReplicaDisk:
         self._offload.submit(sync, partial(self._after, done))
 
     def add_chunk(self, snapshot: SnapshotId, position: int, content: bytes) -> None:
-        """Into the `.part` file, which position 0 makes anew."""
-        file = self._files.open(self._part(snapshot), create=True)
-        try:
-            if position == 0:
-                file.truncate(0)
-            written = file.write((content,), position)
-            if written != len(content):
-                raise OSError(f"{self._part(snapshot)}: the disk took {written} of {len(content)} bytes")
-        finally:
-            file.close()
+        """Into the `.part` file, which position 0 makes anew. Raises MetadataLogFailed."""
+        with named_refusals(self.directory):
+            file = self._files.open(self._part(snapshot), create=True)
+            try:
+                if position == 0:
+                    file.truncate(0)
+                write_whole(file, (content,), len(content), position, self._part(snapshot))
+            finally:
+                file.close()
 
     def _part(self, snapshot: SnapshotId) -> str:
         return self._path(snapshot).removesuffix(".checkpoint") + PART_SUFFIX
@@ -207,14 +197,16 @@ class ReplicaDisk:
 
     def begin_log_behind(self, snapshot: SnapshotId) -> None:
         """Drops the whole log: the snapshot stands for it, and for more."""
-        self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms=self._clock.wall_ms())
-        self.snapshot_directory.forget_before(snapshot.end_offset)
+        with named_refusals(self.directory):
+            self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms=self._clock.wall_ms())
+            self.snapshot_directory.forget_before(snapshot.end_offset)
 
     def advance_start(self, snapshot: SnapshotId) -> None:
         """Whole segments before it go, and older snapshots."""
         self.log.increase_log_start(snapshot.end_offset)
-        self.log.delete_old_segments(self._clock.wall_ms())
-        self.snapshot_directory.forget_before(snapshot.end_offset)
+        with named_refusals(self.directory):
+            self.log.delete_old_segments(self._clock.wall_ms())
+            self.snapshot_directory.forget_before(snapshot.end_offset)
 
     # Syncing
 

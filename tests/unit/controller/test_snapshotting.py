@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from broker.metadata_loader import MetadataLoader
+from controller.metadata_log import MetadataLogFailed
 from controller.snapshots import list_snapshots
 from controller.snapshotting import SnapshotSchedule
 from protocol.messages.create_topics import CreateTopicsRequest
@@ -102,6 +105,17 @@ def test_the_next_snapshot_waits_until_the_one_before_is_durable() -> None:
     fixture.settle()
     assert not fixture.log.is_writing_snapshot
     assert fixture.log.latest_snapshot() is not None
+
+
+def test_a_snapshot_that_the_disk_refuses_ends_the_node_with_a_sentence() -> None:
+    config = one_node_config(metadata__log__max__record__bytes__between__snapshots="1")
+    fixture = ControllerFixture(config=config)
+    fixture.bring_up(1)
+    SnapshotSchedule(fixture.log, config, fixture.clock, fixture.timers).committed(fixture.controller.image)
+    while fixture.timers.run_once():
+        pass
+    with pytest.raises(MetadataLogFailed, match=r"cannot be written: .*No space left.* Make room"):
+        fixture.offload.fail(OSError(errno.ENOSPC, "No space left on device"))
 
 
 def test_what_is_too_large_together_goes_from_the_oldest_on_and_the_log_with_it() -> None:
