@@ -11,6 +11,7 @@ In reading order:
 * `subjects/`           the decisions: (image, request) -> (records, response); pure functions
 * `state_machine`       images over time: the newest, the committed, and who waits for what
 * `metadata_log`        the port to the replicated log; `raft/` and `replica/` keep it
+* `disk_refusals`       what the disk refuses that log, in one sentence
 * `quorum_controller`   brings the above together: requests in, answers out when committed
 * `policies`            decisions that wait for the operator's own rules
 * `handlers/`           one file per API of the controller listener

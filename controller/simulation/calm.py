@@ -140,7 +140,9 @@ class Calm:
         end_offset = world.watch.ledger.end_offset
         behind = [each for each in self._core if each.applied_end < end_offset]
         followed = {each.node.leader for each in self._core}
-        if not behind and len(followed) == 1 and len(leaders(world)) == 1:
+        leading = leaders(world)
+        leaving = [each for each in leading if each.node.is_observer]  # whose own removal is on its way
+        if not behind and len(followed) == 1 and len(leading) == 1 and not leaving:
             self._epoch = self._core[0].node.leader.epoch
             self._next("standing")
         elif self._passed_ms() > AGREEING_BOUND_MS * world.patience:
