@@ -120,19 +120,25 @@ class BatchFilter:
         return _rebuilt(header, data, keyed_records(data, header.record_count), self._horizon_ms)
 
     def _kept(self, header: BatchHeader, records: list[KeyedRecord]) -> list[KeyedRecord]:
-        last_offsets = self._last_offsets
-        base_offset, latest_offset = header.base_offset, last_offsets.latest_offset
+        last_offset, latest_offset = self._last_offsets.get, self._last_offsets.latest_offset
+        base_offset = header.base_offset
         keeps_tombstones = not header.has_delete_horizon or self._now_ms < header.base_timestamp
-        kept = []
-        for record in records:
-            _, _, _, _, offset_delta, key, has_value = record
-            offset = base_offset + offset_delta
-            if offset > latest_offset:
-                kept.append(record)
-            elif key is None:
-                self.counts.records_without_key += 1
-            elif (has_value or keeps_tombstones) and offset >= last_offsets.get(key):
-                kept.append(record)
+        kept = [
+            record
+            for record in records
+            for _, _, _, _, offset_delta, key, has_value in (record,)
+            if base_offset + offset_delta > latest_offset
+            or (
+                key is not None
+                and (has_value or keeps_tombstones)
+                and base_offset + offset_delta >= last_offset(key, -1)
+            )
+        ]
+        if len(kept) < len(records):
+            self.counts.records_without_key += sum(
+                key is None and base_offset + offset_delta <= latest_offset
+                for _, _, _, _, offset_delta, key, _ in records
+            )
         return kept
 
     def _empty(self, header: BatchHeader) -> bytearray | None:

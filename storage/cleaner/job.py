@@ -163,12 +163,14 @@ class _Pass:
     def _note_keys(self, header: BatchHeader, batch: memoryview) -> bool:
         """False if the map cannot take all of the batch's keys."""
         data = bytes(plain_records(batch, 0, header, DECOMPRESSED_BATCH_BYTES))
-        first_dirty, last_offsets = self._plan.first_dirty_offset, self._last_offsets
-        for _, _, _, _, offset_delta, key, _ in keyed_records(data, header.record_count):
-            offset = header.base_offset + offset_delta
-            if key is not None and offset >= first_dirty and not last_offsets.put(key, offset):
-                return False
-        return True
+        base_offset, first_dirty = header.base_offset, self._plan.first_dirty_offset
+        return self._last_offsets.put_all(
+            [
+                (key, base_offset + offset_delta)
+                for _, _, _, _, offset_delta, key, _ in keyed_records(data, header.record_count)
+                if key is not None and base_offset + offset_delta >= first_dirty
+            ]
+        )
 
     # The second reading
 

@@ -1,8 +1,8 @@
 """The records of a batch as far as the cleaner looks at them: where they lie, key, whether there is a value.
 
 What is kept is copied as bytes; only where the base timestamp changes each record's delta is written again.
-The loop handles numbers of one and two bytes itself, as nearly all are; a record is a plain tuple, since a
-named one takes as long to make as the rest of the loop.
+The loop handles numbers of one and two bytes itself, as nearly all are, but for keys only those of one; a
+record is a plain tuple, since a named one takes as long to make as the rest of the loop.
 
     start            its first byte in the decompressed records: the length
     end              the first byte behind it
@@ -36,6 +36,10 @@ def keyed_records(data: bytes, record_count: int) -> list[KeyedRecord]:
             if number < 0x80:
                 position += 1
                 length = (number >> 1) ^ -(number & 1)
+            elif data[position + 1] < 0x80:
+                number = number & 0x7F | data[position + 1] << 7
+                position += 2
+                length = (number >> 1) ^ -(number & 1)
             else:
                 length, position = read_int(data, position)
             end = position + length
@@ -45,11 +49,19 @@ def keyed_records(data: bytes, record_count: int) -> list[KeyedRecord]:
             if number < 0x80:
                 after_timestamp = position + 2
                 timestamp_delta = (number >> 1) ^ -(number & 1)
+            elif data[position + 2] < 0x80:
+                number = number & 0x7F | data[position + 2] << 7
+                after_timestamp = position + 3
+                timestamp_delta = (number >> 1) ^ -(number & 1)
             else:
                 timestamp_delta, after_timestamp = read_long(data, position + 1)
             number = data[after_timestamp]
             if number < 0x80:
                 position = after_timestamp + 1
+                offset_delta = (number >> 1) ^ -(number & 1)
+            elif data[after_timestamp + 1] < 0x80:
+                number = number & 0x7F | data[after_timestamp + 1] << 7
+                position = after_timestamp + 2
                 offset_delta = (number >> 1) ^ -(number & 1)
             else:
                 offset_delta, position = read_int(data, after_timestamp)
