@@ -60,6 +60,7 @@ class Calm:
 
     def _begin(self) -> None:
         world = self._world
+        self._storm_is_over = world.now + world.network.longest_delay() + LOOK_EVERY
         world.weather = calm(world.weather)
         world.network.heal()
         world.coverage.count("calm with a core" if len(self._core) < len(world.machines) else "calm")
@@ -155,11 +156,12 @@ class Calm:
     def _standing(self) -> None:
         world = self._world
         epoch = max(each.node.leader.epoch for each in self._core)
-        if epoch != self._epoch:
-            raise Violation(
-                "a calm quorum keeps its leader", f"epoch {self._epoch} became {epoch}; {self._state()}"
-            )
-        if self._passed_ms() >= STANDING_MS * world.patience:
+        if epoch != self._epoch and world.now < self._storm_is_over:
+            self._next("electing")  # a vote that was asked for in the storm has arrived only now
+        elif epoch != self._epoch:
+            text = f"epoch {self._epoch} became {epoch}; {self._state()}"
+            raise Violation("a calm quorum keeps its leader", text)
+        elif self._passed_ms() >= STANDING_MS * world.patience:
             self._next("over")
             self.is_over = True
             world.calm_ends()

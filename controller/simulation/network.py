@@ -95,6 +95,11 @@ class Network:
             delay *= _SLOWER
         return delay
 
+    def longest_delay(self) -> int:
+        """What a message may take in this weather, in µs."""
+        weather = self._world.weather
+        return (weather.latency + weather.jitter) * (_SLOWER if weather.slow else 1)
+
     def _lost(self, token: Token, timeout_ms: int, word: int) -> None:
         """The driver of the asking side hears of it: when its time is over, at once, or never."""
         chance = word >> 60
