@@ -11,6 +11,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `transactions`, `transaction_index`   which transactions are undecided, which were aborted
 * `leader_epochs`   which leader wrote from which offset on
 * `append`, `append_queue`   a batch's way in: prepared, written, committed or rolled back
+* `durable_log`     segments, producers and epochs, and how all of it reaches the disk
 * `log_config`, `partition_log`   one partition: append, read, high watermark
 * `lookup`, `retention`, `truncation`   finding by offset and timestamp; what may go; what is cut off
 * `stored_batches`   a file's batches from end to end

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from config.limits import OFFLOADED_COMPRESSION_BYTES
@@ -43,18 +42,15 @@ from storage.append import (
 )
 from storage.append_checks import check_producer, too_large_for_segment
 from storage.append_queue import AppendQueue
-from storage.checkpoints import encode_leader_epochs
 from storage.chores import Chores
 from storage.cut_marks import CutMark, MostSaid, nothing_said
+from storage.durable_log import DurableLog
 from storage.errors import LogStorageError, OffsetOutOfRange
-from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.found_log import FoundLog
 from storage.log_config import LogConfig
 from storage.log_disk import SLOW_NS, LogDisk
-from storage.producer_snapshot import encode_snapshot
 from storage.producer_state import successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
-from storage.segment_row import SegmentRow, Sync
 from storage.slices import LogSlice
 from storage.transaction_index import AbortedTransaction
 from storage.whole_write import write_whole
@@ -63,25 +59,21 @@ if TYPE_CHECKING:
     from storage.append_lane import AppendLane
 
 
-class PartitionLog(SegmentRow):
+class PartitionLog(DurableLog):
     """All numbers are plain attributes: read them freely, change them through the methods."""
 
     __slots__ = (
         "_calm_ms",
         "_detours",
-        "_flushed_ms",
         "_now_ns",
         "_rules",
         "cut_mark",
         "high_watermark",
         "is_abandoned",
         "lane",
-        "leader_epochs",
         "log_start_offset",
         "most_said",
-        "producer_state",
         "queue",
-        "snapshot_offsets",
         "topic_id",
     )
 
@@ -97,19 +89,12 @@ class PartitionLog(SegmentRow):
         found: FoundLog,
     ) -> None:
         """For `recovery.open_log`, which finds out what is there. Raises OSError."""
-        super().__init__(
-            files, directory, topic, partition, config, chores,
-            found.segments, found.log_end_offset, found.recovery_point,
-        )  # fmt: skip
+        super().__init__(files, directory, topic, partition, config, chores, found)
         self.topic_id = topic_id
         self.log_start_offset = found.log_start_offset
         """The first offset that may be read; never falls."""
         self.high_watermark = found.log_start_offset
         """Below it everything is committed; log start <= high watermark <= log end."""
-        self.producer_state = found.producer_state
-        self.leader_epochs = found.leader_epochs
-        self.snapshot_offsets = found.snapshot_offsets
-        """The producer snapshots in the directory, ascending."""
         self.queue = AppendQueue(self)
         self.lane: AppendLane | None = None
         """Where appends wait for helper threads, once one had to."""
@@ -122,7 +107,6 @@ class PartitionLog(SegmentRow):
         """The first append of each millisecond asks whether it may take the short way, and is timed. One that
         the disk has kept waiting is followed by one of another millisecond: a slow disk shows with the second
         slow write at the latest."""
-        self._flushed_ms = 0
         self._rules = config.validation_rules(self.name)
         self._detours = config.flush_messages < NO_BOUND_MS
         """Appends do not take the short way."""
@@ -474,58 +458,7 @@ class PartitionLog(SegmentRow):
         """Applies time, size and log start retention; how many segments went. Raises LogStorageError."""
         return retention.delete_old_segments(self, now_ms, at_most)
 
-    # Durability
-
-    def note_sync(self, up_to_offset: int) -> None:
-        """Leader epochs first: what lies below a recovery point is not read again to find them."""
-        self.write_leader_epochs()
-        super().note_sync(up_to_offset)
-
-    def plan_sync(self, up_to_offset: int) -> Sync:
-        """If the leader epochs could not be written the recovery point stays where it is."""
-        sync = super().plan_sync(up_to_offset)
-        return sync._replace(done=partial(self._synced, sync))
-
-    def _synced(self, sync: Sync) -> None:
-        (sync.failed if self.leader_epochs.has_failed else sync.done)()
-
-    def flush(self) -> None:
-        """Notes chores after which everything up to the present log end is on the disk."""
-        self.note_sync(self.log_end_offset)
-
-    def is_flush_due(self, end_offset: int) -> bool:
-        """Whether a log that ends there has `flush.messages` records or more that may not be on the disk."""
-        return end_offset - self.recovery_point >= self.config.flush_messages
-
-    def flush_if_due(self, now_ms: int) -> None:
-        """Applies `flush.ms`, and `flush.messages` to what no append has synced; by default the disk is left
-        to the operating system."""
-        if self.log_end_offset == self.recovery_point:
-            self._flushed_ms = now_ms
-        elif self.is_flush_due(self.log_end_offset) or now_ms - self._flushed_ms >= self.config.flush_ms:
-            self._flushed_ms = now_ms
-            self.flush()
-
-    def write_snapshot(self) -> None:
-        """Notes the chore of writing the producers as they are now to `<log end>.snapshot`."""
-        offset = self.log_end_offset
-        path = f"{self.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-        data = encode_snapshot(self.producer_state.entries())
-        call = partial(self.files.write_atomically, path, data)
-        self.chores.add(f"write {path}", self.directory, call)
-        if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
-            self.snapshot_offsets.append(offset)
-
-    def write_leader_epochs(self) -> None:
-        """Notes the chore of writing `leader-epoch-checkpoint`, if there is anything new to say."""
-        epochs = self.leader_epochs
-        if not epochs.changed or epochs.latest_start_offset >= self.log_end_offset:
-            return  # an epoch without records is forgotten by a restart, which begins another
-        epochs.changed = False
-        path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-        data = encode_leader_epochs(epochs.entries())
-        call = partial(self.files.write_atomically, path, data)
-        self.chores.add(f"write {path}", self.directory, call, epochs.note_written, epochs.note_failure)
+    # The end
 
     def close(self) -> None:
         """Seals the indexes and gives the descriptors back, each when its last slice is gone.
