@@ -7,10 +7,11 @@
 
 The producer sends 16 KB at a fixed rate on one connection. Each request is timed from when it left, and from
 when it was due, which also counts what it had to wait for the one before it, and for a processor. A round is
-three windows: alone; beside a consumer of files that are in the page cache; beside one of files that were
-dropped from it (`posix_fadvise`) a moment ago. The consumer asks for 1 MB at a time, as a Kafka consumer does
-of one partition, through the whole topic; how much of it came from the disk is what the kernel says of the
-process (`/proc/<pid>/io`).
+four windows: alone; beside a consumer of another broker, whose files are cold (it takes the same processors,
+disk and memory, and none of this broker's time); beside a consumer of files that are in the page cache;
+beside one of files that were dropped from it (`posix_fadvise`) a moment ago. The consumer asks for 1 MB at a
+time, as a Kafka consumer does of one partition, through the whole topic; how much of it came from the disk is
+what the kernel says of the process (`/proc/<pid>/io`).
 """
 
 from __future__ import annotations
@@ -133,13 +134,17 @@ def window(contender: Contender, stream: Topic, consumer: Consumer | None) -> di
     return found | {"load": round(os.getloadavg()[0], 1)}
 
 
-def measure(contender: Contender, gigabytes: float, rounds: int) -> None:
-    topic, stream = contender.make_topic(1), contender.make_topic(1)
+def measure(contender: Contender, other: Contender, gigabytes: float, rounds: int) -> None:
+    """other: the broker whose consumer is a mere neighbour."""
+    topic, stream, elsewhere = contender.make_topic(1), contender.make_topic(1), other.make_topic(1)
     layout = fill(contender, topic, gigabytes)
-    found: dict[str, list[dict[str, Any]]] = {"alone": [], "warm": [], "cold": []}
+    other_layout = fill(other, elsewhere, gigabytes)
+    found: dict[str, list[dict[str, Any]]] = {"alone": [], "elsewhere": [], "warm": [], "cold": []}
     for _ in range(rounds):
         os.sync()
         found["alone"].append(window(contender, stream, None))
+        make_cold(other, elsewhere)
+        found["elsewhere"].append(window(contender, stream, Consumer(other, elsewhere, other_layout)))
         make_warm(contender, topic)
         found["warm"].append(window(contender, stream, Consumer(contender, topic, layout)))
         make_cold(contender, topic)
@@ -159,6 +164,7 @@ def measure(contender: Contender, gigabytes: float, rounds: int) -> None:
         )
     contender.delete_topic(topic)
     contender.delete_topic(stream)
+    other.delete_topic(elsewhere)
 
 
 # The clients
@@ -229,15 +235,17 @@ def main() -> None:
         print(json.dumps(catch_up(plan) if "read" in plan else paced(plan)))
         return
     with tempfile.TemporaryDirectory() as folder:
+        other = Contender("another", BarnabasProcess(Path(folder) / "another"))
         contender = Contender("Barnabas", BarnabasProcess(Path(folder) / "barnabas"))
-        measure(contender, options.gigabytes, options.rounds)
+        measure(contender, other, options.gigabytes, options.rounds)
         contender.stop()
         if options.kafka_too:
             kafka = GenuineKafka(Path(folder) / "kafka", heap=KAFKA_HEAP)
             kafka.flags = KAFKA_FLAGS
             contender = Contender("Apache Kafka", kafka)
-            measure(contender, options.gigabytes, options.rounds)
+            measure(contender, other, options.gigabytes, options.rounds)
             contender.stop()
+        other.stop()
 
 
 if __name__ == "__main__":
