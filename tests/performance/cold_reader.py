@@ -87,6 +87,7 @@ class Consumer(threading.Thread):
 
     def __init__(self, contender: Contender, topic: Topic, layout: dict[str, int]) -> None:
         super().__init__()
+        self.contender = contender
         plan = {"read": topic.id_hex, "port": contender.port, **layout}
         self._command = [sys.executable, "-m", "tests.performance.cold_reader", "--plan", json.dumps(plan)]
         self.megabytes_per_second = 0.0
@@ -122,7 +123,8 @@ def window(contender: Contender, stream: Topic, consumer: Consumer | None) -> di
             stop.set()
 
         threading.Thread(target=until_read).start()
-    before = disk_bytes(contender)
+    read_from = contender if consumer is None else consumer.contender
+    before = disk_bytes(read_from)
     told = produce(contender, stream, stop)
     found = {"p50": told["latency"]["p50"], "p99": told["latency"]["p99"], "requests": told["requests"]}
     found |= {"trip p99": told["trip"]["p99"], "longest": told["trip"]["longest"]}
@@ -130,7 +132,7 @@ def window(contender: Contender, stream: Topic, consumer: Consumer | None) -> di
         if consumer.failure:
             raise RuntimeError(consumer.failure)
         found["reader MB/s"] = round(consumer.megabytes_per_second)
-        found["from disk MB"] = (disk_bytes(contender) - before) // 1_000_000
+        found["from disk MB"] = (disk_bytes(read_from) - before) // 1_000_000
     return found | {"load": round(os.getloadavg()[0], 1)}
 
 
