@@ -83,7 +83,7 @@ def test_what_is_not_expired_and_each_key_s_last_value_stay(
         print(f"{KILLS} kills; files between two names: {dict(interrupted)}; sent {[s.sent for s in loads]}")
         for load in loads:
             load.close()
-        broker.stop()
+        broker.stop(40)  # what the last crash left unsynced are hundreds of small segments
     found = check_left_files(tool_server, broker.data, compacted=("state", "recent"))
     assert found[".log"] > len(topics)
     assert ".swap" not in unfinished(broker.data)  # a pass that the stop gave up leaves .cleaned, as in Kafka
