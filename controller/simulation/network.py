@@ -28,7 +28,7 @@ _ODDS: Final = 0xFFFF
 _SLOWER: Final = 20
 
 
-class Token(msgspec.Struct, frozen=True, gc=False, eq=False):
+class Token(msgspec.Struct, frozen=True, eq=False):
     """A request under way, with which the answer finds its way back. source None: a client of the quorum."""
 
     source: Any  # Machine | None

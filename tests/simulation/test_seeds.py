@@ -5,6 +5,7 @@ BARNABAS_SIMULATED_SEEDS says how many.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from controller.raft.transitions import TRANSITIONS, Role
 from controller.simulation.coverage import Coverage
 from controller.simulation.running import run, shrink
 from controller.simulation.story import Story
+from controller.simulation.world import World
 from tests.simulation.many_seeds import run_many
 
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "1500"))
@@ -24,7 +26,7 @@ EVENTS = 1_200
 ENOUGH_FOR_ALL_TRANSITIONS = 1_000
 FAILED_ONCE = (
     10, 183, 312, 383, 2358, 3589, 4471, 6646, 7358, 7419, 9120, 10594, 11305, 12689, 19569,
-    32711, 33289, 36479, 38812,
+    32711, 33289, 36479, 38812, 50482,
 )  # fmt: skip
 """In runs of 2,000 events: the node's fault, or a verdict that was too strict."""
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +74,14 @@ def test_a_seed_is_a_run() -> None:
     assert once.fingerprint == again.fingerprint == untold.fingerprint
     assert once.events == untold.events >= EVENTS
     assert run(12, EVENTS).fingerprint != once.fingerprint
+
+
+def test_nothing_of_a_world_outlives_its_run() -> None:
+    """A long run has a hundred thousand of them."""
+    for seed in range(1, 6):
+        assert run(seed, EVENTS).failure is None
+    gc.collect()
+    assert [each for each in gc.get_objects() if isinstance(each, World)] == []
 
 
 def test_a_run_does_not_depend_on_the_hash_seed() -> None:
