@@ -28,9 +28,7 @@ def test_a_log_that_the_disk_refuses(refused: str, monkeypatch: pytest.MonkeyPat
     world.settle()
     disk = world.rigs[1].log._disk
     monkeypatch.setattr(type(disk.log), refused, refuse)
-    with pytest.raises(
-        MetadataLogFailed, match=r"metadata-0 cannot be written: no room\. .* Make room"
-    ):
+    with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be written: no room\. .* Make room"):
         CALLS[refused](disk)
 
 
