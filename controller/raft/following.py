@@ -273,9 +273,17 @@ def _append(replica: Replica, records: Records) -> bool:
 
 
 def _begin_download(replica: Replica, state: Follower, snapshot: SnapshotId) -> bool:
-    """Only a snapshot that holds more than our log; anything else would lose something."""
+    """Only a snapshot that holds more than our log; anything else would lose something.
+
+    What a snapshot holds is committed. So nothing of ours at its end or behind it is if its last epoch is
+    newer than our last, and all of ours that is committed is in it if we end no later than it does: a log
+    that ends in an epoch of which nothing was committed gives way to an older one.
+    """
     log = replica.log
-    if snapshot.epoch < 0 or (snapshot.epoch, snapshot.end_offset) <= (log.last_epoch, log.end_offset):
+    holds_all_of_ours = snapshot.end_offset > log.end_offset or (
+        snapshot.end_offset == log.end_offset and snapshot.epoch != log.last_epoch
+    )
+    if snapshot.epoch < 0 or not (snapshot.epoch > log.last_epoch or holds_all_of_ours):
         return False
     state.download = Download(snapshot)
     return True

@@ -307,11 +307,24 @@ def test_a_piece_that_does_not_fit_begins_the_search_anew(
     assert rig.log.part == b""
 
 
-def test_a_snapshot_that_holds_less_than_the_log_is_not_loaded() -> None:
+@pytest.mark.parametrize("snapshot", [(2, 3), (2, 4), (3, 4)], ids=str)
+def test_a_snapshot_that_holds_no_more_than_the_log_is_not_loaded(snapshot: tuple[int, int]) -> None:
     rig = following()
-    give(rig, batches(3, 3, 3))
-    rig.respond(rig.take_one(FetchRequest)[0], fetch_answer(2, 5, snapshot=SnapshotId(2, 3)))
+    give(rig, batches(4, 4, 4))
+    rig.respond(rig.take_one(FetchRequest)[0], fetch_answer(2, 5, snapshot=SnapshotId(*snapshot)))
     assert rig.take(FetchSnapshotRequest) == []
+
+
+@pytest.mark.parametrize("snapshot", [(8, 5), (8, 2), (4, 3), (3, 2), (2, 5)], ids=str)
+def test_a_log_whose_end_was_never_committed_gives_way_to_a_snapshot(snapshot: tuple[int, int]) -> None:
+    """Also to one of an older epoch: ours ends in records of a leader that committed nothing."""
+    rig = following(install=lambda content: SnapshotControl(1, voters_record(1, 2, 3)))
+    give(rig, batches(4, 4, 4))
+    rig.respond(rig.take_one(FetchRequest)[0], fetch_answer(2, 5, snapshot=SnapshotId(*snapshot)))
+    request, _ = rig.take_one(FetchSnapshotRequest)
+    rig.respond(request, snapshot_piece(2, 5, SnapshotId(*snapshot), 0, b"whole", 5))
+    assert (rig.node.end_offset, rig.node.last_epoch) == snapshot
+    assert (asked(rig).fetch_offset, asked(rig).last_fetched_epoch) == snapshot
 
 
 def test_a_new_leader_in_the_middle_of_a_snapshot_is_asked_for_its_own() -> None:
