@@ -20,7 +20,7 @@ from typing import Final
 
 SLOT_BYTES: Final = 24
 
-ENTRY_BYTES: Final = 150
+ENTRY_BYTES: Final = 120
 """What an entry of a dictionary takes beside the key's own bytes: two objects, and its share of the table."""
 
 _SMALL_SHARE: Final = 8
@@ -75,7 +75,7 @@ class OffsetMap:
         return count * entry_bytes <= self._size_bytes // _SMALL_SHARE and count <= self._capacity
 
     def _spread(self) -> _Table:
-        """From the dictionary into the table, which has room for all of it."""
+        """From the dictionary into the table, which has room for all of it. Meanwhile both take memory."""
         table = self._table = _Table(self._size_bytes // SLOT_BYTES, self._capacity)
         while self._known:
             table.put(*self._known.popitem())
