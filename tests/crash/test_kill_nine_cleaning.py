@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.support.broker_process import BarnabasProcess
-from tests.support.left_files import check_left_files
+from tests.support.left_files import check_left_files, orphans
 from tests.support.librdkafka import create_topic, settings
 from tests.support.numbered_load import PATIENCE_SECONDS, Load, number_of
 from tests.support.tool_server import ToolServer
@@ -86,6 +86,7 @@ def test_what_is_not_expired_and_each_key_s_last_value_stay(
         broker.stop(40)  # what the last crash left unsynced are hundreds of small segments
     found = check_left_files(tool_server, broker.data, compacted=("state", "recent"))
     assert found[".log"] > len(topics)
+    assert orphans(broker.data) == []
     assert ".swap" not in unfinished(broker.data)  # a pass that the stop gave up leaves .cleaned, as in Kafka
 
 

@@ -60,6 +60,15 @@ def check_left_files(
     return {suffix: sum(file.suffix == suffix for file in files) for suffix in SUFFIXES}
 
 
+def orphans(data: Path) -> list[Path]:
+    """Indexes without their log."""
+    return [
+        file
+        for file in _readable(data)
+        if file.suffix in (".index", ".timeindex") and not file.with_suffix(".log").exists()
+    ]
+
+
 def _readable(directory: Path) -> Iterator[Path]:
     """Files in the directories of partitions; what is on its way out (`-delete`, `.deleted`) too is left
     alone."""
@@ -80,7 +89,11 @@ def _looks(files: list[Path], compacted: set[str]) -> Iterator[Look]:
             ]
             if chosen:
                 yield Look(chosen, (*_DEEP, decoder) if decoder else _DEEP, has_gaps)
-    indexes = [file for file in files if file.suffix in (".index", ".timeindex")]
+    segments = {file.with_suffix("") for file in files if file.suffix == ".log"}
+    # A crash between the renames of one segment leaves an index without its log: the next start removes it.
+    indexes = [
+        file for file in files if file.suffix in (".index", ".timeindex") and file.with_suffix("") in segments
+    ]
     for options in ((), ("--verify-index-only",), ("--index-sanity-check",)):
         if indexes:
             yield Look(indexes, options)
