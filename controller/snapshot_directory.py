@@ -167,7 +167,5 @@ class SnapshotDirectory:
                 del self._kept[snapshot]
                 leaving = self._path(snapshot) + DELETED_SUFFIX
                 self._files.rename(self._path(snapshot), leaving)
-                self._offload.submit(partial(self._files.unlink, leaving), self._removed)
-
-    def _removed(self, outcome: object) -> None:
-        raise_if_refused(self._directory, outcome)
+                removal = partial(self._files.unlink, leaving)
+                self._offload.submit(removal, partial(raise_if_refused, self._directory))

@@ -35,8 +35,7 @@ class FileTail(msgspec.Struct, frozen=True):
         """The file ends with it, and is there also if it is empty. Raises OSError."""
         file = files.open(self.path, create=True)
         try:
-            if self.data:
-                write_whole(file, (self.data,), len(self.data), self.position, self.path)
+            write_whole(file, (self.data,), len(self.data), self.position, self.path)
             if file.size() != self.end:
                 file.truncate(self.end)
         finally:

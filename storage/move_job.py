@@ -22,6 +22,7 @@ from storage.file_names import (
     segment_file,
 )
 from storage.jobs import Job, Pace
+from storage.whole_write import write_whole
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -93,20 +94,10 @@ def _copy_range(source: File, target: File, start: int, end: int, pace: Pace) ->
         data = source.pread(min(_PIECE_BYTES, end - start), start)
         if not data:
             raise OSError(errno.EIO, "The segment ends before its end", source.path)
-        write_all(target, data, start)
+        write_whole(target, (data,), len(data), start, target.path)
         pace.worked(len(data))
         start += len(data)
     target.fdatasync()
-
-
-def write_all(file: File, data: bytes, position: int) -> None:
-    """Every byte, or OSError."""
-    written = 0
-    while written < len(data):
-        count = file.write([memoryview(data)[written:]], position + written)
-        if count <= 0:
-            raise OSError(errno.EIO, "The disk takes no more", file.path)
-        written += count
 
 
 def _copy_small(files: Files, plan: MovePlan, name: str) -> None:

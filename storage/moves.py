@@ -44,9 +44,10 @@ from storage.file_names import (
 )
 from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import JobFailed, Workers
-from storage.move_job import MOVE, MovePlan, MoveResult, SegmentLength, write_all
+from storage.move_job import MOVE, MovePlan, MoveResult, SegmentLength
 from storage.partition_log import PartitionLog
 from storage.rehoming import rehome
+from storage.whole_write import write_whole
 
 PART_BYTES: Final = 64 * 1024 * 1024
 """One order to a worker; the lag is told after each."""
@@ -275,7 +276,7 @@ class ReplicaMoves:
         data = segment.read(done, segment.size_bytes - done)
         file = self._files.open(f"{move.path}/{segment_file(segment.base_offset, LOG_SUFFIX)}", create=True)
         try:
-            write_all(file, data, done)
+            write_whole(file, (data,), len(data), done, file.path)
         finally:
             file.close()
 

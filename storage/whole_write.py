@@ -11,6 +11,8 @@ from config.ports import Buffer, File
 def write_whole(file: File, buffers: Sequence[Buffer], size_bytes: int, position: int, path: str) -> None:
     """Writes all of it. A write that took only a part is gone on with; a full disk then says so. Raises
     OSError."""
+    if not size_bytes:
+        return
     written = file.write(buffers, position)
     if written == size_bytes:
         return

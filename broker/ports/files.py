@@ -21,6 +21,7 @@ from config.limits import SYNC_THREADS
 from config.ports import Buffer, File, FileLock, FileStatus, Space
 from storage.file_sync import sync_one_by_one
 from storage.open_files import OpenFiles
+from storage.whole_write import write_whole
 
 _VECTOR_LIMIT: Final = 1024
 """IOV_MAX of Linux: the buffers of one pwritev."""
@@ -195,7 +196,7 @@ class RealFiles:
         file = _open(temporary, create=True)
         try:
             file.truncate(0)
-            _write_whole(file, data)
+            write_whole(file, (data,), len(data), 0, temporary)
             file.fsync()
         finally:
             file.close()
@@ -206,10 +207,3 @@ class RealFiles:
 def _open(path: str, *, write: bool = False, create: bool = False) -> RealFile:
     flags = os.O_CLOEXEC | (os.O_RDWR if write or create else os.O_RDONLY) | (os.O_CREAT if create else 0)
     return RealFile(path, os.open(path, flags, 0o644))
-
-
-def _write_whole(file: File, data: bytes) -> None:
-    """Writes all of it; a disk that takes only a part says why at the next attempt."""
-    written = 0
-    while written < len(data):
-        written += file.write([memoryview(data)[written:]], written)

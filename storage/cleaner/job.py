@@ -8,7 +8,6 @@ old ones is for the broker to decide, which may have deleted or cut the log mean
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from typing import Final
 
@@ -30,6 +29,7 @@ from storage.jobs import Job, Pace
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.stored_batches import stored_batches
 from storage.transaction_index import AbortedTransaction
+from storage.whole_write import write_whole
 
 _IO_BYTES: Final = 1 << 20
 
@@ -259,13 +259,9 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
-        file = self._segment.log.file()
-        data = memoryview(b"".join(self._waiting))
+        data = b"".join(self._waiting)
         self._waiting.clear()
         self._waiting_bytes = 0
-        while data:
-            count = file.write([data], self._position)
-            if count <= 0:
-                raise OSError(errno.EIO, "The disk takes no more", self._segment.log.path)
-            data = data[count:]
-            self._position += count
+        log = self._segment.log
+        write_whole(log.file(), (data,), len(data), self._position, log.path)
+        self._position += len(data)

@@ -34,6 +34,8 @@ _DECODERS: Final = {
 _DEEP: Final = ("--deep-iteration", "--print-data-log")
 _SIGNS: Final = ("isvalid: false", "invalid bytes at the end", "Error at", "Unknown record type")
 
+_INDEXES: Final = (".index", ".timeindex")
+
 
 class Look(NamedTuple):
     """One call of the tool: these files, read with these options."""
@@ -62,11 +64,11 @@ def check_left_files(
 
 def orphans(data: Path) -> list[Path]:
     """Indexes without their log."""
-    return [
-        file
-        for file in _readable(data)
-        if file.suffix in (".index", ".timeindex") and not file.with_suffix(".log").exists()
-    ]
+    return [file for file in _readable(data) if _is_orphan(file)]
+
+
+def _is_orphan(file: Path) -> bool:
+    return file.suffix in _INDEXES and not file.with_suffix(".log").exists()
 
 
 def _readable(directory: Path) -> Iterator[Path]:
