@@ -1,16 +1,17 @@
 """File slices whose bytes are not in memory: sent by a helper thread; the loop never waits for a disk.
 
 sendfile of pages that the kernel has to read first blocks whoever calls it. A consumer that catches up on
-old data would so stall everybody else. Before a slice is sent it is asked, one byte in every 64 KiB, whether
-it is in memory (preadv with RWF_NOWAIT, which refuses instead of reading). If it is, it leaves at once; else
-it is sent by a thread that calls sendfile on the same socket, while the connection leaves its socket alone.
-What was appended a moment ago is not asked for: see `LogSlice.is_recent`.
+old data would so stall everybody else. Before a slice is sent the kernel is asked whether all of it is in
+memory (`PageCache`), and, as what is there may still be on its way from the disk, one byte in every 64 KiB
+whether it can be had at once (preadv with RWF_NOWAIT, which refuses instead of waiting). If so, the slice
+leaves at once; else it is sent by a thread that calls sendfile on the same socket, while the connection
+leaves its socket alone. What was appended a moment ago is not asked for: see `LogSlice.is_recent`.
 
 The kernel reads ahead, some megabytes of a file that is read in order, and has that done by whoever touches
 the file next: that would be the loop, and it would wait until the disk has taken so many orders. So a file
 that was met cold gets no read-ahead any more; the thread itself asks for what comes next.
 
-Where a file system does not know the question every slice that is not recent goes to a thread.
+Where a file system does not know the second question every slice that is not recent goes to a thread.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import os
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from broker.network.page_cache import PageCache
 from config.limits import COLD_PART_BYTES, COLD_PROBE_BYTES
 from config.ports import Offload
 
@@ -49,12 +51,13 @@ def _order(descriptor: int, position: int, size_bytes: int) -> None:
 class ColdReads:
     """parts: how many parts of slices went to a helper thread. cold_bytes: how many bytes those had."""
 
-    __slots__ = ("_byte", "_offload", "_unable", "cold_bytes", "parts")
+    __slots__ = ("_byte", "_offload", "_page_cache", "_unable", "cold_bytes", "parts")
 
     def __init__(self, offload: Offload) -> None:
         self.parts = 0
         self.cold_bytes = 0
         self._offload = offload
+        self._page_cache = PageCache()
         self._byte = [bytearray(1)]
         self._unable: dict[int, None] = {}
         """Devices whose file system cannot tell."""
@@ -63,9 +66,11 @@ class ColdReads:
         """How many bytes from `position` on can be sent without waiting for the disk: all or none, as nobody
         knows what lies between two of the bytes that were asked for. 0 if unknown.
 
-        A range behind the end of the file counts as warm: whoever sends it finds out at once.
+        Whoever sends a range behind the end of the file finds that out, on the loop or in a thread.
         """
         if not _NOWAIT or (self._unable and os.fstat(descriptor).st_dev in self._unable):
+            return 0
+        if self._page_cache.lacks(descriptor, position, size_bytes):
             return 0
         end = position + size_bytes
         at = position
