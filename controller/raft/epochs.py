@@ -79,10 +79,13 @@ def open_leadership(replica: Replica) -> None:
 
 
 def tell_voters(replica: Replica, state: Leader) -> None:
-    """BeginQuorumEpoch to each voter that has not fetched for half a fetch timeout."""
+    """BeginQuorumEpoch to each voter that has not fetched for half a fetch timeout.
+
+    A leader that is awake looks a little early: so an idle one is not woken for this alone.
+    """
     interval_ms = replica.config.fetch_timeout_ms // 2
     now_ms = replica.now_ms
-    if now_ms < state.begin_epoch_deadline_ms:
+    if now_ms < state.begin_epoch_deadline_ms - interval_ms // 8:
         return
     state.begin_epoch_deadline_ms = now_ms + interval_ms
     for voter_id, progress in state.voters.items():

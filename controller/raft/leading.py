@@ -19,13 +19,17 @@ from protocol.records.header import headers, patch_offset_and_epoch
 __all__ = ["append", "note_synced", "poll_leader"]
 
 
-def append(replica: Replica, batches: bytearray) -> None:
+def append(replica: Replica, batches: bytearray, *, is_news: bool) -> None:
     """Batches of the state machine, one after the other, at the end of the log."""
-    end_offset = replica.log.end_offset
+    start_offset = end_offset = replica.log.end_offset
     for position, header in headers(batches):
         patch_offset_and_epoch(batches, position, end_offset, replica.epoch)
         end_offset += header.last_offset_delta + 1
     replica.log.append(bytes(batches), end_offset, replica.epoch)
+    if not is_news:
+        state = replica.leading()
+        begun, ended = state.idle
+        state.idle = (begun if ended == start_offset else start_offset, end_offset)
 
 
 def note_synced(replica: Replica) -> None:
@@ -47,7 +51,12 @@ def poll_leader(replica: Replica) -> int:
     if replica.is_shutting_down or state.wants_to_resign or has_lost_quorum:
         become_resigned(replica)
         return now_ms
-    has_news = state.told != (replica.log.end_offset, replica.high_watermark, state.is_established)
+    end_offset, told_high_watermark, was_established = state.told
+    has_news = (
+        end_offset != replica.log.end_offset
+        or was_established != state.is_established
+        or state.has_news(told_high_watermark, replica.high_watermark)
+    )
     if has_news:
         state.told = (replica.log.end_offset, replica.high_watermark, state.is_established)
     answer_waiting(replica, has_news=has_news)

@@ -296,11 +296,15 @@ class RaftNode:
 
     # What the controller wants of it
 
-    def append(self, epoch: int, batches: bytearray, now_ms: int) -> Ready:
+    def append(self, epoch: int, batches: bytearray, now_ms: int, *, is_news: bool = True) -> Ready:
         """A batch of the state machine, or several in a row, whose base offsets and leader epochs are
-        patched in here: the first offset is `end_offset` before the call. Raises AppendRefused."""
+        patched in here: the first offset is `end_offset` before the call. Raises AppendRefused.
+
+        is_news False: they change nothing (KIP-835). That they are committed is told with the next answer,
+        and not by one of its own.
+        """
         self._refuse_unless_leading(epoch)
-        leading.append(self._replica, batches)
+        leading.append(self._replica, batches, is_news=is_news)
         return self._settle(now_ms)
 
     def _refuse_unless_leading(self, epoch: int) -> None:

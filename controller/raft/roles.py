@@ -149,10 +149,19 @@ class Leader(msgspec.Struct):
     """A record of its own epoch is committed, and so everything before it."""
     wants_to_resign: bool = False
     told: tuple[int, int, bool] = (-1, -1, False)
-    """(log end, high watermark, established) when the waiting fetches were looked at last."""
+    """(log end, high watermark, established) when all waiting fetches were answered last."""
+    idle: tuple[int, int] = (0, 0)
+    """From the one offset to before the other all records change nothing: the last such run."""
     operation: VoterOperation | None = None
     static_voters: VoterSet | None = None
     """With kraft.version 0: the voters as they will be written, with the directories that they have told."""
+
+    def has_news(self, known_high_watermark: int, high_watermark: int) -> bool:
+        """Whether something is committed that who knows of the lower one should hear of at once."""
+        begun, ended = self.idle
+        return known_high_watermark < high_watermark and not (
+            begun <= known_high_watermark and high_watermark <= ended
+        )
 
 
 class Download(msgspec.Struct):

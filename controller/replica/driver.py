@@ -134,15 +134,22 @@ class RaftDriver:
         return self._gathered[-1].end_offset if self._gathered else self.node.end_offset
 
     def append(
-        self, epoch: int, values: Sequence[bytes], timestamp_ms: int, *, is_alone: bool = False
+        self,
+        epoch: int,
+        values: Sequence[bytes],
+        timestamp_ms: int,
+        *,
+        is_alone: bool = False,
+        is_news: bool = True,
     ) -> Gathering:
         """Records from next_offset on; the batch in which they will lie, alone or with others. It is written
-        in a moment; if the leadership is lost before, it is never. timestamp_ms: counts if a batch begins."""
+        in a moment; if the leadership is lost before, it is never. timestamp_ms: counts if a batch begins;
+        is_news: see `RaftNode.append`."""
         is_first = not self._gathered
         if is_first or is_alone or not self._gathered[-1].takes(epoch, values):
             self._gathered.append(Gathering(epoch, self.next_offset, timestamp_ms))
         gathering = self._gathered[-1]
-        gathering.add(values)
+        gathering.add(values, is_news=is_news)
         gathering.is_open = not is_alone
         if is_first:
             self._await_writing()
@@ -216,14 +223,15 @@ class RaftDriver:
         """All batches of one epoch in one append. Those of an epoch that is over are dropped: the state
         machine hears of the new leader, and forgets them."""
         first = self._gathered.popleft()
-        epoch, content = first.epoch, first.close()
+        epoch, content, is_news = first.epoch, first.close(), first.is_news
         while self._gathered and self._gathered[0].epoch == epoch:
+            is_news |= self._gathered[0].is_news
             content += self._gathered.popleft().close()
         if self._gathering_ends is not None:
             self._gathering_ends.cancel()
             self._gathering_ends = None
         try:
-            return self.node.append(epoch, content, now_ms)
+            return self.node.append(epoch, content, now_ms, is_news=is_news)
         except AppendRefused:
             return self.node.tick(now_ms)
 

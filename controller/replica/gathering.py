@@ -23,10 +23,11 @@ from protocol.metadata_log.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    NoOpRecord,
 )
 from protocol.records.builder import BatchBuilder
 
-__all__ = ["Gathering", "stays_alone"]
+__all__ = ["Gathering", "says_something", "stays_alone"]
 
 SHARED_BYTES: Final = 64 << 10
 SHARED_RECORDS: Final = 1_000
@@ -39,10 +40,16 @@ def stays_alone(records: Sequence[Message]) -> bool:
     return isinstance(records[0], _MARKERS) or isinstance(records[-1], _MARKERS)
 
 
-class Gathering:
-    """One batch as it grows. timestamp_ms: of all its records; is_open: more may come."""
+def says_something(records: Sequence[Message]) -> bool:
+    """False: they only show that the leader lives (KIP-835)."""
+    return not all(isinstance(record, NoOpRecord) for record in records)
 
-    __slots__ = ("_builder", "base_offset", "end_offset", "epoch", "is_open", "timestamp_ms")
+
+class Gathering:
+    """One batch as it grows. timestamp_ms: of all its records; is_open: more may come; is_news: at least one
+    of them says something."""
+
+    __slots__ = ("_builder", "base_offset", "end_offset", "epoch", "is_news", "is_open", "timestamp_ms")
 
     def __init__(self, epoch: int, base_offset: int, timestamp_ms: int) -> None:
         self.epoch = epoch
@@ -50,6 +57,7 @@ class Gathering:
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.is_open = True
+        self.is_news = False
         self._builder = BatchBuilder(base_offset=base_offset, leader_epoch=epoch)
 
     def takes(self, epoch: int, values: Sequence[bytes]) -> bool:
@@ -61,10 +69,11 @@ class Gathering:
             and self._builder.estimated_size_bytes + sum(map(len, values)) <= SHARED_BYTES
         )
 
-    def add(self, values: Sequence[bytes]) -> None:
+    def add(self, values: Sequence[bytes], *, is_news: bool) -> None:
         for value in values:
             self._builder.append(None, value, self.timestamp_ms)
         self.end_offset += len(values)
+        self.is_news |= is_news
 
     @property
     def size_bytes(self) -> int:

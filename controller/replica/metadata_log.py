@@ -40,7 +40,7 @@ from controller.raft.roles import Progress
 from controller.records import metadata_batches, record_values
 from controller.replica.disk import ReplicaDisk
 from controller.replica.driver import RaftDriver
-from controller.replica.gathering import Gathering, stays_alone
+from controller.replica.gathering import Gathering, says_something, stays_alone
 from controller.replica.vitals import Durations, QuorumVitals, vitals_of
 from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
@@ -144,7 +144,13 @@ class ReplicatedMetadataLog:
         invariant(bool(records), "a batch has records")
         base_offset = self._driver.next_offset
         values = record_values(records, metadata_version)
-        gathering = self._driver.append(epoch, values, self._clock.wall_ms(), is_alone=stays_alone(records))
+        gathering = self._driver.append(
+            epoch,
+            values,
+            self._clock.wall_ms(),
+            is_alone=stays_alone(records),
+            is_news=says_something(records),
+        )
         last_offset = base_offset + len(records) - 1
         batch = MetadataBatch(base_offset, last_offset, epoch, gathering.timestamp_ms, tuple(records))
         self._own.append((batch, gathering))

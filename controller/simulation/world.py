@@ -288,12 +288,13 @@ class World:
     # Clients
 
     def append(self, leader: Machine, luck: int) -> None:
-        """A client's append to who takes itself for the leader."""
+        """A client's append to who takes itself for the leader; every fourth changes nothing."""
         if not self._payloads:
             self._payloads = [_payload(number) for number in range(PAYLOADS)]
         self._appends += 1
         batch = bytearray(self._payloads[(self._appends + luck) % PAYLOADS])
-        leader.take(lambda node, now_ms: _append(node, batch, now_ms))
+        is_news = luck & 0x300 != 0x300
+        leader.take(lambda node, now_ms: _append(node, batch, now_ms, is_news=is_news))
 
     def client_answered(self, token: Token, message: Message) -> None:
         error = ErrorCode(error_of(message)).name
@@ -301,9 +302,9 @@ class World:
         self.story_line(None, f"the operator hears {error} to {type(token.message).__name__[:-7]}")
 
 
-def _append(node: RaftNode, batch: bytearray, now_ms: int) -> Ready | None:
+def _append(node: RaftNode, batch: bytearray, now_ms: int, *, is_news: bool) -> Ready | None:
     try:
-        return node.append(node.leader.epoch, batch, now_ms)
+        return node.append(node.leader.epoch, batch, now_ms, is_news=is_news)
     except AppendRefused:
         return None
 

@@ -40,6 +40,8 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from tests.simulation.asked_by_hand import request_by_hand
 from tests.simulation.transcript_file import Command
 
+IDLE: Final = 0x300
+"""The luck with which the simulator appends what changes nothing."""
 LIVE_STEP_MS: Final = 10
 LARGEST_ROUNDS: Final = 400
 """A quorum that has not come to rest after so many is turning in circles."""
@@ -345,14 +347,15 @@ class QuorumByHand(World):
             self.story_line(flying.source, f"→ {flying.target}  {in_words(flying.message)}")
 
     def do_append(self, command: Command) -> None:
-        """append n1 [2]: a client appends so many batches of one record each."""
+        """append n1 [2] [idle=yes]: a client appends so many batches of one record each; idle: a record that
+        changes nothing."""
         machine = self._machine(command.words[0])
         for _ in range(int(command.words[1]) if len(command.words) > 1 else 1):
             if self.role_name(machine) != "Leader":
                 self.story_line(machine, "refuses the append: it does not lead")
                 return
             self._appends = -1  # always the same batch, of one record
-            self.append(machine, 0)
+            self.append(machine, IDLE if "idle" in command.options else 0)
 
     def do_ask(self, command: Command) -> None:
         """ask n1 Vote epoch=3 candidate=n9 log=4/2: somebody asks, and hears the answer."""

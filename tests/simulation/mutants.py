@@ -385,10 +385,10 @@ def _waits_without_waiting(patch: Patch) -> None:
 def _stumbles(patch: Patch) -> None:
     genuine = leading.append
 
-    def append(replica: Replica, batches: bytearray) -> None:
+    def append(replica: Replica, batches: bytearray, *, is_news: bool) -> None:
         if replica.epoch > 2 and replica.leader_id != NOBODY:
             raise KeyError(replica.epoch)
-        genuine(replica, batches)
+        genuine(replica, batches, is_news=is_news)
 
     patch.setattr(leading, "append", append)
 

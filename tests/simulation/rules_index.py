@@ -34,6 +34,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "kip-595-end-quorum-epoch": "a leader that goes names its successors; the first stands at once",
         "kip-595-high-watermark": "the answer to a fetch says what is committed",
         "kip-595-long-poll": "a fetch at the end waits for news",
+        "kip-835-idle-records": "that what changes nothing is committed is told with the next answer",
         "kip-595-durable-before-acknowledged": "a fetch speaks of what is synced",
         "kip-595-diverging-epoch": "the answer to a fetch that does not fit says where the logs part",
         "kip-595-fetch-errors": "fenced and unknown epochs, and not the leader",

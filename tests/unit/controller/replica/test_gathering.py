@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from controller.metadata_log import SnapshotId
-from controller.replica.gathering import SHARED_BYTES, SHARED_RECORDS, Gathering, stays_alone
+from controller.replica.gathering import (
+    SHARED_BYTES,
+    SHARED_RECORDS,
+    Gathering,
+    says_something,
+    stays_alone,
+)
 from controller.snapshots import list_snapshots
 from protocol.metadata_log.transactions import (
     AbortTransactionRecord,
@@ -82,14 +88,46 @@ def test_markers_of_transactions_stay_alone() -> None:
     assert not stays_alone([NoOpRecord()])
 
 
+def test_followers_hear_of_committed_idle_records_with_the_next_answer() -> None:
+    world = ReplicaWorld(1, 2, 3)
+    leader = world.leader()
+    world.settle()
+    follower = world.followers()[0]
+    epoch, offset = leader.log.leader.epoch, leader.log.end_offset
+    assert follower.log.high_watermark == offset
+    leader.log.append(epoch, [NoOpRecord()])
+    world.settle()
+    assert (leader.log.high_watermark, follower.log.end_offset) == (offset + 1, offset + 1)
+    assert follower.log.high_watermark == offset
+    leader.log.append(epoch, [NoOpRecord()])
+    leader.append(1)
+    world.settle()
+    assert follower.log.high_watermark == leader.log.high_watermark == offset + 3
+    assert follower.heard.numbers == [1]
+    leader.log.append(epoch, [NoOpRecord()])
+    world.run(600)
+    assert follower.log.high_watermark == offset + 4, "the time of its fetch was over"
+
+
+def test_what_shares_a_batch_with_an_idle_record_is_news() -> None:
+    gathering = Gathering(3, 100, 5)
+    gathering.add([b"x"], is_news=False)
+    assert not gathering.is_news
+    gathering.add([b"x"], is_news=True)
+    gathering.add([b"x"], is_news=False)
+    assert gathering.is_news
+    assert not says_something([NoOpRecord(), NoOpRecord()])
+    assert says_something([NoOpRecord(), config_record(1)])
+
+
 def test_a_shared_batch_has_bounds() -> None:
     full = Gathering(3, 100, 5)
-    full.add([b"x"] * (SHARED_RECORDS - 1))
+    full.add([b"x"] * (SHARED_RECORDS - 1), is_news=True)
     assert full.takes(3, [b"x"])
     assert not full.takes(3, [b"x"] * 2)
     assert not full.takes(4, [b"x"])
     large = Gathering(3, 100, 5)
-    large.add([b"x" * (SHARED_BYTES - 1_000)])
+    large.add([b"x" * (SHARED_BYTES - 1_000)], is_news=True)
     assert large.takes(3, [b"x" * 800])
     assert not large.takes(3, [b"x" * 1_000])
     content = full.close()
