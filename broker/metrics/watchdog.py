@@ -7,10 +7,10 @@ how long the turn was in the end.
 
 The thread sleeps but for some microseconds each time, and does not wake a loop that rests: then the innermost
 frame of the loop's thread is the one that runs the loop, the same that called the last sign of life. A loop
-that it has found resting twice is looked at three times a second: what then comes and takes less than 400 ms
-may be missed. Requests pay one attribute, what is being handled now (`Dispatcher.current`). A turn that holds
-the interpreter's lock in C for its whole length cannot be looked at; it still shows as lag. SIGQUIT dumps the
-stacks of all threads at any time, as JVM users expect.
+that it has found resting twice is looked at three times a second, one that rested ten times in a row once:
+what then comes and takes less than 400 ms, or 1.1 s, may be missed. Requests pay one attribute, what is being
+handled now (`Dispatcher.current`). A turn that holds the interpreter's lock in C for its whole length cannot
+be looked at; it still shows as lag. SIGQUIT dumps the stacks of all threads at any time, as JVM users expect.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ from protocol.serving import RequestContext
 _log = logging.getLogger("barnabas.watchdog")
 
 _ASK_EVERY_MS: Final = 100
-_RESTS: Final = 2
-_LOOKS_IN_ONE: Final = 3
-"""One look instead of so many, at a loop that rested at the last ones."""
+_LOOKS_IN_ONE: Final = ((10, 10), (2, 3), (0, 1))
+"""At a loop that rested at least so often in a row: one look instead of so many."""
 
 
 class Watchdog:
@@ -83,7 +82,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         rests = 0
-        while not self._stop.wait(self._ask_every_s * (_LOOKS_IN_ONE if rests >= _RESTS else 1)):
+        while not self._stop.wait(self._ask_every_s * _looks_in_one(rests)):
             if self._runner is not None and sys._current_frames().get(self._loop_thread) is self._runner:
                 rests += 1
                 continue
@@ -120,6 +119,10 @@ class Watchdog:
             _describe(self._current()),
             stack.rstrip(),
         )
+
+
+def _looks_in_one(rests: int) -> int:
+    return next(looks for at_least, looks in _LOOKS_IN_ONE if rests >= at_least)
 
 
 def _describe(context: RequestContext | None) -> str:

@@ -20,7 +20,7 @@ from broker.metrics.loop_health import CollectorPauses, LoopHealth
 from broker.metrics.network_families import network_collector
 from broker.metrics.request_families import request_collector
 from broker.metrics.requests import RequestMetrics
-from broker.metrics.watchdog import Watchdog
+from broker.metrics.watchdog import Watchdog, _looks_in_one
 from broker.ports.clock import SystemClock
 from protocol.serving import RequestContext, Session
 from tests.support.hand_clock import HandClock, HandTimers
@@ -171,6 +171,10 @@ def test_a_slow_turn_is_caught_with_its_stack_and_request(caplog: pytest.LogCapt
     assert "Fetch version 17 from client 'slow-client' (c-1)" in caplog.text
     assert "the_slow_function" in caplog.text
     assert "That turn of the loop is over" in caplog.text
+
+
+def test_a_loop_that_rests_is_looked_at_less_often() -> None:
+    assert [_looks_in_one(rests) for rests in (0, 1, 2, 9, 10, 9_999)] == [1, 1, 3, 3, 10, 10]
 
 
 def the_slow_function(seen) -> None:  # type: ignore[no-untyped-def]
