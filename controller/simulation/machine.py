@@ -368,17 +368,24 @@ class Machine:
         voters = disk.voters_at(batch.end_offset)
         control = SnapshotControl(voters.kraft_version, voters.record)
         disk.keep(Snapshot.of(id_, batch.chain, control, batch.end_offset % 700))
-        self.take(lambda node, now_ms: node.snapshot_taken(id_, now_ms))
+        self.take(lambda node, now_ms: _taken(node, id_, now_ms))
         return True
 
     def trim(self) -> bool:
         """The log before the newest snapshot is not kept any longer."""
-        snapshots = self.disk.snapshots()
-        if not self.is_up or not snapshots or snapshots[-1].end_offset <= self.disk.start_offset:
+        if not self.is_up or self._new_log_start() is None:
             return False
-        newest = snapshots[-1]
-        self.take(lambda node, now_ms: node.advance_log_start(newest, now_ms))
+        self.take(self._clean_up)
         return True
+
+    def _new_log_start(self) -> SnapshotId | None:
+        snapshots = self.disk.snapshots()
+        return snapshots[-1] if snapshots and snapshots[-1].end_offset > self.disk.start_offset else None
+
+    def _clean_up(self, node: RaftNode, now_ms: int) -> Ready | None:
+        """Which snapshot is found out now: the leader's may have come while this one waited for its turn."""
+        snapshot = self._new_log_start()
+        return None if snapshot is None else node.advance_log_start(snapshot, now_ms)
 
 
 _Installed = tuple[SnapshotId, SnapshotControl | None]
@@ -386,3 +393,9 @@ _Installed = tuple[SnapshotId, SnapshotControl | None]
 
 def _tick(node: RaftNode, now_ms: int) -> Ready:
     return node.tick(now_ms)
+
+
+def _taken(node: RaftNode, snapshot: SnapshotId, now_ms: int) -> Ready | None:
+    """If the leader's snapshot came before this one's turn, that one counts."""
+    newest = node.latest_snapshot
+    return None if newest is not None and snapshot <= newest else node.snapshot_taken(snapshot, now_ms)
