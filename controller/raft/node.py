@@ -157,6 +157,10 @@ class RaftNode:
     def latest_snapshot(self) -> SnapshotId | None:
         return self._replica.log.latest_snapshot
 
+    def snapshot_at(self, end_offset: int) -> SnapshotId | None:
+        """The one that ends there, if the node was told of it."""
+        return next((each for each in self._replica.log.snapshots if each.end_offset == end_offset), None)
+
     @property
     def voters(self) -> VoterSet:
         """The newest in the log, committed or not."""

@@ -199,14 +199,18 @@ class ReplicaDisk:
         """Drops the whole log: the snapshot stands for it, and for more."""
         with named_refusals(self.directory):
             self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms=self._clock.wall_ms())
-            self.snapshot_directory.forget_before(snapshot.end_offset)
+        self.forget_snapshots_before(snapshot.end_offset)
 
     def advance_start(self, snapshot: SnapshotId) -> None:
         """Whole segments before it go, and older snapshots."""
         self.log.increase_log_start(snapshot.end_offset)
         with named_refusals(self.directory):
             self.log.delete_old_segments(self._clock.wall_ms())
-            self.snapshot_directory.forget_before(snapshot.end_offset)
+        self.forget_snapshots_before(snapshot.end_offset)
+
+    def forget_snapshots_before(self, offset: int) -> None:
+        with named_refusals(self.directory):
+            self.snapshot_directory.forget_before(offset)
 
     # Syncing
 

@@ -350,9 +350,10 @@ class ReplicatedMetadataLog:
         return directory.write_in_steps(image, voters, self._clock.wall_ms(), written)
 
     def _taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
-        """If the leader's snapshot came while this one was being written, that one counts."""
+        """If the leader's snapshot came while this one was being written, that one counts, this one goes."""
         newest = self._node.latest_snapshot
         if newest is not None and snapshot <= newest:
+            self._disk.forget_snapshots_before(newest.end_offset)
             return self._node.tick(now_ms)
         return self._node.snapshot_taken(snapshot, now_ms)
 
@@ -381,14 +382,14 @@ class ReplicatedMetadataLog:
 
     def _clean_up(self, now_ms: int) -> Ready:
         """Gives up the oldest snapshot if it is too old or they are too many, and the log that only it
-        needed; then looks again."""
+        needed; then looks again. A snapshot of which the node is about to be told waits for the next time."""
         snapshots = self._disk.snapshot_directory
         offset = snapshots.new_log_start(self._disk.log.size_bytes, self._clock.wall_ms())
-        found = [each for each in self._disk.snapshots() if each.end_offset == offset]
-        if not found:
+        snapshot = None if offset is None else self._node.snapshot_at(offset)
+        if snapshot is None or snapshot.end_offset <= self.log_start_offset:
             return self._node.tick(now_ms)
         self._driver.feed(self._clean_up)
-        return self._node.advance_log_start(found[0], now_ms)
+        return self._node.advance_log_start(snapshot, now_ms)
 
     # The end
 

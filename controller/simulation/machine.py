@@ -348,7 +348,8 @@ class Machine:
         self._wake_at_ms = ready.wake_at_ms
         if installed is not None:
             id_, control = installed
-            self.take(lambda node, now_ms: node.snapshot_installed(id_, control, now_ms))
+            self._inbox.insert(0, lambda node, now_ms: node.snapshot_installed(id_, control, now_ms))
+            self._work_off()
         else:
             self._set_alarm()
 
@@ -383,8 +384,10 @@ class Machine:
         return snapshots[-1] if snapshots and snapshots[-1].end_offset > self.disk.start_offset else None
 
     def _clean_up(self, node: RaftNode, now_ms: int) -> Ready | None:
-        """Which snapshot is found out now: the leader's may have come while this one waited for its turn."""
-        snapshot = self._new_log_start()
+        """Which snapshot is found out now: the leader's may have come while this one waited for its turn, and
+        the node be about to hear of a newer one."""
+        newest = self._new_log_start()
+        snapshot = None if newest is None else node.snapshot_at(newest.end_offset)
         return None if snapshot is None else node.advance_log_start(snapshot, now_ms)
 
 

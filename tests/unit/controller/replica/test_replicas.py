@@ -230,6 +230,54 @@ def test_a_replica_that_is_far_behind_loads_the_snapshot() -> None:
     assert lost.files.read_bytes(path) == leader.files.read_bytes(path)
 
 
+def test_a_snapshot_that_the_leader_s_has_overtaken_goes() -> None:
+    world = ReplicaWorld(1, 2, 3, metadata__max__retention__bytes="1")
+    leader = world.leader()
+    leader.append(1)
+    world.run(100)
+    slow = world.followers()[0]
+    writing = slow.log.snapshot_steps(slow.heard.image)
+    next(writing)
+    world.cut = {frozenset({slow.node_id, each}) for each in world.rigs}
+    for number in (2, 3):
+        leader.append(number)
+        world.run(100)
+        snapshot = snapshot_of(leader)
+        world.run(61_000)
+    leader.append(4)
+    world.run(61_000)
+    assert leader.log.log_start_offset == snapshot.end_offset
+    world.cut = set()
+    world.run(3_000)
+    assert slow.log.latest_snapshot() == snapshot
+    for _ in writing:
+        pass
+    world.settle()
+    assert list_snapshots(slow.files, METADATA_LOG) == [snapshot]
+    leader.append(5)
+    world.run(61_000)
+    leader.append(6)
+    world.run(100)
+    assert slow.heard.image.configs == leader.heard.image.configs
+
+
+def test_a_clean_up_leaves_alone_what_the_node_was_not_told_of_yet() -> None:
+    world = ReplicaWorld(1, metadata__max__retention__bytes="1")
+    world.settle()
+    log, driver = world.rigs[1].log, world.rigs[1].log._driver
+    world.rigs[1].append(1)
+    world.settle()
+    driver._is_executing = True  # the disk is at something, what follows waits
+    driver.feed(log._clean_up)
+    snapshot = snapshot_of(world.rigs[1])
+    driver._is_executing = False
+    driver._run()
+    assert log.log_start_offset == 0
+    assert log.latest_snapshot() == snapshot
+    driver.feed(log._clean_up)
+    assert log.log_start_offset == snapshot.end_offset
+
+
 def test_a_crash_between_the_snapshot_s_name_and_the_new_log_is_made_good() -> None:
     world, leader = three()
     leader.append(1, 2, 3)
