@@ -46,7 +46,7 @@ def test_what_was_written_is_there_and_a_hole_is_not(cache: PageCache, descripto
 def test_to_ask_reads_nothing(cache: PageCache, descriptor: int) -> None:
     for _ in range(100):
         assert cache.lacks(descriptor, 8 * MIB, MIB)
-    os.pread(descriptor, 1, 8 * MIB)
+    os.pwrite(descriptor, b"x", 8 * MIB)
     assert not cache.lacks(descriptor, 8 * MIB, 1)
     assert cache.lacks(descriptor, 8 * MIB, MIB)
 
