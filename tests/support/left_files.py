@@ -91,11 +91,8 @@ def _looks(files: list[Path], compacted: set[str]) -> Iterator[Look]:
             ]
             if chosen:
                 yield Look(chosen, (*_DEEP, decoder) if decoder else _DEEP, has_gaps)
-    segments = {file.with_suffix("") for file in files if file.suffix == ".log"}
     # A crash between the renames of one segment leaves an index without its log: the next start removes it.
-    indexes = [
-        file for file in files if file.suffix in (".index", ".timeindex") and file.with_suffix("") in segments
-    ]
+    indexes = [file for file in files if file.suffix in _INDEXES and not _is_orphan(file)]
     for options in ((), ("--verify-index-only",), ("--index-sanity-check",)):
         if indexes:
             yield Look(indexes, options)
