@@ -42,13 +42,15 @@ from protocol.quorum.control_records import VotersRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.values import ZERO_UUID
 
-__all__ = ["World"]
+__all__ = ["IDLE_LUCK", "World"]
 
 CLUSTER_ID: Final = "simulated-quorum-00001"
 LISTENER: Final = "CONTROLLER"
 PORT: Final = 9093
 ODDS: Final = 0xFFFF
 PAYLOADS: Final = 64
+IDLE_LUCK: Final = 0x300
+"""An append with these bits in its luck changes nothing."""
 REMOVE_VOTER: Final = VERBS.index("remove-voter")
 WIPE: Final = VERBS.index("wipe")
 MOVE: Final = VERBS.index("move")
@@ -293,7 +295,7 @@ class World:
             self._payloads = [_payload(number) for number in range(PAYLOADS)]
         self._appends += 1
         batch = bytearray(self._payloads[(self._appends + luck) % PAYLOADS])
-        is_news = luck & 0x300 != 0x300
+        is_news = luck & IDLE_LUCK != IDLE_LUCK
         leader.take(lambda node, now_ms: _append(node, batch, now_ms, is_news=is_news))
 
     def client_answered(self, token: Token, message: Message) -> None:

@@ -33,15 +33,13 @@ from controller.simulation.story import Story
 from controller.simulation.watch import Watch
 from controller.simulation.weather import VERBS, Weather
 from controller.simulation.words import in_words
-from controller.simulation.world import World
+from controller.simulation.world import IDLE_LUCK, World
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
 from tests.simulation.asked_by_hand import request_by_hand
 from tests.simulation.transcript_file import Command
 
-IDLE: Final = 0x300
-"""The luck with which the simulator appends what changes nothing."""
 LIVE_STEP_MS: Final = 10
 LARGEST_ROUNDS: Final = 400
 """A quorum that has not come to rest after so many is turning in circles."""
@@ -355,7 +353,7 @@ class QuorumByHand(World):
                 self.story_line(machine, "refuses the append: it does not lead")
                 return
             self._appends = -1  # always the same batch, of one record
-            self.append(machine, IDLE if "idle" in command.options else 0)
+            self.append(machine, IDLE_LUCK if "idle" in command.options else 0)
 
     def do_ask(self, command: Command) -> None:
         """ask n1 Vote epoch=3 candidate=n9 log=4/2: somebody asks, and hears the answer."""
