@@ -70,17 +70,19 @@ class ListenerView:
         self.reachable: dict[int, Endpoint] = {}
         """Endpoint by broker id, of all registered brokers that have this listener."""
         self.broker_parts: list[MetadataResponse.MetadataResponseBroker] = []
-        """The unfenced ones, as Metadata lists them."""
+        """Those that Metadata lists: the unfenced ones, or all when none is. Kafka lists none then, which
+        happens when the last broker may go and has not gone; librdkafka since 2.13 takes that for an
+        order to forget every address, and waits for ever (its issue 5301)."""
+        fenced_parts: list[MetadataResponse.MetadataResponseBroker] = []
         for broker_id in sorted(brokers.by_id):
             registration = brokers.by_id[broker_id]
             endpoint = registration.endpoints.get(listener)
             if endpoint is None:
                 continue
             self.reachable[broker_id] = Endpoint(broker_id, endpoint.host, endpoint.port)
-            if not registration.fenced:
-                self.broker_parts.append(
-                    BrokerPart(broker_id, endpoint.host, endpoint.port, registration.rack)
-                )
+            part = BrokerPart(broker_id, endpoint.host, endpoint.port, registration.rack)
+            (fenced_parts if registration.fenced else self.broker_parts).append(part)
+        self.broker_parts = self.broker_parts or fenced_parts
         self._parts: dict[Wording, dict[str, tuple[TopicImage, MetadataResponse.MetadataResponseTopic]]] = {}
 
     def topic(self, image: TopicImage, wording: Wording) -> MetadataResponse.MetadataResponseTopic:

@@ -161,6 +161,19 @@ def test_unreachable_brokers_in_the_words_of_each_version() -> None:
     assert {ask(rig, version=13).controller_id for _ in range(4)} == {1, 2}
 
 
+def test_no_answer_names_no_broker() -> None:
+    """The last one is fenced before it goes: a client that is told of none would forget where to ask."""
+    rig = HandlerRig()
+    rig.apply(rig.broker_record(2), rig.broker_record(3, listener="OTHER"))
+    rig.topic("left", number=1)
+    rig.apply(FenceBrokerRecord(2, 5))
+    assert [broker.node_id for broker in ask(rig, "left").brokers] == [1]
+    rig.apply(FenceBrokerRecord(1, 5))
+    response = ask(rig, "left")
+    assert [broker.node_id for broker in response.brokers] == [1, 2]
+    assert codes(response) == {"left": ErrorCode.NONE}
+
+
 # Topics on first use.
 
 
