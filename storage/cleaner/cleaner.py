@@ -198,10 +198,12 @@ class Cleaner:
         """A worker's answer."""
         running = self._passes.pop(key)
         log = running.log
+        if self._logs.get(key) is not log:
+            return  # deleted, and its files with it; by these names another log's may be meant now
         if isinstance(result, JobFailed):
             self._fail(key, str(result))
             return
-        if self._logs.get(key) is not log or log.truncations != running.truncations:
+        if log.truncations != running.truncations:
             _logger.info("%s changed while it was compacted; what came of it is thrown away", log.name)
             discard(log, result.groups)
             return

@@ -74,6 +74,9 @@ class BatchFilter:
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
         self.counts = FilterCounts()
+        self.end_offset = -1
+        """Where the part that is cleaned ends, once that is known: the batch before it stays, if only its
+        header, or a reader would never come to the end of a log that has nothing behind."""
 
     def remains(self, header: BatchHeader, batch: memoryview) -> memoryview | bytearray | None:
         """The batch that stays in its place, `batch` itself if nothing of it went, or None.
@@ -142,7 +145,9 @@ class BatchFilter:
         return kept
 
     def _empty(self, header: BatchHeader) -> bytearray | None:
-        """The header alone, if its producer's state hangs on this batch."""
+        """The header alone, if its producer's state hangs on this batch, or the log's end."""
+        if header.next_offset == self.end_offset:
+            return build_empty_batch(header)
         last = self._last_batches.get(header.producer_id) if header.has_producer_id else None
         if last is None:
             return None

@@ -84,6 +84,7 @@ def clean(files: Files, pace: Pace, plan: CleanPlan) -> CleanResult:
     run = _Pass(files, pace, plan)
     last_offsets = run.read_keys()
     end_offset = max(last_offsets.latest_offset + 1, plan.first_dirty_offset)
+    run.filter.end_offset = end_offset
     all_sources = group_by_size(plan, end_offset)
     try:
         groups = [run.write_group(sources) for sources in all_sources]

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 from config.ports import Files
 from storage.cleaner.job import CleanedGroup
 from storage.errors import LogStorageError
-from storage.file_names import CLEANED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, SWAP_SUFFIX, segment_file
+from storage.file_names import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    segment_file,
+)
 from storage.retention import remove_file, remove_files
 from storage.segment import Segment
 
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
-    """Puts a cleaned segment into the row; False if what it was made from is not there any more.
+    """Puts a cleaned segment into the row; False if it or what it was made from is not there any more.
 
     Raises LogStorageError: names and row may then differ, the log must not be used on.
     """
@@ -35,6 +42,8 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
     if [segment.base_offset for segment in old] != group.sources or old[-1] is log.active:
         return False
     base_offset = group.sources[0]
+    if not _is_whole(log, group):
+        return False
     try:
         _rename(log, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         remove_files(log, old, now_ms + log.config.file_delete_delay_ms)
@@ -50,6 +59,15 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
     return True
 
 
+def _is_whole(log: PartitionLog, group: CleanedGroup) -> bool:
+    """Whether what the worker wrote is there, and nobody has removed it since."""
+    path = f"{log.directory}/{segment_file(group.sources[0], LOG_SUFFIX)}{CLEANED_SUFFIX}"
+    try:
+        return log.files.status(path).size_bytes == group.size_bytes
+    except FileNotFoundError:
+        return False
+
+
 def discard(log: PartitionLog, groups: list[CleanedGroup]) -> None:
     """Removes the files of a pass that came to nothing, beside the loop."""
     for group in groups:
@@ -61,7 +79,7 @@ def discard(log: PartitionLog, groups: list[CleanedGroup]) -> None:
 def _rename(log: PartitionLog, base_offset: int, old_ending: str, new_ending: str) -> None:
     for suffix in SEGMENT_SUFFIXES:
         path = f"{log.directory}/{segment_file(base_offset, suffix)}"
-        if log.files.exists(path + old_ending):
+        if suffix == LOG_SUFFIX or log.files.exists(path + old_ending):
             log.files.rename(path + old_ending, path + new_ending)
 
 

@@ -1,0 +1,126 @@
+"""A topic is deleted while it is compacted, and made anew by the same name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from storage.faulty_files import FaultyFiles
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_files import MemoryFiles
+from storage.partition_log import PartitionLog
+from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
+from tests.support.storage_world import ManualClock, NoChance, RunsLater
+from tests.unit.storage.test_moves import LaterWorkers
+
+KEY = ("t", 0)
+CONFIG = LogConfig(
+    segment_bytes=2000,
+    index_interval_bytes=300,
+    compact=True,
+    delete=False,
+    file_delete_delay_ms=1000,
+    min_cleanable_dirty_ratio=0.01,
+)
+
+
+class World:
+    """A log manager whose helper threads and workers do something when they are told."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(NOW_MS)
+        self.files = FaultyFiles(MemoryFiles())
+        self.workers = LaterWorkers(self.files)
+        self.threads = RunsLater()
+        self.manager = LogManager(
+            self.files,
+            ["/a"],
+            clock=self.clock,
+            chance=NoChance(),
+            offload=self.threads,
+            workers=self.workers,
+            default_config=CONFIG,
+        )
+        self.manager.start()
+
+    def create(self, topic_id: bytes) -> PartitionLog:
+        """A log of forty records with three keys, of which most may go."""
+        log = self.manager.create(*KEY, topic_id, CONFIG)
+        for number in range(40):
+            batch = client_batch(b"%d" % number + bytes(200), key=b"key%d" % (number % 3))
+            log.append(batch, leader_epoch=0, now_ms=self.clock.now_ms)
+        log.update_high_watermark(log.log_end_offset)
+        return log
+
+    def drain(self) -> None:
+        while self.threads.run():
+            pass
+
+    def later(self, ms: int) -> None:
+        self.clock.now_ms += ms
+        self.manager.housekeeping()
+
+
+@pytest.fixture
+def world() -> World:
+    """The worker has its order when the topic is deleted, and made anew before the worker answers."""
+    made = World()
+    made.create(TOPIC_ID)
+    made.later(16_000)
+    assert len(made.workers.waiting) == 1
+    made.drain()
+    made.manager.delete_async(*KEY)
+    return made
+
+
+def test_the_new_topic_is_compacted_and_loses_nothing(world: World) -> None:
+    log = world.create(bytes(16))
+    world.drain()
+    world.workers.work()  # the pass over the deleted log ends
+    world.later(16_000)
+    assert len(world.workers.waiting) == 1
+    world.workers.work()
+    world.drain()
+    for _ in range(3):
+        world.later(5000)
+        world.drain()
+    assert world.manager.cleaner.statistics.passes == 1
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        found = log.read(offset, max_bytes=1_000_000)
+        assert found is not None
+        assert found.read()
+
+
+def test_what_was_removed_meanwhile_is_not_swapped_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever removes the files before the answer is heard: the row keeps the segments that it has."""
+    log = world.create(bytes(16))
+    world.drain()
+    world.workers.work()
+    world.later(16_000)
+    run = world.workers._run
+
+    def run_and_lose(*order: Any) -> Any:
+        result = run(*order)
+        for name in world.files.listdir(log.directory):
+            if name.endswith(".cleaned"):
+                world.files.unlink(f"{log.directory}/{name}")
+        return result
+
+    monkeypatch.setattr(world.workers, "_run", run_and_lose)
+    bases = [segment.base_offset for segment in log.segments]
+    world.workers.work()
+    world.drain()
+    assert [segment.base_offset for segment in log.segments] == bases
+    for offset in range(log.log_end_offset):
+        found = log.read(offset, max_bytes=1_000_000)
+        assert found is not None
+        assert found.read()
+
+
+def test_the_end_of_a_pass_over_a_deleted_log_is_no_failure(world: World) -> None:
+    world.drain()
+    world.workers.work()
+    world.drain()
+    assert not world.manager.cleaner.set_aside

@@ -1,0 +1,64 @@
+"""The last records go where nothing lies behind them: a reader still comes to the end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.records.header import headers
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.memory_files import MemoryFiles
+from storage.partition_log import PartitionLog
+from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
+from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+
+KEY = ("t", 0)
+CONFIG = LogConfig(
+    segment_bytes=2000, index_interval_bytes=300, file_delete_delay_ms=1000, min_cleanable_dirty_ratio=0.01
+)
+
+
+def start(files: MemoryFiles, clock: ManualClock) -> LogManager:
+    manager = LogManager(
+        files, ["/a"], clock=clock, chance=NoChance(), offload=RunsAtOnce(), default_config=CONFIG
+    )
+    manager.start()
+    return manager
+
+
+def position_at_the_end(log: PartitionLog) -> int:
+    """Where a consumer stands that has read as long as something came."""
+    position = log.log_start_offset
+    while (found := log.read(position, max_bytes=100_000, up_to_offset=log.high_watermark)) is not None:
+        ends = [header.next_offset for _, header in headers(found.read())]
+        if not ends or max(ends) <= position:
+            break
+        position = max(ends)
+    return position
+
+
+def test_the_batch_before_the_end_leaves_its_header() -> None:
+    files, clock = MemoryFiles(), ManualClock(NOW_MS)
+    log = start(files, clock).create(*KEY, TOPIC_ID, CONFIG)
+    for number in range(3):
+        batch = client_batch(b"v" + bytes(400), key=b"k%d" % number)
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.append(client_batch(b"without a key"), leader_epoch=0, now_ms=NOW_MS)
+    end = log.log_end_offset
+    log.append(client_batch(bytes(1500), key=b"k9"), leader_epoch=0, now_ms=NOW_MS)
+    assert log.active.base_offset == end
+    files.kill_process()
+    torn = files.open(f"{log.directory}/{end:020d}.log", write=True)
+    torn.truncate(700)  # so that the active segment is empty after the start
+    torn.close()
+
+    manager = start(files, clock)
+    again = manager.get(*KEY)
+    assert again is not None
+    again.update_high_watermark(again.log_end_offset)
+    again.update_config(msgspec.structs.replace(CONFIG, compact=True, delete=False))
+    clock.now_ms += 20_000
+    manager.housekeeping()
+    assert manager.cleaner.statistics.passes == 1
+    assert again.log_end_offset == end
+    assert position_at_the_end(again) == end
