@@ -152,7 +152,7 @@ def placed_header(batch: ValidatedBatch, base_offset: int) -> BatchHeader:
     return header
 
 
-def result_of_duplicate(first: ProducerBatch, log_append_time: bool, log_start_offset: int) -> AppendResult:
-    """The first answer once more."""
-    append_time_ms = first.timestamp if log_append_time else NO_LOG_APPEND_TIME
-    return AppendResult(first.first_offset, first.last_offset, append_time_ms, log_start_offset, True)
+def result_of_duplicate(first: ProducerBatch, log_start_offset: int) -> AppendResult:
+    """The first answer once more; for the time of the append the batch's own is told, whatever the topic's
+    timestamps are, as Kafka does."""
+    return AppendResult(first.first_offset, first.last_offset, first.timestamp, log_start_offset, True)

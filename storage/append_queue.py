@@ -363,7 +363,6 @@ class AppendQueue:
     def _add_duplicate(
         self, first: ProducerBatch, batch: ValidatedBatch, leader_epoch: int
     ) -> PreparedAppend:
-        append_time_ms = first.timestamp if batch.log_append_time else NO_LOG_APPEND_TIME
         return self._add(
             PreparedAppend(
                 bytearray(),
@@ -372,7 +371,7 @@ class AppendQueue:
                 first.last_offset,
                 first.timestamp,
                 leader_epoch,
-                append_time_ms,
+                first.timestamp,
                 is_duplicate=True,
             )
         )

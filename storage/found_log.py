@@ -35,6 +35,8 @@ class RecoveredLog(msgspec.Struct, frozen=True, kw_only=True):
     leader_epochs: list[tuple[int, int]]
     epochs_changed: bool
     """The checkpoint does not say them yet."""
+    recovery_point: int
+    """Lower than before where indexes were made again that must be synced with the log behind it."""
     scanned_segments: int
     cut_bytes: int
     problems: list[str]

@@ -85,4 +85,5 @@ def open_log(
         on_damage=on_damage,
         recovered=recovered,
     )
+    found.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
     return PartitionLog(files, directory, topic, partition, topic_id, config, chores, found), found

@@ -238,7 +238,7 @@ class PartitionLog(DurableLog):
             if producer is None:
                 first = check_producer(self, known, header)
                 if first is not None:
-                    return result_of_duplicate(first, batch.log_append_time, self.log_start_offset)
+                    return result_of_duplicate(first, self.log_start_offset)
                 producer = successor(known, placed_header(batch, base_offset))
         active = self.active
         if (

@@ -91,7 +91,7 @@ def find_log(
         if LEADER_EPOCH_CHECKPOINT in names:
             epochs = _leader_epochs(files, directory, segments, problems)
     else:
-        is_clean = True
+        is_clean, recovery_point = True, min(recovery_point, recovered.recovery_point)
         epochs = LeaderEpochs(recovered.leader_epochs)
         epochs.changed = recovered.epochs_changed
     snapshots = offsets.get(SNAPSHOT_SUFFIX, [])

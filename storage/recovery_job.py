@@ -90,7 +90,7 @@ def _recover_one(files: Files, progress: _Progress, plan: RecoverPlan, log: LogT
             segment.close()
     except (OSError, LogStorageError) as error:
         return RecoveredLog(
-            directory=log.directory, producers=[], leader_epochs=[], epochs_changed=False,
+            directory=log.directory, producers=[], leader_epochs=[], epochs_changed=False, recovery_point=0,
             scanned_segments=0, cut_bytes=0, problems=[], failure=str(error),
         )  # fmt: skip
     return RecoveredLog(
@@ -98,6 +98,7 @@ def _recover_one(files: Files, progress: _Progress, plan: RecoverPlan, log: LogT
         producers=list(found.producer_state.entries()),
         leader_epochs=found.leader_epochs.entries(),
         epochs_changed=found.leader_epochs.changed,
+        recovery_point=found.recovery_point,
         scanned_segments=found.scanned_segments,
         cut_bytes=found.cut_bytes,
         problems=list(found.problems),
