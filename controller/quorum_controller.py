@@ -149,14 +149,18 @@ class QuorumController:
         return SUPPORTED_FEATURES
 
     def on_image(self, observer: Callable[[ClusterImage, ImageDelta], None]) -> None:
-        """Tells of every image that becomes committed from now on."""
+        """Tells of every image that becomes committed from now on, and of what is committed after a lost
+        leadership: then, and for an image that came whole, with an empty delta."""
         self._observers.append(observer)
 
     def _committed(self, image: ClusterImage, delta: ImageDelta) -> None:
         if delta.features is not None and self.is_active:
             self._register_itself()
+        self._tell(delta)
+
+    def _tell(self, delta: ImageDelta) -> None:
         for observer in self._observers:
-            observer(image, delta)
+            observer(self._timeline.committed, delta)
 
     # Following the log
 
@@ -167,6 +171,7 @@ class QuorumController:
 
     def load_snapshot(self, snapshot: SnapshotId, image: ClusterImage) -> None:
         self._timeline.load(image)
+        self._tell(ImageDelta(image))
 
     def commit(self, batch: MetadataBatch) -> None:
         self._timeline.commit(batch)
@@ -178,6 +183,7 @@ class QuorumController:
             self._activate(leader.epoch)
         elif self._active_epoch is not None:
             self._resign()
+            self._tell(ImageDelta(self._timeline.committed))  # its own registration may be among what is lost
 
     def _activate(self, epoch: int) -> None:
         self._refuse_unsupported(self._timeline.newest.features)

@@ -64,10 +64,8 @@ def learn_from_answer(
         if not learn_of_leader(replica, leader_id, epoch, endpoints):
             return False
         return None if error_code == ErrorCode.NONE and replica.role is Role.FOLLOWER else True
-    if error_code == ErrorCode.BROKER_NOT_AVAILABLE:
-        return False
-    if error_code == ErrorCode.INVALID_VOTER_KEY:
-        return True
+    if error_code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INVALID_VOTER_KEY):
+        return False  # asked again at once it would say the same
     return None
 
 

@@ -135,8 +135,10 @@ def _mend(disk: ReplicaDisk) -> None:
     found = [each for each in disk.snapshots() if each != FORMATTED]
     if found:
         newest = found[-1]
-        end = (max(log.leader_epochs.latest_epoch, 0), log.log_end_offset)
-        if (newest.epoch, newest.end_offset) > end and newest.end_offset > log.log_start_offset:
+        # What the log lacks of it, or has of another epoch: also a later one, of which nothing was committed.
+        is_ours = log.leader_epochs.epoch_of(newest.end_offset - 1) == newest.epoch
+        is_held = is_ours and newest.end_offset <= log.log_end_offset
+        if not is_held and newest.end_offset > log.log_start_offset:
             disk.begin_log_behind(newest)
         elif log.log_start_offset > 0 and found[0].end_offset > log.log_start_offset:
             log.increase_log_start(found[0].end_offset)

@@ -200,3 +200,24 @@ def test_the_answer_names_the_leader_by_the_listener_of_the_request_from_version
     assert newest.node_endpoints == [VoteResponse.NodeEndpoint(2, "host2", 9002)]
     assert oldest.node_endpoints == []
     assert unknown.node_endpoints == []
+
+
+def test_a_voter_of_another_life_is_not_asked_again_at_once() -> None:
+    """One voter is down and one has lost its disk: the time between is for who mends it, not for asking."""
+    rig = RaftRig()
+    while not (asked := rig.take(VoteRequest)):
+        rig.wake()
+    began_ms, answers = rig.now_ms, 0
+    while asked and answers < 10:
+        for request, _ in asked:
+            if request.to.id == 3:
+                rig.fail(request)
+                continue
+            refused = VoteResponse.PartitionData(
+                error_code=ErrorCode.INVALID_VOTER_KEY, leader_id=-1, leader_epoch=rig.node.epoch
+            )
+            topic = VoteResponse.TopicData(topic_name="__cluster_metadata", partitions=[refused])
+            rig.respond(request, VoteResponse(topics=[topic]))
+            answers += 1
+        asked = rig.take(VoteRequest)
+    assert (answers, rig.now_ms) == (1, began_ms)
