@@ -268,9 +268,9 @@ class _Scan:
         file_bytes = segment.log.file().size()
         if self.producers is None:
             self.producers = self.producers_at(segment.base_offset)
-        self._epochs.truncate_from_end(segment.base_offset)  # the checkpoint may know what is lost
-        segment.begin_rebuild()
         end_offset = max(expected_offset, segment.base_offset)
+        self._epochs.truncate_from_end(end_offset)  # the checkpoint may know what is lost
+        segment.begin_rebuild()
         for position, header, batch in stored_batches(segment.log.file(), file_bytes, self._note):
             if not is_intact(batch, 0, header):
                 break

@@ -282,6 +282,7 @@ def truncate(story: Story, subject: Subject, rng: random.Random) -> None:
         subject.cutting = None
         return
     may_return = [*subject.may_return, *model.batches, *model.former.values()]
+    started_at = max(model.start, subject.started_at if subject.may_return else 0)
     is_later = rng.random() < 0.5
     if is_later or _is_on_the_disk(story, subject):
         model.cut(offset)
@@ -292,6 +293,7 @@ def truncate(story: Story, subject: Subject, rng: random.Random) -> None:
         lowest = min(subject.returns_from, model.end) if subject.may_return else model.end
         subject.returns_from = lowest
         subject.may_return = [batch for batch in may_return if batch.last >= lowest]
+        subject.started_at = started_at
     story.say(f"    to offset {offset}: the log ends at {log.log_end_offset}")
 
 

@@ -34,6 +34,7 @@ class Reunion:
         self.knows_high_watermark = knows_high_watermark
         self.model = subject.model
         self.with_power, self.is_clean = with_power, is_clean
+        self.is_cut_back = False
 
     def meet(self) -> None:
         model, log, subject = self.model, self.log, self.subject
@@ -48,6 +49,8 @@ class Reunion:
                 accept_compaction(log, model, self.now_ms, None)
             self._meet_batches()
         highest = model.high_watermark if subject.is_removing else model.start
+        if self.is_cut_back:
+            highest = max(highest, subject.started_at)
         rose = log.log_start_offset > highest and not subject.is_starting_anew
         require(not rose, "the log start rose", log=log.log_start_offset, model=model.start)
         if self.is_clean:
@@ -125,6 +128,7 @@ class Reunion:
         if not any(batch.data in former and batch.data not in known for batch in there):
             return
         self.counts["cuts come back"] += 1
+        self.is_cut_back = True
         while there and there[-1].data not in former and there[-1].data not in known:
             there.pop()  # unanswered
         require(

@@ -32,6 +32,8 @@ class Subject:
     """Cut off, and the cut need not be on the disk: a power cut may bring them back."""
     returns_from: int = 0
     """The lowest of these cuts."""
+    started_at: int = 0
+    """Where the log started before them: with what was cut off that may be so again."""
     synced: int = 0
     """At the last crash: what must have survived it."""
 

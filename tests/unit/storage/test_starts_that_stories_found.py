@@ -232,6 +232,19 @@ def test_a_segment_that_a_cut_which_came_to_nothing_has_left_hides_no_batch() ->
     assert rig.reopen(is_clean=False).log_end_offset == 5
 
 
+def test_nor_does_it_take_the_epochs_of_those_batches() -> None:
+    """A follower that asks where an epoch ends would be told of the wrong place."""
+    rig = LogRig()
+    rig.append(b"1", b"2")
+    rig.append(b"3", b"4", epoch=1)
+    rig.close()
+    rig.files.open(f"{DIRECTORY}/{segment_file(2, '.log')}", write=True, create=True).close()
+    log = rig.reopen(is_clean=False)
+    assert "begins below the end of the segment before it" in rig.problems[-1]
+    assert log.leader_epochs.entries() == [(0, 0), (1, 2)]
+    assert log.end_offset_for_epoch(0) == (0, 2)
+
+
 def test_a_sealed_segment_whose_cut_came_to_nothing_does_not_overlap_the_next() -> None:
     memory = MemoryFiles()
     rig = LogRig(memory)
