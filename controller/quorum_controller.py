@@ -156,11 +156,13 @@ class QuorumController:
     def _committed(self, image: ClusterImage, delta: ImageDelta) -> None:
         if delta.features is not None and self.is_active:
             self._register_itself()
-        self._tell(delta)
+        self._tell(image, delta)
 
-    def _tell(self, delta: ImageDelta) -> None:
+    def _tell(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
+        """Without a delta: the image is to be looked at as a whole."""
+        delta = ImageDelta(image) if delta is None else delta
         for observer in self._observers:
-            observer(self._timeline.committed, delta)
+            observer(image, delta)
 
     # Following the log
 
@@ -171,7 +173,7 @@ class QuorumController:
 
     def load_snapshot(self, snapshot: SnapshotId, image: ClusterImage) -> None:
         self._timeline.load(image)
-        self._tell(ImageDelta(image))
+        self._tell(image)
 
     def commit(self, batch: MetadataBatch) -> None:
         self._timeline.commit(batch)
@@ -183,7 +185,7 @@ class QuorumController:
             self._activate(leader.epoch)
         elif self._active_epoch is not None:
             self._resign()
-            self._tell(ImageDelta(self._timeline.committed))  # its own registration may be among what is lost
+            self._tell(self._timeline.committed)  # its own registration may be among what is lost
 
     def _activate(self, epoch: int) -> None:
         self._refuse_unsupported(self._timeline.newest.features)

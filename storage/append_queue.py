@@ -91,7 +91,7 @@ class AppendQueue:
             else:
                 duplicate = check_producer(log, known, header)
                 if duplicate is not None:
-                    return self._add_duplicate(duplicate, batch, leader_epoch)
+                    return self._add_duplicate(duplicate, leader_epoch)
             producer = successor(known, placed_header(batch, base_offset), marker)
         stored: memoryview | bytearray
         if batch.must_rebuild:
@@ -360,9 +360,7 @@ class AppendQueue:
             self._producers[prepared.producer.producer_id] = prepared.producer
         return prepared
 
-    def _add_duplicate(
-        self, first: ProducerBatch, batch: ValidatedBatch, leader_epoch: int
-    ) -> PreparedAppend:
+    def _add_duplicate(self, first: ProducerBatch, leader_epoch: int) -> PreparedAppend:
         return self._add(
             PreparedAppend(
                 bytearray(),

@@ -42,9 +42,9 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
     if [segment.base_offset for segment in old] != group.sources or old[-1] is log.active:
         return False
     base_offset = group.sources[0]
-    if not _is_whole(log, group):
-        return False
     try:
+        if not _is_whole(log, group):
+            return False
         _rename(log, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         remove_files(log, old, now_ms + log.config.file_delete_delay_ms)
         _rename(log, base_offset, SWAP_SUFFIX, "")
@@ -61,9 +61,8 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
 
 def _is_whole(log: PartitionLog, group: CleanedGroup) -> bool:
     """Whether what the worker wrote is there, and nobody has removed it since."""
-    path = f"{log.directory}/{segment_file(group.sources[0], LOG_SUFFIX)}{CLEANED_SUFFIX}"
     try:
-        return log.files.status(path).size_bytes == group.size_bytes
+        return log.files.status(_cleaned_path(log, group, LOG_SUFFIX)).size_bytes == group.size_bytes
     except FileNotFoundError:
         return False
 
@@ -72,8 +71,12 @@ def discard(log: PartitionLog, groups: list[CleanedGroup]) -> None:
     """Removes the files of a pass that came to nothing, beside the loop."""
     for group in groups:
         for suffix in SEGMENT_SUFFIXES:
-            path = f"{log.directory}/{segment_file(group.sources[0], suffix)}{CLEANED_SUFFIX}"
+            path = _cleaned_path(log, group, suffix)
             log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+
+
+def _cleaned_path(log: PartitionLog, group: CleanedGroup, suffix: str) -> str:
+    return f"{log.directory}/{segment_file(group.sources[0], suffix)}{CLEANED_SUFFIX}"
 
 
 def _rename(log: PartitionLog, base_offset: int, old_ending: str, new_ending: str) -> None:

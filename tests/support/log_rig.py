@@ -10,6 +10,7 @@ from config.ports import Files
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import headers
 from storage.chores import Chores
+from storage.found_log import RecoveredLog
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.opening import create_log, open_log
@@ -109,6 +110,7 @@ class LogRig:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         on_damage: OnDamage = OnDamage.REFUSE,
+        recovered: RecoveredLog | None = None,
     ) -> PartitionLog:
         """What the next process finds."""
         self.chores = Chores()
@@ -116,6 +118,7 @@ class LogRig:
             self.files, self.directory, "orders", 0, TOPIC_ID, self.config, self.chores,
             is_clean=is_clean, now_ms=self.now_ms,
             recovery_point=recovery_point, log_start_offset=log_start_offset, on_damage=on_damage,
+            recovered=recovered,
         )  # fmt: skip
         self.problems = found.problems
         self.scanned_segments = found.scanned_segments

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from storage.faulty_files import FaultyFiles
@@ -11,6 +9,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
+from tests.support.compaction import CompactionRig, HeldWorkers
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
 from tests.support.storage_world import ManualClock, NoChance, RunsLater
 from tests.unit.storage.test_moves import LaterWorkers
@@ -93,28 +92,25 @@ def test_the_new_topic_is_compacted_and_loses_nothing(world: World) -> None:
         assert found.read()
 
 
-def test_what_was_removed_meanwhile_is_not_swapped_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_removed_meanwhile_is_not_swapped_in() -> None:
     """Whoever removes the files before the answer is heard: the row keeps the segments that it has."""
-    log = world.create(bytes(16))
-    world.drain()
-    world.workers.work()
-    world.later(16_000)
-    run = world.workers._run
-
-    def run_and_lose(*order: Any) -> Any:
-        result = run(*order)
-        for name in world.files.listdir(log.directory):
-            if name.endswith(".cleaned"):
-                world.files.unlink(f"{log.directory}/{name}")
-        return result
-
-    monkeypatch.setattr(world.workers, "_run", run_and_lose)
-    bases = [segment.base_offset for segment in log.segments]
-    world.workers.work()
-    world.drain()
-    assert [segment.base_offset for segment in log.segments] == bases
-    for offset in range(log.log_end_offset):
-        found = log.read(offset, max_bytes=1_000_000)
+    rig = CompactionRig(held=True)
+    for number in range(30):
+        rig.put((f"k{number % 3}", f"value {number}"))
+    rig.roll_and_clean()
+    workers = rig.workers
+    assert isinstance(workers, HeldWorkers)
+    assert len(workers.waiting) == 1
+    for name in rig.file_names():
+        if name.endswith(".cleaned"):
+            rig.files.unlink(f"{rig.directory}/{name}")
+    bases = [segment.base_offset for segment in rig.log.segments]
+    workers.waiting.pop()()
+    rig.do_chores()
+    assert [segment.base_offset for segment in rig.log.segments] == bases
+    assert rig.broken == []
+    for offset in range(rig.log.log_end_offset):
+        found = rig.log.read(offset, max_bytes=1_000_000)
         assert found is not None
         assert found.read()
 

@@ -8,8 +8,7 @@ from protocol.records.header import headers
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
-from storage.partition_log import PartitionLog
-from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
+from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
 from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
 
 KEY = ("t", 0)
@@ -24,17 +23,6 @@ def start(files: MemoryFiles, clock: ManualClock) -> LogManager:
     )
     manager.start()
     return manager
-
-
-def position_at_the_end(log: PartitionLog) -> int:
-    """Where a consumer stands that has read as long as something came."""
-    position = log.log_start_offset
-    while (found := log.read(position, max_bytes=100_000, up_to_offset=log.high_watermark)) is not None:
-        ends = [header.next_offset for _, header in headers(found.read())]
-        if not ends or max(ends) <= position:
-            break
-        position = max(ends)
-    return position
 
 
 def test_the_batch_before_the_end_leaves_its_header() -> None:
@@ -61,4 +49,4 @@ def test_the_batch_before_the_end_leaves_its_header() -> None:
     manager.housekeeping()
     assert manager.cleaner.statistics.passes == 1
     assert again.log_end_offset == end
-    assert position_at_the_end(again) == end
+    assert max(header.next_offset for _, header in headers(everything(again))) == end
