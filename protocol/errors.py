@@ -2,14 +2,17 @@
 
 * The peer broke the protocol: `ProtocolError`. The connection is closed; nothing can be answered.
 * Kafka has a code for it: `ErrorCode`, a value in the response, never an exception.
-* We are wrong: `InvariantViolated`, raised by `invariant` with the numbers in it, and never caught below the
-  connection's boundary.
+* We are wrong: `InvariantViolated`, raised by `invariant` with the numbers in it. It ends the process, as all
+  that is an `EndsProcess`: no boundary contains it.
+
+Any other exception that nobody expected is ours too, and hurts whom it met: a request is answered
+UNKNOWN_SERVER_ERROR, a connection is closed, a coordinator's partition is read back from its log.
 """
 
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["EncodeError", "ErrorCode", "InvariantViolated", "ProtocolError", "invariant"]
+__all__ = ["EncodeError", "EndsProcess", "ErrorCode", "InvariantViolated", "ProtocolError", "invariant"]
 
 
 class ProtocolError(Exception):
@@ -20,7 +23,11 @@ class EncodeError(Exception):
     """A message of ours with a value that its version cannot carry. Raised by all encoders."""
 
 
-class InvariantViolated(Exception):
+class EndsProcess(Exception):
+    """After this nothing that the process does can be trusted, so every boundary lets it pass."""
+
+
+class InvariantViolated(EndsProcess):
     """A thing that cannot be, is. Our bug; the process ends with a code of its own."""
 
 

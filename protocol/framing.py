@@ -13,7 +13,7 @@ from functools import cache
 from struct import Struct as Layout
 from typing import Any, Final, TypeVar
 
-from protocol.codec.compiler import decoder, encoder, piece_encoder
+from protocol.codec.compiler import around_encoder, decoder, encoder, piece_encoder
 from protocol.codec.decoding import holds_records
 from protocol.codec.message import Message
 from protocol.codec.reading import Buffer, skip_tags
@@ -27,6 +27,7 @@ __all__ = [
     "SIZE_PREFIX_BYTES",
     "decode_request",
     "decode_response",
+    "encode_long_response",
     "encode_request_frame",
     "encode_response_frame",
 ]
@@ -71,6 +72,18 @@ def _response_codec(
     if flexible and key != ApiKey.API_VERSIONS:
         return encode, in_pieces, _pack_flexible_response, 5
     return encode, in_pieces, _pack_plain_response, 4
+
+
+def encode_long_response(
+    response: Message, version: int, correlation_id: int, name: str, count: int, elements: list[bytes]
+) -> list[Records]:
+    """The pieces of a response frame whose array `name` was encoded before: `count` elements, and their
+    bytes in order. The response holds no records."""
+    _, _, pack, header_size = _response_codec(type(response), version)
+    before, after = around_encoder(type(response), version, name)(response, count)
+    size = header_size + len(before) + sum(map(len, elements)) + len(after)
+    pieces: list[bytes] = [pack(size, correlation_id) + before, *elements, *([after] if after else ())]
+    return [b"".join(pieces)] if size <= _JOIN_UP_TO_BYTES else [*pieces]
 
 
 def decode_response(cls: type[M], version: int, buffer: Buffer) -> tuple[int, M]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Annotated, Final
 
 from protocol.codec.message import UNBOUNDED, Message, NeverCompact, header
-from protocol.codec.reading import READ_SHORT_BYTES, Buffer, skip_tags
+from protocol.codec.reading import Buffer, skip_tags, text
 from protocol.errors import ProtocolError
 from protocol.primitives import i16, i32
 from protocol.registry import apis
@@ -58,11 +58,9 @@ def decode_request_header(buffer: Buffer, position: int) -> tuple[RequestHeader,
     try:
         key, version, correlation_id, length = _read_fixed(buffer, position)
         position += _FIXED_BYTES
-        if length < 128:
-            client_id = READ_SHORT_BYTES[length](buffer, position)[0].decode() if length > 0 else ""
-        else:
-            client_id = str(buffer[position : position + length], "utf-8")
+        client_id = ""
         if length > 0:
+            client_id = text(bytes(buffer[position : position + length]), "the client id")
             position += length
         first_flexible = _FIRST_FLEXIBLE.get(key)
         if first_flexible is None:
@@ -72,9 +70,9 @@ def decode_request_header(buffer: Buffer, position: int) -> tuple[RequestHeader,
             position += 1
             if count:
                 position = skip_tags(buffer, position, count, len(buffer))
-    except (StructError, IndexError, UnicodeDecodeError) as error:
+    except (StructError, IndexError) as error:
         raise ProtocolError(f"malformed request header: {error}") from error
-    if length < -1 or version < 0 or position > len(buffer):
+    if version < 0 or position > len(buffer):
         raise ProtocolError(
             f"malformed request header: api {key} version {version} client id length {length}"
         )

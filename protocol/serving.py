@@ -3,7 +3,8 @@
 The network reads frames, dispatch decodes them and calls a handler, and the
 handler answers with a value. It decodes nothing and knows no socket, so the
 same function serves a client on TCP, a peer in the same process and a
-simulated cluster. A handler gives one of four things:
+simulated cluster. (One that looks at many things is written in turns, see
+:mod:`protocol.turns`.) A handler gives one of four things:
 
 * a response message: sent at once;
 * a :class:`Pending`: the answer comes later (a long poll, a rebalance, an
@@ -25,10 +26,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from protocol.codec.message import Message
-from protocol.errors import invariant
+from protocol.errors import EndsProcess, invariant
 from protocol.registry import ApiKey, api
+from protocol.turns import Turns
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 LISTENER_BROKER: Final = "broker"
 LISTENER_CONTROLLER: Final = "controller"
@@ -136,13 +139,29 @@ class NoAnswer:
 NO_ANSWER: Final = NoAnswer()
 
 
+class Failed:
+    """What a `Pending` is completed with when its answer could not be made: the exception that came instead.
+
+    Whoever delivers the answer logs it and tells the client UNKNOWN_SERVER_ERROR.
+    """
+
+    __slots__ = ("failure",)
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+
+
 class Pending(Generic[R]):
-    """An answer that is not there yet. It may also turn out to be `NO_ANSWER`, or a `CloseConnection`.
+    """An answer that is not there yet. It may turn out to be `NO_ANSWER`, a `CloseConnection` or `Failed`.
 
     The owner of the wait completes it, dispatch subscribes to it, and the
     network cancels it when the peer has gone. Completed or cancelled once, it
     stays so: later calls do nothing, because a timer and an append may both
     want to answer.
+
+    Who completes it is often somebody else's turn: a commit, a timer, an append of another client. So
+    nothing that is done to make the answer out of it may raise there: `then` and `complete_by` turn what is
+    raised into the answer. Only an `EndsProcess` passes.
     """
 
     __slots__ = ("_cancelled", "_deliver", "_on_cancel", "_response")
@@ -171,7 +190,48 @@ class Pending(Generic[R]):
         if deliver is not None:
             deliver(response)
 
+    def complete_by(self, make: Callable[[], R]) -> None:
+        """Complete with what `make` gives, or with what it raises. If nobody waits any longer it is not
+        called."""
+        if self._cancelled or self._response is not None:
+            return
+        try:
+            response = make()
+        except EndsProcess:
+            raise
+        except CloseConnection as verdict:
+            self.complete(verdict)  # type: ignore[arg-type]
+        except Exception as failure:
+            self.complete(Failed(failure))  # type: ignore[arg-type]
+        else:
+            self.complete(response)
+
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Do what will lead to the answer; what it raises is the answer."""
+        try:
+            step()
+        except EndsProcess:
+            raise
+        except Exception as failure:
+            self.complete(Failed(failure))  # type: ignore[arg-type]
+
+    def then(self, change: Callable[[R], S]) -> Pending[S]:
+        """The answer that `change` makes of this one. What is no response goes on as it is; a cancellation
+        comes back to here."""
+        changed: Pending[S] = Pending()
+
+        def take(response: R) -> None:
+            if isinstance(response, NoAnswer | CloseConnection | Failed):
+                changed.complete(response)  # type: ignore[arg-type]
+            else:
+                changed.complete_by(lambda: change(response))
+
+        self.on_complete(take)
+        changed.on_cancel(self.cancel)
+        return changed
+
     def on_complete(self, deliver: Callable[[R], None]) -> None:
+        """Has the answer delivered. `deliver` must not raise; another answer is made of it by `then`."""
         invariant(self._deliver is None, "a pending answer has one subscriber")
         if self._response is not None:
             deliver(self._response)
@@ -201,30 +261,44 @@ class Handler(Protocol):
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """That a function serves one API on one kind of listener."""
+    """That a function serves one API on one kind of listener.
+
+    turns: the same handler as a generator function, if it has turns (:mod:`protocol.turns`). memory_bytes:
+    what the arrays of a long request may take once they are decoded, if that is less than usual.
+    """
 
     api_key: ApiKey
     min_version: int
     max_version: int
     listener: str
     handler: Handler
+    turns: Callable[..., Turns[Any]] | None = None
+    memory_bytes: int | None = None
 
 
 H = TypeVar("H", bound=Callable[..., Any])
 
 
 def serves(
-    key: ApiKey, *, versions: tuple[int, int] | None = None, listener: str = LISTENER_BROKER
+    key: ApiKey,
+    *,
+    versions: tuple[int, int] | None = None,
+    listener: str = LISTENER_BROKER,
+    memory_bytes: int | None = None,
 ) -> Callable[[H], H]:
     """Mark a function as the handler of an API.
 
     versions: lowest and highest version served; all stable ones of the API if
-    left out. Nothing is entered anywhere: a :class:`HandlerTable` collects.
+    left out. memory_bytes: see :class:`Registration`. Nothing is entered
+    anywhere: a :class:`HandlerTable` collects.
     """
 
     def mark(function: H) -> H:
         low, high = versions or api(key).stable_versions
-        function.registration = Registration(key, low, high, listener, function)  # type: ignore[attr-defined]
+        turns = getattr(function, "turns", None)
+        function.registration = Registration(  # type: ignore[attr-defined]
+            key, low, high, listener, function, turns, memory_bytes
+        )
         return function
 
     return mark

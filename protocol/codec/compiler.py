@@ -4,29 +4,43 @@
     request, end = decode(frame, position)
     body = encode(request)
 
+What is long has codecs that go step by step: `stepping_decoder`, and for responses `elements_encoder` with
+`around_encoder`.
+
 The buffer given to a decoder ends where the message's frame ends: lengths and counts are checked against the
 bytes that are left in it. `source` shows the code that runs.
 """
 
 import struct
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cache, partial
 from typing import Any, Final, TypeVar, cast
 
-from protocol.codec import reading, writing
-from protocol.codec.decoding import decoder_source, holds_records
-from protocol.codec.encoding import encoder_source
+from protocol.codec import budget, reading, writing
+from protocol.codec.decoding import decoder_source, holds_records, stepping_decoder_source
+from protocol.codec.encoding import elements_encoder_source, encoder_source, frame_encoder_source
 from protocol.codec.lines import SourceLines
 from protocol.codec.message import Message
 from protocol.codec.reading import Buffer
 from protocol.errors import EncodeError, ProtocolError
 from protocol.primitives import Records
 
-__all__ = ["Buffer", "decode", "decoder", "encode", "encoder", "piece_encoder", "source"]
+__all__ = [
+    "Buffer",
+    "around_encoder",
+    "decode",
+    "decoder",
+    "elements_encoder",
+    "encode",
+    "encoder",
+    "piece_encoder",
+    "source",
+    "stepping_decoder",
+]
 
 M = TypeVar("M", bound=Message)
 
-MALFORMED: Final = (struct.error, IndexError, UnicodeDecodeError)
+MALFORMED: Final = (struct.error, IndexError)
 UNENCODABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeError)
 
 
@@ -36,6 +50,26 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]
     Record bytes of the message are views into the buffer; everything else is copied.
     """
     return cast("Callable[[Buffer, int], tuple[M, int]]", _decoder(cls, version))
+
+
+def stepping_decoder(
+    cls: type[M], version: int
+) -> Callable[[Buffer, int, int], Generator[None, None, tuple[M, int]]]:
+    """As `decoder`, but a generator that yields between elements and returns message and position. It takes
+    (buffer, position, how many bytes of memory the arrays may take) and refuses more before they exist."""
+    return cast("Callable[..., Generator[None, None, tuple[M, int]]]", _stepping_decoder(cls, version))
+
+
+def elements_encoder(
+    cls: type[Message], version: int, name: str
+) -> Callable[[Sequence[Any], list[bytes]], Iterator[None]]:
+    """Appends the bytes of elements of the message's array `name` to a list, and yields now and then."""
+    return cast("Callable[..., Iterator[None]]", _part_encoder(cls, version, name, elements=True))
+
+
+def around_encoder(cls: type[M], version: int, name: str) -> Callable[[M, int], tuple[bytes, bytes]]:
+    """From (message, count) to the bytes before and behind the elements of its array `name`."""
+    return cast("Callable[..., tuple[bytes, bytes]]", _part_encoder(cls, version, name, elements=False))
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
@@ -73,24 +107,53 @@ def source(cls: type[Message], version: int) -> str:
 
 
 @cache
-def _decoder(cls: type[Message], version: int) -> Callable[[Buffer, int], tuple[Message, int]]:
+def _decoder(
+    cls: type[Message], version: int, lenient: bool = False
+) -> Callable[[Buffer, int], tuple[Message, int]]:
+    """lenient: the one that takes over where text is no UTF-8."""
+    constants = _decoder_constants()
+    if not lenient:
+        constants["decode_leniently"] = lambda buffer, at: _decoder(cls, version, lenient=True)(buffer, at)
+    return _build(cls, version, partial(decoder_source, lenient=lenient), "decode", constants)
+
+
+@cache
+def _stepping_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
+    constants = _decoder_constants() | {"over_budget": budget.over_budget}
+    return _build(cls, version, stepping_decoder_source, "decode_in_steps", constants)
+
+
+def _decoder_constants() -> dict[str, Any]:
     constants: dict[str, Any] = {
         name: getattr(reading, name) for name in reading.__all__ if name not in ("Buffer", "READ_SHORT_BYTES")
     }
-    constants |= {
+    return constants | {
         "MALFORMED": MALFORMED,
         "ProtocolError": ProtocolError,
         "read_short": reading.READ_SHORT_BYTES,
         "unpack_from": struct.unpack_from,
     }
-    return _build(cls, version, decoder_source, "decode", constants)
+
+
+@cache
+def _part_encoder(cls: type[Message], version: int, name: str, *, elements: bool) -> Callable[..., Any]:
+    make = elements_encoder_source if elements else frame_encoder_source
+
+    def lines(cls: type[Message], version: int, constants: dict[str, Any]) -> SourceLines:
+        return make(cls, version, name, constants)
+
+    function = "encode_elements" if elements else "encode_around"
+    return _build(cls, version, lines, function, _encoder_constants())
 
 
 @cache
 def _encoder(cls: type[Message], version: int) -> Callable[[Message], Any]:
+    return _build(cls, version, encoder_source, "encode", _encoder_constants())
+
+
+def _encoder_constants() -> dict[str, Any]:
     constants: dict[str, Any] = {name: getattr(writing, name) for name in writing.__all__}
-    constants |= {"UNENCODABLE": UNENCODABLE, "EncodeError": EncodeError}
-    return _build(cls, version, encoder_source, "encode", constants)
+    return constants | {"UNENCODABLE": UNENCODABLE, "EncodeError": EncodeError}
 
 
 def _build(

@@ -6,17 +6,36 @@ read by one `struct` call. A message without records is read from `bytes`, whose
 records from the memoryview itself, so that record bytes stay views. Truncation needs no check of its own at
 every field: fixed reads raise, slices come out short while the position runs past the end, and the end is
 compared once.
+
+Text that is no UTF-8 sends the whole message to a second decoder, which is compiled when it is first needed:
+the same but for its strings, that are read with replacement characters (`reading.text`).
+
+A long message has a third decoder, a generator of the same message, lenient from the start: it counts what
+arrays take in memory (see `budget`) and refuses too much of it before it exists, and it yields now and then,
+so that whoever runs it can do something else in between.
 """
 
 from functools import cache
 from typing import Any
 
+from protocol.codec.budget import element_bytes
 from protocol.codec.lines import SHORT_ARRAY, SourceLines
 from protocol.codec.message import Message, Struct
+from protocol.codec.reading import MOST_TAGS
 from protocol.codec.schema import Field, Kind, schema
 from protocol.errors import invariant
 
-__all__ = ["decoder_source", "holds_records", "minimum_size"]
+__all__ = [
+    "ELEMENTS_PER_STEP",
+    "decoder_source",
+    "holds_arrays",
+    "holds_records",
+    "minimum_size",
+    "stepping_decoder_source",
+]
+
+ELEMENTS_PER_STEP = 200
+"""A generator yields when it has handled so many: a tenth of a millisecond or two."""
 
 
 @cache
@@ -24,6 +43,15 @@ def holds_records(cls: type[Struct], version: int) -> bool:
     """Whether a records field can occur anywhere in the message at this version."""
     return any(
         field.kind is Kind.RECORDS or (field.struct is not None and holds_records(field.struct, version))
+        for field in schema(cls)
+        if field.present.covers(version)
+    )
+
+
+def holds_arrays(cls: type[Struct], version: int) -> bool:
+    """Whether the message has an array at this version, at whatever depth."""
+    return any(
+        field.is_array or (field.struct is not None and holds_arrays(field.struct, version))
         for field in schema(cls)
         if field.present.covers(version)
     )
@@ -51,39 +79,65 @@ def _minimum_field_size(field: Field, version: int, flexible: bool) -> int:
             return 1 if flexible else 4
 
 
-def decoder_source(cls: type[Message], version: int, constants: dict[str, Any]) -> SourceLines:
-    """The lines of `def decode(b, p): ... return message, p`."""
-    flexible = cls.declaration.flexible.covers(version)
-    writer = _DecoderWriter(version, flexible, holds_records(cls, version), constants)
-    out = writer.out
-    with out.block("def decode(b, p):"):
-        if writer.views:
+def decoder_source(
+    cls: type[Message], version: int, constants: dict[str, Any], *, lenient: bool = False
+) -> SourceLines:
+    """The lines of `def decode(b, p): ... return message, p`. lenient: of the second decoder."""
+    writer_class = _LenientDecoderWriter if lenient else _DecoderWriter
+    writer = writer_class(cls, version, constants)
+    with writer.out.block("def decode(b, p):"):
+        writer.body(cls)
+    return writer.out
+
+
+def stepping_decoder_source(cls: type[Message], version: int, constants: dict[str, Any]) -> SourceLines:
+    """The lines of a generator, `def decode_in_steps(b, p, allowed): ... return message, p`.
+
+    allowed: bytes of memory that the arrays may take.
+    """
+    writer = _SteppingDecoderWriter(cls, version, constants)
+    with writer.out.block("def decode_in_steps(b, p, allowed):"):
+        writer.out.add("left = allowed", "steps = 0", "yield")
+        writer.body(cls)
+    return writer.out
+
+
+class _DecoderWriter:
+    """Writes struct after struct; `_run` holds fixed reads that wait to be made in one call."""
+
+    falls_back = True
+    """Text that is no UTF-8 sends the message to the lenient decoder."""
+
+    def __init__(self, cls: type[Message], version: int, constants: dict[str, Any]) -> None:
+        self.version = version
+        self.flexible = cls.declaration.flexible.covers(version)
+        self.views = holds_records(cls, version)
+        self.out = SourceLines(constants)
+        self._run: list[tuple[str, str, int]] = []
+
+    def body(self, cls: type[Message]) -> None:
+        """The lines inside of the function, to its return."""
+        out, version = self.out, self.version
+        if self.views:
             with out.block("if b.__class__ is not memoryview:"):
                 out.add("b = memoryview(b)")
         else:
             with out.block("if b.__class__ is not bytes:"):
                 out.add("b = bytes(b)")
         out.add("end = len(b)")
+        if self.falls_back:
+            out.add("begin = p")
         with out.block("try:"):
-            result = writer.struct(cls)
-            writer.flush()
+            result = self.struct(cls)
+            self.flush()
+        if self.falls_back:
+            with out.block("except UnicodeDecodeError:"):
+                out.add("return decode_leniently(b, begin)")
         with out.block("except MALFORMED as error:"):
             out.add(f"raise ProtocolError(f'malformed {cls.__name__} {version}: {{error}}') from error")
         with out.block("if p > end:"):
             out.add(f"cut_off('{cls.__name__} {version}', p - end)")
         out.add(f"return {result}, p")
-    return out
-
-
-class _DecoderWriter:
-    """Writes struct after struct; `_run` holds fixed reads that wait to be made in one call."""
-
-    def __init__(self, version: int, flexible: bool, views: bool, constants: dict[str, Any]) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.views = views
-        self.out = SourceLines(constants)
-        self._run: list[tuple[str, str, int]] = []
 
     # Fixed runs.
 
@@ -145,7 +199,7 @@ class _DecoderWriter:
         with self.out.block(f"if {count}:"):
             with self.out.block(f"if {count} > 127:"):
                 self.out.add(f"{count}, p = long_uvarint(b, p, {count})")
-            with self.out.block(f"if {count} * 2 > end - p:"):
+            with self.out.block(f"if {count} * 2 > end - p or {count} > {MOST_TAGS}:"):
                 self.out.add(f"too_many({count}, 'tagged fields')")
             self.out.add(f"{last} = -1")
             with self.out.block(f"for _ in range({count}):"):
@@ -205,14 +259,18 @@ class _DecoderWriter:
             self.out.add(f"{target} = {value}")
         return target
 
-    def _short(self, size: str, text: bool) -> str:
+    def _short(self, size: str, path: str, text: bool) -> str:
         """The expression for the next `size` bytes, fewer than 128 of them."""
         taken = f"read_short[{size}](b, p)[0]" if self.views else "b[p:q]"
-        return f"{taken}.decode()" if text else taken
+        return self._decoded(taken, path) if text else taken
 
-    def _slice(self, text: bool) -> str:
+    def _slice(self, path: str, text: bool) -> str:
         taken = "bytes(b[p:q])" if self.views else "b[p:q]"
-        return f"{taken}.decode()" if text else taken
+        return self._decoded(taken, path) if text else taken
+
+    def _decoded(self, taken: str, path: str) -> str:
+        """The expression for the string in these bytes."""
+        return f"{taken}.decode()"
 
     def _compact(self, target: str, path: str, nullable: bool, text: bool) -> None:
         """A compact string or bytes: length + 1 in a varint, nearly always of one byte."""
@@ -225,30 +283,32 @@ class _DecoderWriter:
                 self.out.add(f"{target} = None")
             word = "elif"
         with self.out.block(f"{word} {'' if nullable else '0 < '}{length} < 128:"):
-            self.out.add(f"q = p + {length} - 1", f"{target} = {self._short(f'{length} - 1', text)}", "p = q")
+            taken = self._short(f"{length} - 1", path, text)
+            self.out.add(f"q = p + {length} - 1", f"{target} = {taken}", "p = q")
         with self.out.block("else:"):
-            self.out.add(f"{target}, p = long_{'string' if text else 'bytes'}(b, p, {length}, {path!r})")
+            reader = f"{'nullable_' if nullable else ''}long_{'string' if text else 'bytes'}"
+            lenient = ", True" if text and not self.falls_back else ""
+            self.out.add(f"{target}, p = {reader}(b, p, {length}, {path!r}{lenient})")
 
     def _prefixed(self, target: str, path: str, nullable: bool, code: str, text: bool) -> None:
-        """A string or bytes after an int16 or int32 length; -1 is null."""
+        """A string or bytes after an int16 or int32 length; below 0 it is null."""
         length = self.out.fresh("n")
         self._fixed(code, length, 2 if code == "h" else 4)
         self.flush()
         with self.out.block(f"if {length} >= 0:"):
-            self.out.add(f"q = p + {length}", f"{target} = {self._slice(text)}", "p = q")
+            self.out.add(f"q = p + {length}", f"{target} = {self._slice(path, text)}", "p = q")
+        self._null(target, path, nullable)
+
+    def _null(self, target: str, path: str, nullable: bool) -> None:
+        """Behind `if length >= 0`."""
         with self.out.block("else:"):
-            self.out.add(f"{target} = null_or_error({length}, {path!r})")
-            if not nullable:
-                self.out.add(f"bad_null({path!r})")
+            self.out.add(f"{target} = None" if nullable else f"bad_null({path!r})")
 
     def _records(self, target: str, path: str, nullable: bool) -> None:
         length = self._length(1)
         with self.out.block(f"if {length} >= 0:"):
             self.out.add(f"q = p + {length}", f"{target} = b[p:q]", "p = q")
-        with self.out.block("else:"):
-            self.out.add(f"{target} = null_or_error({length}, {path!r})")
-            if not nullable:
-                self.out.add(f"bad_null({path!r})")
+        self._null(target, path, nullable)
 
     def _length(self, null_shift: int) -> str:
         """Read an int32 or compact length into a variable in which null is negative."""
@@ -274,11 +334,9 @@ class _DecoderWriter:
         with self.out.block(f"if {count} >= 0:"):
             with self.out.block(f"if {count}{f' * {size}' if size > 1 else ''} > end - p:"):
                 self.out.add(f"too_many({count}, {path!r})")
+            self._count(field, path, count)
             self._elements(field, path, target, count)
-        with self.out.block("else:"):
-            self.out.add(f"{target} = null_or_error({count}, {path!r})")
-            if not nullable:
-                self.out.add(f"bad_null({path!r})")
+        self._null(target, path, nullable)
         return target
 
     def _element_size(self, field: Field) -> int:
@@ -320,3 +378,35 @@ class _DecoderWriter:
                     self._prefixed(value, path, False, "h" if text else "i", text)
             self.flush()
             self.out.add(f"{target}.append({value})")
+            self._step()
+
+    # What the stepping decoder does beside.
+
+    def _count(self, field: Field, path: str, count: str) -> None:
+        """At the head of an array whose elements can lie in the frame."""
+
+    def _step(self) -> None:
+        """At the end of an element."""
+
+
+class _LenientDecoderWriter(_DecoderWriter):
+    """The same for a message of which some text is no UTF-8."""
+
+    falls_back = False
+
+    def _decoded(self, taken: str, path: str) -> str:
+        return f"text({taken}, {path!r})"
+
+
+class _SteppingDecoderWriter(_LenientDecoderWriter):
+    """Of a generator that counts."""
+
+    def _count(self, field: Field, path: str, count: str) -> None:
+        self.out.add(f"left -= {count} * {element_bytes(field, self.version)}")
+        with self.out.block("if left < 0:"):
+            self.out.add(f"over_budget({count}, {path!r}, allowed)")
+
+    def _step(self) -> None:
+        self.out.add("steps += 1")
+        with self.out.block(f"if steps == {ELEMENTS_PER_STEP}:"):
+            self.out.add("steps = 0", "yield")

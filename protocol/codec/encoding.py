@@ -4,16 +4,22 @@ The encoder appends parts to the list `l` and joins them once. Neighbouring fixe
 that follows them and an empty tag section are packed by one `struct` call; a length beyond 127 takes a
 branch of its own. A message with records comes out as pieces: the bytes between the records, and the
 records themselves, untouched, wherever they lie.
+
+A string of more than 32,767 bytes has no encoding, compact or not. Only the text that explains an error (its
+field's name ends with `error_message`) is cut to fit.
+
+A long response is encoded in parts: the elements of one array of it, some at a time, by a generator that
+yields now and then; and what stands before and behind them, when their number is known.
 """
 
 from typing import Any
 
-from protocol.codec.decoding import holds_records
+from protocol.codec.decoding import ELEMENTS_PER_STEP, holds_records
 from protocol.codec.lines import SHORT_ARRAY, SourceLines
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Field, Kind, schema
 
-__all__ = ["encoder_source"]
+__all__ = ["elements_encoder_source", "encoder_source", "frame_encoder_source"]
 
 
 def encoder_source(cls: type[Message], version: int, constants: dict[str, Any]) -> SourceLines:
@@ -36,6 +42,43 @@ def encoder_source(cls: type[Message], version: int, constants: dict[str, Any]) 
             out.add("return pieces")
         else:
             out.add("return b''.join(l)")
+    return out
+
+
+def elements_encoder_source(
+    cls: type[Message], version: int, name: str, constants: dict[str, Any]
+) -> SourceLines:
+    """The lines of a generator, `def encode_elements(items, l)`: it appends the bytes of elements of the
+    array to `l`, and yields between some of them."""
+    field = next(field for field in schema(cls) if field.name == name)
+    writer = _SteppingEncoderWriter(cls, version, constants)
+    out = writer.out
+    with out.block("def encode_elements(items, l):"):
+        out.add("steps = 0", "yield")
+        with out.block("try:"), out.block("for m in items:"):
+            writer.struct(field.struct_class, "m")
+            writer.flush()
+            writer.step()
+        with out.block("except UNENCODABLE as error:"):
+            out.add(f"raise EncodeError(f'cannot encode {cls.__name__} {version}: {{error}}') from error")
+    return out
+
+
+def frame_encoder_source(
+    cls: type[Message], version: int, name: str, constants: dict[str, Any]
+) -> SourceLines:
+    """The lines of `def encode_around(m, count)`: the bytes before and behind the array's elements, of which
+    there are `count`."""
+    writer = _AroundWriter(cls, version, constants, name)
+    out = writer.out
+    with out.block("def encode_around(m, count):"):
+        with out.block("try:"):
+            out.add("l = []")
+            writer.struct(cls, "m")
+            writer.flush()
+        with out.block("except UNENCODABLE as error:"):
+            out.add(f"raise EncodeError(f'cannot encode {cls.__name__} {version}: {{error}}') from error")
+        out.add("return b''.join(l[:at]), b''.join(l[at:])")
     return out
 
 
@@ -68,22 +111,21 @@ class _EncoderWriter:
         if run:
             self.out.add(f"{self._list}.append({self._packed(run)})")
 
-    def _flush_with_length(self, length: str) -> None:
+    def _flush_with_length(self, length: str, long: str) -> None:
         """Flush the run with a compact length behind it, packed along when it takes one byte."""
         run, self._run = self._run, []
         if not run:
-            self.out.add(
-                f"{self._list}.append(SMALL[{length}] if {length} < 128 else uvarint_bytes({length}))"
-            )
+            self.out.add(f"{self._list}.append(SMALL[{length}] if {length} < 128 else {long}({length}))")
             return
         with self.out.block(f"if {length} < 128:"):
             self.out.add(f"{self._list}.append({self._packed([*run, ('B', length)])})")
         with self.out.block("else:"):
-            self.out.add(f"{self._list}.append({self._packed(run)} + uvarint_bytes({length}))")
+            self.out.add(f"{self._list}.append({self._packed(run)} + {long}({length}))")
 
-    def _flush_with(self, code: str, length: str, compact: bool) -> None:
+    def _flush_with(self, code: str, length: str, compact: bool, long: str = "uvarint_bytes") -> None:
+        """long: makes a compact length that takes more than a byte."""
         if compact:
-            self._flush_with_length(length)
+            self._flush_with_length(length, long)
         else:
             self._fixed(code, length)
             self.flush()
@@ -166,10 +208,12 @@ class _EncoderWriter:
                 self._fixed(field.wire.format, f"uuid({value})" if field.wire.name == "uuid" else value)
             case Kind.STRUCT:
                 self._struct_field(field, value, nullable)
+            case Kind.STRING if field.name.endswith("error_message"):
+                self._bytes(value, nullable, compact, "h", "error_text({})")
             case Kind.STRING:
-                self._bytes(value, nullable, compact, "h", ".encode()")
+                self._bytes(value, nullable, compact, "h", "{}.encode()")
             case Kind.BYTES:
-                self._bytes(value, nullable, compact, "i", "")
+                self._bytes(value, nullable, compact, "i", "{}")
             case Kind.RECORDS:
                 self._records(value, nullable, compact)
 
@@ -189,6 +233,7 @@ class _EncoderWriter:
             self.flush()
 
     def _bytes(self, value: str, nullable: bool, compact: bool, code: str, encode: str) -> None:
+        """encode: the expression for the bytes of what stands in its gap."""
         raw, length = self.out.fresh("e"), self.out.fresh("n")
         measure = f"len({raw}) + 1" if compact else f"len({raw})"
         if nullable:
@@ -196,12 +241,12 @@ class _EncoderWriter:
             with self.out.block(f"if {raw} is None:"):
                 self.out.add(f"{raw} = b''", f"{length} = {0 if compact else -1}")
             with self.out.block("else:"):
-                if encode:
-                    self.out.add(f"{raw} = {raw}{encode}")
+                if encode != "{}":
+                    self.out.add(f"{raw} = {encode.format(raw)}")
                 self.out.add(f"{length} = {measure}")
         else:
-            self.out.add(f"{raw} = {value}{encode}", f"{length} = {measure}")
-        self._flush_with(code, length, compact)
+            self.out.add(f"{raw} = {encode.format(value)}", f"{length} = {measure}")
+        self._flush_with(code, length, compact, "long_text_length" if code == "h" else "uvarint_bytes")
         self.out.add(f"{self._list}.append({raw})")
 
     def _records(self, value: str, nullable: bool, compact: bool) -> None:
@@ -245,10 +290,14 @@ class _EncoderWriter:
             if field.kind is Kind.STRUCT:
                 self.struct(field.struct_class, item)
             elif field.kind is Kind.STRING:
-                self._bytes(item, False, compact, "h", ".encode()")
+                self._bytes(item, False, compact, "h", "{}.encode()")
             else:
-                self._bytes(item, False, compact, "i", "")
+                self._bytes(item, False, compact, "i", "{}")
             self.flush()
+            self.step()
+
+    def step(self) -> None:
+        """At the end of an element; here nothing is done."""
 
     def _numbers(self, code: str, items: str, count: str, compact: bool) -> None:
         """An array of numbers: a short one, the usual case, is packed together with what stands before it."""
@@ -262,3 +311,29 @@ class _EncoderWriter:
             self._run = run
             self._flush_with("i", count, compact)
             self.out.add(f"{self._list}.append(pack_numbers('{code}', {items}))")
+
+
+class _SteppingEncoderWriter(_EncoderWriter):
+    """Of a generator."""
+
+    def step(self) -> None:
+        self.out.add("steps += 1")
+        with self.out.block(f"if steps == {ELEMENTS_PER_STEP}:"):
+            self.out.add("steps = 0", "yield")
+
+
+class _AroundWriter(_EncoderWriter):
+    """Leaves the elements of one array of the message out."""
+
+    def __init__(self, cls: type[Message], version: int, constants: dict[str, Any], name: str) -> None:
+        super().__init__(cls, version, constants)
+        self._left_out = f"m.{name}"
+
+    def _array(self, field: Field, value: str, nullable: bool, compact: bool) -> None:
+        if value != self._left_out:
+            super()._array(field, value, nullable, compact)
+            return
+        length = self.out.fresh("n")
+        self.out.add(f"{length} = count{' + 1' if compact else ''}")
+        self._flush_with("i", length, compact)
+        self.out.add("at = len(l)")

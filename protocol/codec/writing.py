@@ -3,12 +3,25 @@
 from struct import Struct as Layout
 from typing import Any, Final
 
+from protocol.codec.reading import MAX_STRING_BYTES
 from protocol.errors import EncodeError
 
-__all__ = ["SMALL", "cannot_carry", "pack_numbers", "records_size", "tag_section", "uuid", "uvarint_bytes"]
+__all__ = [
+    "SMALL",
+    "cannot_carry",
+    "error_text",
+    "long_text_length",
+    "pack_numbers",
+    "records_size",
+    "tag_section",
+    "uuid",
+    "uvarint_bytes",
+]
 
 SMALL: Final = tuple(bytes((value,)) for value in range(128))
 """The varints of one byte."""
+
+_CUT: Final = "…".encode()
 
 
 def uvarint_bytes(value: int) -> bytes:
@@ -19,6 +32,26 @@ def uvarint_bytes(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
+
+
+def long_text_length(length: int) -> bytes:
+    """The compact length, one more than its bytes, of a text of more than 126 bytes."""
+    if length > MAX_STRING_BYTES + 1:
+        raise EncodeError(f"a text of {length - 1} bytes, no more than {MAX_STRING_BYTES} can travel")
+    return uvarint_bytes(length)
+
+
+def error_text(text: str) -> bytes:
+    """An explanation of an error, in as many bytes as can travel.
+
+    It may quote what a client sent, and that may be as long as a string can be. What does not fit is cut
+    off: the error itself is in the code beside it.
+    """
+    raw = text.encode()
+    if len(raw) <= MAX_STRING_BYTES:
+        return raw
+    whole = raw[: MAX_STRING_BYTES - len(_CUT)].decode("utf-8", "ignore").encode()
+    return whole + _CUT
 
 
 def pack_numbers(code: str, values: list[Any]) -> bytes:

@@ -37,15 +37,18 @@ SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
 
+LAZY_CODECS: Final = (SNAPPY, LZ4, ZSTD)
+"""Those whose library is imported at their first batch. It takes 3 to 20 ms, and 3 MiB for the three."""
+
 _FIRST_STEP_BYTES: Final = 64 * 1024
 _LARGEST_STEP_BYTES: Final = 4 * 1024 * 1024
-_GZIP_WINDOW_BITS: Final = 31
-_XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
-_XERIAL_MAGIC: Final = _XERIAL_HEADER[:8]
+GZIP_WINDOW_BITS: Final = 31
+XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
+XERIAL_MAGIC: Final = XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_LENGTH: Final = Struct(">I")
 _LZ4_FAST_LEVEL: Final = 9
-_ZSTD_LARGEST_WINDOW_BYTES: Final = 1 << 27
+ZSTD_LARGEST_WINDOW_BYTES: Final = 1 << 27
 
 
 class Codec(NamedTuple):
@@ -102,17 +105,19 @@ def _collect(read: Callable[[int], bytes], limit_bytes: int) -> bytes:
     while piece := read(min(step, limit_bytes - taken + 1)):
         taken += len(piece)
         if taken > limit_bytes:
-            raise _too_large(limit_bytes)
+            raise too_large(limit_bytes)
         pieces.append(piece)
         step = min(2 * step, _LARGEST_STEP_BYTES)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _too_large(limit_bytes: int) -> BatchTooLarge:
+def too_large(limit_bytes: int) -> BatchTooLarge:
+    """The records take more than that."""
     return BatchTooLarge(f"Decompressed records take more than {limit_bytes} bytes; send smaller batches")
 
 
-def _damaged(name: str, problem: object) -> InvalidRecord:
+def damaged(name: str, problem: object) -> InvalidRecord:
+    """The compressed bytes are none of that codec."""
     return InvalidRecord(f"Failed to decompress record stream: {name}: {problem}")
 
 
@@ -122,17 +127,17 @@ def _copy(data: Buffer, _level: int) -> bytes:
 
 def _copy_bounded(data: Buffer, limit_bytes: int) -> bytes:
     if len(data) > limit_bytes:
-        raise _too_large(limit_bytes)
+        raise too_large(limit_bytes)
     return bytes(data)
 
 
 def _gzip(data: Buffer, level: int) -> bytes:
-    stream = zlib.compressobj(max(-1, min(level, 9)), zlib.DEFLATED, _GZIP_WINDOW_BITS)
+    stream = zlib.compressobj(max(-1, min(level, 9)), zlib.DEFLATED, GZIP_WINDOW_BITS)
     return stream.compress(data) + stream.flush()
 
 
 def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
-    stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    stream = zlib.decompressobj(GZIP_WINDOW_BITS)
     rest: Buffer = data
 
     def read(at_most: int) -> bytes:
@@ -142,19 +147,19 @@ def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
                 rest = stream.unused_data
                 if not rest.startswith(b"\x1f\x8b"):
                     return b""  # padding or rubbish behind the last member, which Kafka ignores
-                stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
+                stream = zlib.decompressobj(GZIP_WINDOW_BITS)
             before = len(rest)
             piece = stream.decompress(rest, at_most)
             rest = stream.unconsumed_tail
             if piece:
                 return piece
             if not stream.eof and len(rest) in (0, before):
-                raise _damaged("gzip", "the data ends within a member")
+                raise damaged("gzip", "the data ends within a member")
 
     try:
         return _collect(read, limit_bytes)
     except zlib.error as error:
-        raise _damaged("gzip", error) from None
+        raise damaged("gzip", error) from None
 
 
 def _lz4(data: Buffer, level: int) -> bytes:
@@ -185,13 +190,13 @@ def _unlz4(data: Buffer, limit_bytes: int) -> bytes:
             if piece:
                 return piece
             if stream.needs_input and not stream.eof:
-                raise _damaged("lz4", "the data ends within the frame")
+                raise damaged("lz4", "the data ends within the frame")
         return b""
 
     try:
         return _collect(read, limit_bytes)
     except (RuntimeError, EOFError, ValueError) as error:
-        raise _damaged("lz4", error) from None
+        raise damaged("lz4", error) from None
 
 
 def _zstd(data: Buffer, level: int) -> bytes:
@@ -206,20 +211,20 @@ def _unzstd(data: Buffer, limit_bytes: int) -> bytes:
     missing."""
     import zstandard  # imported at the first zstd batch
 
-    reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_LARGEST_WINDOW_BYTES).stream_reader(
+    reader = zstandard.ZstdDecompressor(max_window_size=ZSTD_LARGEST_WINDOW_BYTES).stream_reader(
         data, read_across_frames=True
     )
     try:
         return _collect(reader.read, limit_bytes)
     except zstandard.ZstdError as error:
-        raise _damaged("zstd", error) from None
+        raise damaged("zstd", error) from None
 
 
 def _snappy(data: Buffer, _level: int) -> bytes:
     import snappy  # imported at the first snappy batch
 
     view = memoryview(data)
-    pieces: list[bytes] = [_XERIAL_HEADER]
+    pieces: list[bytes] = [XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
         block: bytes = snappy.compress(view[start : start + _XERIAL_BLOCK_BYTES])
         pieces.append(_BLOCK_LENGTH.pack(len(block)))
@@ -229,42 +234,43 @@ def _snappy(data: Buffer, _level: int) -> bytes:
 
 def _unsnappy(data: Buffer, limit_bytes: int) -> bytes:
     view = memoryview(data)
-    if len(view) < len(_XERIAL_HEADER) or view[:8] != _XERIAL_MAGIC:
-        return _unsnappy_block(view, 0, limit_bytes)
+    if len(view) < len(XERIAL_HEADER) or view[:8] != XERIAL_MAGIC:
+        return unsnappy_block(view, 0, limit_bytes)
     pieces: list[bytes] = []
     taken, position = 0, 0
     while position < len(view):
-        if view[position : position + 8] == _XERIAL_MAGIC:  # streams may follow one another
-            position += len(_XERIAL_HEADER)
+        if view[position : position + 8] == XERIAL_MAGIC:  # streams may follow one another
+            position += len(XERIAL_HEADER)
             continue
         if len(view) - position < 4:
-            raise _damaged("snappy", "the data ends within the length of a block")
+            raise damaged("snappy", "the data ends within the length of a block")
         (length,) = _BLOCK_LENGTH.unpack_from(view, position)
         position += 4
         if length > len(view) - position:
-            raise _damaged("snappy", f"a block of {length} bytes, {len(view) - position} are there")
-        block = _unsnappy_block(view[position : position + length], taken, limit_bytes)
+            raise damaged("snappy", f"a block of {length} bytes, {len(view) - position} are there")
+        block = unsnappy_block(view[position : position + length], taken, limit_bytes)
         taken += len(block)
         pieces.append(block)
         position += length
     return b"".join(pieces)
 
 
-def _unsnappy_block(block: memoryview, taken: int, limit_bytes: int) -> bytes:
+def unsnappy_block(block: memoryview, taken: int, limit_bytes: int) -> bytes:
+    """One raw block of snappy, behind others that took so many bytes of the limit."""
     import snappy  # imported at the first snappy batch
 
     try:
         announced, body = read_unsigned(block, 0)
     except MalformedVarint as error:
-        raise _damaged("snappy", error) from None
+        raise damaged("snappy", error) from None
     if announced > limit_bytes - taken:
-        raise _too_large(limit_bytes)
+        raise too_large(limit_bytes)
     if announced > 64 * (len(block) - body):  # the format copies at most 64 bytes for each two
-        raise _damaged("snappy", f"a block of {len(block)} bytes announces {announced}")
+        raise damaged("snappy", f"a block of {len(block)} bytes announces {announced}")
     try:
         plain: bytes = snappy.decompress(block)
     except snappy.UncompressError as error:
-        raise _damaged("snappy", error.__cause__ or "damaged block") from None
+        raise damaged("snappy", error.__cause__ or "damaged block") from None
     return plain
 
 

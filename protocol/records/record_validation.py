@@ -150,10 +150,17 @@ def rebuild(batch: ValidatedBatch, rules: ValidationRules, base_offset: int, lea
 
 
 def judge_and_rebuild(
-    buffer: ReadBuffer, header: BatchHeader, rules: ValidationRules, now_ms: int
+    buffer: ReadBuffer,
+    header: BatchHeader,
+    rules: ValidationRules,
+    now_ms: int,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Steps[ValidatedBatch]:
-    """What a large batch costs before it gets its offset: the verdict, and what is stored in its place."""
-    batch = yield from judge_records(buffer, 0, header, rules, now_ms)
+    """What a large batch costs before it gets its offset: the verdict, and what is stored in its place.
+
+    limit_bytes: see `judge_records`.
+    """
+    batch = yield from judge_records(buffer, 0, header, rules, now_ms, limit_bytes)
     if batch.must_rebuild:
         batch.rebuilt = yield from rebuild_in_steps(batch, rules)
     batch.plain = None

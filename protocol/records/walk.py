@@ -15,8 +15,9 @@ have a key, between which bounds lie the timestamps. Whoever needs more on a vio
 which words) reads the records once more, slowly; nearly all batches pass.
 
 The loops handle numbers of one and two bytes and records without headers themselves and leave the rest to
-`_shape`. They are plain Python on `bytes`, kept small so that they can be compiled; where they stop, they
-raise InvalidRecord and nothing else.
+`_shape`, and a slice in which they come to the end of the data too early to `_walk_carefully`. They are plain
+Python on `bytes`, kept small so that they can be compiled, and copy nothing: a batch may be a hundred
+megabytes. What is wrong is InvalidRecord and nothing else.
 """
 
 from collections.abc import Generator
@@ -25,11 +26,6 @@ from typing import Final, NamedTuple
 
 from protocol.records.errors import InvalidRecord
 from protocol.varint import MalformedVarint, read_int, read_long
-
-_ZEROS: Final = bytes(17 * 1024)
-"""Behind the records, so that a length that is misread as two bytes still points at something: what then
-looks odd is read again with care, and the records' real end is checked last."""
-
 
 RECORDS_PER_SLICE: Final = 2000
 """So many take about a millisecond; who shares a loop with others does not walk further at once."""
@@ -70,7 +66,7 @@ def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want 
         position = _walk_lengths(data, record_count)
         walked = Walked(record_count)
     else:
-        position, walked = _walk_structure(data, data + _ZEROS, 0, 0, record_count)
+        position, walked = _walk_slice(data, 0, 0, record_count)
     _require_end(data, position, record_count)
     return walked
 
@@ -82,12 +78,11 @@ def walk_in_slices(
     if record_count <= RECORDS_PER_SLICE:
         return walk(records, record_count)
     data = bytes(records)
-    padded = data + _ZEROS
-    position, walked = _walk_structure(data, padded, 0, 0, RECORDS_PER_SLICE)
+    position, walked = _walk_slice(data, 0, 0, RECORDS_PER_SLICE)
     for first in range(RECORDS_PER_SLICE, record_count, RECORDS_PER_SLICE):
         yield
         stop = min(first + RECORDS_PER_SLICE, record_count)
-        position, more = _walk_structure(data, padded, position, first, stop)
+        position, more = _walk_slice(data, position, first, stop)
         walked = _joined(walked, more, record_count)
     _require_end(data, position, record_count)
     return walked
@@ -135,72 +130,93 @@ def _walk_lengths(data: bytes, record_count: int) -> int:
     return position
 
 
-def _walk_structure(records: bytes, data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
-    """One loop in one function: a call for each record would double its time. data: with zeros behind."""
+def _walk_slice(data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
+    """The records from `position` on; where they end, and what they are like."""
+    try:
+        return _walk_structure(data, position, index, stop)
+    except IndexError:  # the end, or a length that was misread as two bytes and points behind it
+        return _walk_carefully(data, position, index, stop)
+
+
+def _walk_carefully(data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
+    """The same, four times as slow."""
+    minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
+    for index in range(index, stop):  # noqa: B020
+        position, timestamp, offset, key = _shape(data, position, index)
+        if key == 1 and keyless < 0:
+            keyless = index
+        sequential = sequential and offset == index + index
+        delta = (timestamp >> 1) ^ -(timestamp & 1)
+        if delta > maximum:
+            maximum, maximum_index = delta, index
+        minimum = min(minimum, delta)
+    return position, Walked(stop, minimum, maximum, maximum_index, keyless, sequential)
+
+
+def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
+    """One loop in one function: a call for each record would double its time. Raises IndexError where a
+    number seems to point behind the end."""
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
-    try:
-        for index in range(index, stop):  # noqa: B020
-            # `after` becomes -1, which no position is, where a number takes more bytes than expected here
-            start = position
-            first = data[position]
-            if first < 0x80:
-                position += 1
-                after = position + (first >> 1)
-            else:
-                second = data[position + 1]
-                position += 2
-                after = position + ((first & 0x7F | second << 7) >> 1) if second < 0x80 else -1
-            timestamp = data[position + 1]
-            offset = data[position + 2]
-            position += 3
-            if timestamp >= 0x80:
-                if offset >= 0x80:
-                    after = -1
-                timestamp = timestamp & 0x7F | offset << 7
-                offset = data[position]
-                position += 1
+    for index in range(index, stop):  # noqa: B020
+        # `after` becomes -1, which no position is, where a number takes more bytes than expected here
+        start = position
+        first = data[position]
+        if first < 0x80:
+            position += 1
+            after = position + (first >> 1)
+        else:
+            second = data[position + 1]
+            position += 2
+            after = position + ((first & 0x7F | second << 7) >> 1) if second < 0x80 else -1
+        timestamp = data[position + 1]
+        offset = data[position + 2]
+        position += 3
+        if timestamp >= 0x80:
             if offset >= 0x80:
-                second = data[position]
-                position += 1
-                offset = offset & 0x7F | (second & 0x7F) << 7
-                if second >= 0x80:  # from the 8193rd record on
-                    offset |= data[position] << 14
-                    position += 1
-                    if offset >= 1 << 21:
-                        after = -1
-            key = data[position]
-            if key == 1:
-                position += 1
-            elif key & 0x81:
                 after = -1
-            else:
-                position += 1 + (key >> 1)
-            value = data[position]
-            if value < 0x80:
-                position += 1 + (value >> 1)
-            else:
-                second = data[position + 1]
-                if second >= 0x80:
+            timestamp = timestamp & 0x7F | offset << 7
+            offset = data[position]
+            position += 1
+        if offset >= 0x80:
+            second = data[position]
+            position += 1
+            offset = offset & 0x7F | (second & 0x7F) << 7
+            if second >= 0x80:  # from the 8193rd record on
+                offset |= data[position] << 14
+                position += 1
+                if offset >= 1 << 21:
                     after = -1
-                position += 2 + ((value & 0x7F | second << 7) >> 1)
-            if position + 1 != after or data[position] or (first | value) & 1:
-                # headers, large or negative numbers, or nonsense: once more, carefully
-                after, timestamp, offset, key = _shape(records, start, index)
-            position = after
-            if key == 1 and keyless < 0:
-                keyless = index
-            if offset != index + index:
-                sequential = False
-            if timestamp != previous:
-                previous = timestamp
-                delta = (timestamp >> 1) ^ -(timestamp & 1)
-                if delta > maximum:
-                    maximum, maximum_index = delta, index
-                if delta < minimum:
-                    minimum = delta
-    except IndexError:
-        raise _premature_end(index) from None
+        key = data[position]
+        if key == 1:
+            position += 1
+        elif key & 0x81:
+            after = -1
+        else:
+            position += 1 + (key >> 1)
+        value = data[position]
+        if value < 0x80:
+            position += 1 + (value >> 1)
+        else:
+            second = data[position + 1]
+            if second >= 0x80:
+                after = -1
+            position += 2 + ((value & 0x7F | second << 7) >> 1)
+        if position + 1 != after or data[position] or (first | value) & 1:
+            # headers, large or negative numbers, or nonsense: once more, carefully
+            after, timestamp, offset, key = _shape(data, start, index)
+        position = after
+        if key == 1 and keyless < 0:
+            keyless = index
+        if offset != index + index:
+            sequential = False
+        if timestamp != previous:
+            previous = timestamp
+            delta = (timestamp >> 1) ^ -(timestamp & 1)
+            if delta > maximum:
+                maximum, maximum_index = delta, index
+            if delta < minimum:
+                minimum = delta
     return position, Walked(stop, minimum, maximum, maximum_index, keyless, sequential)
 
 

@@ -30,7 +30,8 @@ from tests.support.client_work import (
     use_kafka_python,
     use_sasl,
 )
-from tests.support.genuine_kafka import GenuineKafka, free_ports
+from tests.support.genuine_kafka import GenuineKafka
+from tests.support.ports import free_ports
 from tests.support.recording_proxy import Exchange, RecordingProxy
 
 CORPUS = Path(__file__).with_name("corpus")

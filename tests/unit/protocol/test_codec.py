@@ -20,8 +20,10 @@ from protocol.codec.message import (
     Until,
     data,
 )
+from protocol.codec.writing import uvarint_bytes
 from protocol.errors import EncodeError, ProtocolError
 from protocol.group_log.consumer_groups import ConsumerGroupMemberMetadataValue
+from protocol.messages.create_topics import CreateTopicsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest
@@ -202,22 +204,146 @@ def test_counts_are_checked_before_memory_is_taken() -> None:
             decode(FetchRequest, version, raw)
 
 
-def test_negative_lengths_other_than_null() -> None:
-    with pytest.raises(ProtocolError, match="has the length -2"):
-        decode(MetadataRequest, 1, b"\xff\xff\xff\xfe")
-    with pytest.raises(ProtocolError, match="has the length -5"):
+def test_a_length_below_zero_is_null() -> None:
+    """Whatever its number, as Apache Kafka reads it; where null is not allowed it is an error."""
+    for raw in (b"\xff\xff\xff\xff", b"\xff\xff\xff\xfb", b"\x80\0\0\0"):
+        assert decode(MetadataRequest, 1, raw).topics is None
+        with pytest.raises(ProtocolError, match=r"MetadataRequest\.topics cannot be null"):
+            decode(MetadataRequest, 0, raw)
+    with pytest.raises(ProtocolError, match=r"group_id cannot be null"):
         decode(HeartbeatRequest, 0, b"\xff\xfb")
+    assert decode(HeartbeatRequest, 3, b"\0\1g" + bytes(4) + b"\0\1m\xff\xfb").group_instance_id is None
 
 
-def test_bad_utf8_truncation_and_trailing_bytes() -> None:
+@pytest.mark.parametrize(
+    "length",
+    [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x7f", b"\xfb\xff\xff\xff\x0f", b"\x81\x80\x80\x80\x08"],
+)
+def test_a_compact_length_wraps_around_at_int32(length: bytes) -> None:
+    """Five bytes carry more than an int32: Apache Kafka drops the rest, and what is then below 0 is null."""
+    expected = HeartbeatRequest(group_id="g", member_id="m")
+    assert decode(HeartbeatRequest, 4, b"\x02g" + bytes(4) + b"\x02m" + length + b"\0") == expected
+    assert decode(MetadataRequest, 9, length + bytes(4)).topics is None
+    with pytest.raises(ProtocolError, match="group_id cannot be null"):
+        decode(HeartbeatRequest, 4, length + bytes(12))
+    with pytest.raises(ProtocolError, match="its size is -"):
+        decode(HeartbeatRequest, 4, heartbeat(b"\1\0" + length))
+
+
+def test_the_one_compact_length_that_is_neither_null_nor_an_int32() -> None:
+    with pytest.raises(ProtocolError, match="exceeds int32"):
+        decode(HeartbeatRequest, 4, b"\x02g" + bytes(4) + b"\x02m" + b"\x80\x80\x80\x80\x08" + b"\0")
+
+
+def test_truncation_and_trailing_bytes() -> None:
     raw = encode(HeartbeatRequest(group_id="grp", member_id="member"), 4)
     for size in range(len(raw)):
         with pytest.raises(ProtocolError):
             decode(HeartbeatRequest, 4, raw[:size])
-    with pytest.raises(ProtocolError, match="malformed HeartbeatRequest 4"):
-        decode(HeartbeatRequest, 4, raw.replace(b"grp", b"g\xff\xfe"))
     with pytest.raises(ProtocolError, match="1 bytes are left after HeartbeatRequest 4"):
         decode(HeartbeatRequest, 4, raw + b"\x00")
+
+
+def compact(raw: bytes) -> bytes:
+    return uvarint_bytes(len(raw) + 1) + raw
+
+
+@pytest.mark.parametrize("size", [32_768, 40_000, 1 << 20])
+def test_a_string_beyond_its_bound_is_refused_in_compact_form_too(size: int) -> None:
+    whole = b"\x02g" + bytes(4) + b"\x02m" + compact(b"i" * size) + b"\0"
+    with pytest.raises(
+        ProtocolError, match=rf"group_instance_id has {size} bytes of text, allowed are 32767"
+    ):
+        decode(HeartbeatRequest, 4, whole)
+    with pytest.raises(ProtocolError, match=rf"group_id has {size} bytes"):
+        decode(HeartbeatRequest, 4, compact(b"g" * size) + whole[2:])
+    with pytest.raises(ProtocolError, match=rf"words has {size} bytes"):
+        decode(
+            Sample, 3, encode(Sample(words=["w"]), 3).replace(b"\x02\x02w", b"\x02" + compact(b"w" * size))
+        )
+    with pytest.raises(EncodeError, match=rf"a text of {size} bytes"):
+        encode(HeartbeatRequest(group_instance_id="i" * size), 4)
+    with pytest.raises(EncodeError, match=rf"a text of {size} bytes"):
+        encode(Sample(words=["w" * size]), 3)
+    assert len(encode(Sample(payload=bytes(size)), 3)) > size
+
+
+MALFORMED_TEXTS = {
+    b"\xff": "\ufffd",
+    b"g\xff\xfez": "g\ufffd\ufffdz",
+    b"\xc3": "\ufffd",
+    b"\xc3A": "\ufffdA",
+    b"\xc0\x80": "\ufffd" * 2,
+    b"\xe2\x82": "\ufffd",
+    b"\xe2\x82A": "\ufffdA",
+    b"\xe0\x80\x80": "\ufffd" * 3,
+    b"\xed\xa0\x80": "\ufffd",
+    b"\xed\xa0\x80\xed\xb0\x80": "\ufffd" * 2,
+    b"\xed\xa0": "\ufffd",
+    b"\xed\xbf\xc3\xa4": "\ufffdä",
+    b"\xf0\xed\xa0\x80": "\ufffd" * 2,
+    b"\xf0\x90\x80A": "\ufffdA",
+    b"\xf4\x90\x80\x80": "\ufffd" * 4,
+    b"\xf8\x88\x80\x80\x80": "\ufffd" * 5,
+}
+"""As Apache Kafka 4.3.1 (Java 17) gave them back in the keys of FindCoordinator."""
+
+
+@pytest.mark.parametrize("raw", MALFORMED_TEXTS)
+def test_bytes_that_are_no_utf8_are_read_as_java_reads_them(raw: bytes) -> None:
+    expected = HeartbeatRequest(group_id="ä", member_id=MALFORMED_TEXTS[raw], group_instance_id="é")
+    shown = compact("ä".encode()) + bytes(4) + compact(raw) + compact("é".encode()) + b"\0"
+    assert decode(HeartbeatRequest, 4, shown) == expected
+    assert decode(HeartbeatRequest, 4, memoryview(bytearray(b"at" + shown))[2:]) == expected
+    long = raw + b"x" * 200
+    decoded = decode(HeartbeatRequest, 4, compact("ä".encode()) + bytes(4) + compact(long) + b"\0\0")
+    assert decoded.member_id == MALFORMED_TEXTS[raw] + "x" * 200
+    old = b"\0\1g" + bytes(4) + len(raw).to_bytes(2, "big") + raw + b"\xff\xff"
+    assert decode(HeartbeatRequest, 3, old).member_id == MALFORMED_TEXTS[raw]
+
+
+def test_records_stay_views_beside_text_that_is_no_utf8() -> None:
+    scratch = bytearray(encode(produce(b"batch" * 100), 9).replace(b"\x02t", b"\x02\xff"))
+    decoded, end = decoder(ProduceRequest, 9)(memoryview(scratch), 0)
+    assert (decoded.topic_data[0].name, end) == ("\ufffd", len(scratch))
+    assert isinstance(decoded.topic_data[0].partition_data[0].records, memoryview)
+
+
+def test_text_that_no_message_could_carry_any_longer_is_refused() -> None:
+    """A replacement takes three bytes where one stood."""
+
+    def heartbeat_of(raw: bytes) -> bytes:
+        return compact(raw) + bytes(4) + b"\x02m\0\0"
+
+    kept = decode(HeartbeatRequest, 4, heartbeat_of(b"\xff" * 10_922))
+    assert encode(kept, 4) == heartbeat_of(b"\xef\xbf\xbd" * 10_922)
+    with pytest.raises(ProtocolError, match="group_id has 32769 bytes of text"):
+        decode(HeartbeatRequest, 4, heartbeat_of(b"\xff" * 10_923))
+
+
+def test_a_broken_message_is_refused_whatever_its_text_is() -> None:
+    raw = compact(b"\xff") + bytes(4) + b"\x02m\0\0"
+    for size in range(2, len(raw)):
+        with pytest.raises(ProtocolError):
+            decode(HeartbeatRequest, 4, raw[:size])
+
+
+@pytest.mark.parametrize("version", [4, 7])
+@pytest.mark.parametrize("letter", ["x", "ä", "日", "😀"])
+def test_only_the_text_of_an_error_is_cut_to_what_can_travel(version: int, letter: str) -> None:
+    def read(message: str) -> str | None:
+        result = CreateTopicsResponse.CreatableTopicResult("t", error_code=17, error_message=message)
+        raw = encode(CreateTopicsResponse(topics=[result]), version)
+        return decode(CreateTopicsResponse, version, raw).topics[0].error_message
+
+    size = 32_767 // len(letter.encode())
+    whole = letter * size + "y" * (32_767 - size * len(letter.encode()))
+    assert read(whole) == whole
+    cut = read(whole + letter)
+    assert cut is not None
+    assert cut.endswith(letter + "…")
+    assert whole.startswith(cut[:-1])
+    assert 32_760 < len(cut.encode()) <= 32_767
 
 
 def test_decoding_starts_and_ends_where_it_is_told() -> None:

@@ -54,17 +54,37 @@ def test_the_header_of_an_api_versions_request_from_the_future() -> None:
 
 
 @pytest.mark.parametrize(
+    ("raw", "client_id"),
+    [
+        ("000c 0003 00000001 ffff", ""),
+        ("000c 0003 00000001 fffe", ""),
+        ("000c 0003 00000001 8000", ""),
+        ("000c 0003 00000001 0002 c328", "\ufffd("),
+        ("000c 0003 00000001 0003 eda080", "\ufffd"),
+    ],
+)
+def test_client_ids_that_are_null_or_no_utf8(raw: str, client_id: str) -> None:
+    frame = bytes.fromhex(raw)
+    header, position = decode_request_header(frame, 0)
+    assert (header.client_id, position) == (client_id, len(frame))
+
+
+def test_a_client_id_that_no_header_could_carry_any_longer() -> None:
+    frame = bytes.fromhex("000c 0003 00000001 7fff") + b"\xff" * 0x7FFF
+    with pytest.raises(ProtocolError, match="the client id has 98301 bytes of text"):
+        decode_request_header(frame, 0)
+
+
+@pytest.mark.parametrize(
     "raw",
     [
         b"",
         bytes(9),
         bytes.fromhex("000c 0003 00000001 0005 6d65"),
         bytes.fromhex("000c 0003 00000001 00ff 6d65"),
-        bytes.fromhex("000c 0003 00000001 fffe"),
         bytes.fromhex("000c ffff 00000001 ffff"),
         bytes.fromhex("000c 0004 00000001 ffff"),
         bytes.fromhex("000c 0004 00000001 ffff 01 00 05"),
-        bytes.fromhex("000c 0003 00000001 0002 c328"),
         bytes.fromhex("03e7 0000 00000001 ffff"),
         bytes.fromhex("ffff 0000 00000001 ffff"),
     ],

@@ -1,0 +1,236 @@
+"""The records of a batch as they unfold, piece by piece: nobody need hold all of them.
+
+A batch of a few kilobytes may unfold into a hundred megabytes. Who only looks for something in it reads it
+from its file and has it unfolded in steps, and can stop at any of them.
+
+How much memory a batch takes on the way is for its codec to say. gzip, lz4 and most of zstd stay small; a
+zstd frame may ask for a window of 128 MiB, and a block of snappy unfolds as a whole or not at all. Whoever
+does not want that much says so and gets `TooMuchAtOnce` before the memory is taken.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from struct import Struct
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from protocol.errors import InvariantViolated
+from protocol.records.compression import (
+    GZIP,
+    GZIP_WINDOW_BITS,
+    LZ4,
+    NONE,
+    SNAPPY,
+    XERIAL_HEADER,
+    XERIAL_MAGIC,
+    ZSTD,
+    ZSTD_LARGEST_WINDOW_BYTES,
+    codec_numbered,
+    damaged,
+    too_large,
+    unsnappy_block,
+)
+from protocol.records.errors import RecordsError
+from protocol.varint import MalformedVarint, read_unsigned
+
+Source: TypeAlias = Callable[[int], bytes]
+"""Reads on: the next bytes of a batch's records, at most so many, none at their end."""
+
+Pieces: TypeAlias = Generator[bytes | Callable[[], bytes | RecordsError], bytes | RecordsError | None, None]
+"""Yields bytes, or a call for a helper thread, whose result it is sent: it takes too long for a loop."""
+
+STEP_BYTES: Final = 32 * 1024
+"""What is read and unfolded at a time."""
+
+SMALL_AT_ONCE_BYTES: Final = 8 << 20
+"""What somebody may hold who shares the memory with many: zstd's window up to level 19."""
+
+_LONG_CALL_BYTES: Final = 256 * 1024
+"""A block of snappy that unfolds into more is one for a helper thread."""
+
+_BLOCK_LENGTH: Final = Struct(">I")
+_VARINT_BYTES: Final = 5
+_SNAPPY_OVERHEAD_BYTES: Final = 32
+"""A block is never longer than its content by more than this and a sixth."""
+
+
+class TooMuchAtOnce(Exception):
+    """The batch cannot be unfolded with so little memory."""
+
+
+def unfold(
+    codec: int, source: Source, limit_bytes: int, at_once_bytes: int = ZSTD_LARGEST_WINDOW_BYTES
+) -> Pieces:
+    """The records of a batch, at most `limit_bytes` of them, with a working memory of `at_once_bytes`.
+
+    Raises what `compression.decompress` raises, TooMuchAtOnce, and what `source` raises.
+    """
+    unfolded_bytes = 0
+    for found in _READERS[codec_numbered(codec).number](source, limit_bytes, at_once_bytes):
+        piece = found if isinstance(found, bytes) else (yield found)
+        if isinstance(piece, RecordsError):
+            raise piece
+        if piece is None:
+            raise InvariantViolated("who asks for a batch in pieces sends back what a call has given")
+        unfolded_bytes += len(piece)
+        if unfolded_bytes > limit_bytes:
+            raise too_large(limit_bytes)
+        yield piece
+
+
+_Found: TypeAlias = Generator[bytes | Callable[[], bytes | RecordsError], None, None]
+
+
+def _plain(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
+    while piece := source(STEP_BYTES):
+        yield piece
+
+
+def _gzip(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
+    stream = zlib.decompressobj(GZIP_WINDOW_BITS)
+    rest = source(STEP_BYTES)
+    try:
+        while True:
+            piece = stream.decompress(rest, STEP_BYTES)
+            rest = stream.unconsumed_tail
+            if piece:
+                yield piece
+            if stream.eof:
+                rest = stream.unused_data
+                if len(rest) < 2:
+                    rest += source(STEP_BYTES)
+                if not rest.startswith(b"\x1f\x8b"):
+                    return  # padding or rubbish behind the last member, which Kafka ignores
+                stream = zlib.decompressobj(GZIP_WINDOW_BITS)
+            elif not piece and not rest:
+                rest = source(STEP_BYTES)
+                if not rest:
+                    raise damaged("gzip", "the data ends within a member")
+    except zlib.error as error:
+        raise damaged("gzip", error) from None
+
+
+def _lz4(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
+    import lz4.frame as lz4  # imported at the first lz4 batch
+
+    stream = lz4.LZ4FrameDecompressor()
+    try:
+        while not stream.eof:
+            data = b""
+            if stream.needs_input:
+                data = source(STEP_BYTES)
+                if not data:
+                    raise damaged("lz4", "the data ends within the frame")
+            piece: bytes = stream.decompress(data, max_length=STEP_BYTES)
+            if piece:
+                yield piece
+    except (RuntimeError, EOFError, ValueError) as error:
+        raise damaged("lz4", error) from None
+
+
+class _Readable:
+    """A source as a file."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Source) -> None:
+        self.read = read
+
+
+def _zstd(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
+    import zstandard  # imported at the first zstd batch
+
+    window_bytes = min(at_once_bytes, ZSTD_LARGEST_WINDOW_BYTES)
+    reader = zstandard.ZstdDecompressor(max_window_size=window_bytes).stream_reader(
+        _Readable(source),  # type: ignore[arg-type]  # all that is asked of a file is `read`
+        read_size=STEP_BYTES,
+        read_across_frames=True,
+    )
+    try:
+        while piece := reader.read(STEP_BYTES):
+            yield piece
+    except zstandard.ZstdError as error:
+        if window_bytes < ZSTD_LARGEST_WINDOW_BYTES and "too much memory" in str(error):
+            raise TooMuchAtOnce from None
+        raise damaged("zstd", error) from None
+
+
+def _snappy(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
+    rest = _Input(source)
+    if not rest.peek(len(XERIAL_HEADER)).startswith(XERIAL_MAGIC):
+        yield from _snappy_block(rest, None, 0, limit_bytes, at_once_bytes)
+        return
+    taken = 0
+    while start := rest.peek(len(XERIAL_MAGIC)):
+        if start == XERIAL_MAGIC:  # streams may follow one another
+            yield from rest.take(len(XERIAL_HEADER))
+            continue
+        if len(start) < _BLOCK_LENGTH.size:
+            raise damaged("snappy", "the data ends within the length of a block")
+        (length,) = _BLOCK_LENGTH.unpack((yield from rest.take(_BLOCK_LENGTH.size)))
+        taken += yield from _snappy_block(rest, length, taken, limit_bytes, at_once_bytes)
+
+
+def _snappy_block(
+    rest: _Input, length: int | None, taken: int, limit_bytes: int, at_once_bytes: int
+) -> Generator[bytes | Callable[[], bytes | RecordsError], None, int]:
+    """One raw block of so many bytes, or all that is left; how much it says to unfold into."""
+    try:
+        announced, _ = read_unsigned(rest.peek(_VARINT_BYTES if length is None else min(length, 5)), 0)
+    except MalformedVarint as error:
+        raise damaged("snappy", error) from None
+    if announced > limit_bytes - taken:
+        raise too_large(limit_bytes)
+    if announced > at_once_bytes:
+        raise TooMuchAtOnce
+    largest = _SNAPPY_OVERHEAD_BYTES + announced + announced // 6
+    block = yield from rest.take(largest + 1 if length is None else min(length, largest + 1))
+    if len(block) > largest:
+        raise damaged("snappy", f"more than {largest} bytes are to unfold into {announced}")
+    if length is not None and len(block) < length:
+        raise damaged("snappy", f"a block of {length} bytes, {len(block)} are there")
+    call = partial(unsnappy_block, memoryview(block), taken, limit_bytes)
+    yield call() if announced <= _LONG_CALL_BYTES else partial(_or_problem, call)
+    return announced
+
+
+def _or_problem(call: Callable[[], bytes]) -> bytes | RecordsError:
+    try:
+        return call()
+    except RecordsError as problem:
+        return problem
+
+
+class _Input:
+    """A source of which the next bytes can be looked at before they are taken."""
+
+    __slots__ = ("_held", "_source")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._held = b""
+
+    def peek(self, count: int) -> bytes:
+        """The next bytes; fewer only at the end. For small numbers."""
+        while len(self._held) < count and (more := self._source(STEP_BYTES)):
+            self._held += more
+        return self._held[:count]
+
+    def take(self, count: int) -> Generator[bytes, None, bytes]:
+        """The next bytes, fewer only at the end; a pause (an empty piece) after each step."""
+        parts = [self._held[:count]]
+        self._held = self._held[count:]
+        missing = count - len(parts[0])
+        while missing and (more := self._source(min(STEP_BYTES, missing))):
+            parts.append(more)
+            missing -= len(more)
+            yield b""
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+_READERS: Final[Mapping[int, Callable[[Source, int, int], _Found]]] = MappingProxyType(
+    {NONE: _plain, GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
+)

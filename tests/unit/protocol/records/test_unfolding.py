@@ -1,0 +1,187 @@
+"""Batches that unfold piece by piece: the same bytes as at once, the same refusals, and little memory."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+
+import pytest
+import zstandard
+
+from protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, XERIAL_HEADER, ZSTD, compress, decompress
+from protocol.records.errors import BatchTooLarge, InvalidRecord, RecordsError, UnsupportedCompression
+from protocol.records.unfolding import SMALL_AT_ONCE_BYTES, STEP_BYTES, TooMuchAtOnce, unfold
+from tests.support.bad_batches import bomb
+
+CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
+LIMIT = 1 << 27
+MIB = 1 << 20
+
+
+def portions(data: bytes, sizes: Callable[[], int]) -> Callable[[int], bytes]:
+    """A source that gives fewer bytes than it is asked for, as `sizes` says."""
+    at = 0
+
+    def read(at_most: int) -> bytes:
+        nonlocal at
+        piece = data[at : at + min(at_most, sizes())]
+        at += len(piece)
+        return piece
+
+    return read
+
+
+def pieces(
+    codec: int, data: bytes, *, limit: int = LIMIT, at_once: int = 1 << 31, step: int = STEP_BYTES
+) -> Iterator[bytes]:
+    """What is unfolded, with the calls for helper threads made here."""
+    steps = unfold(codec, portions(data, lambda: step), limit, at_once)
+    sent: bytes | RecordsError | None = None
+    while True:
+        try:
+            found = steps.send(sent)
+        except StopIteration:
+            return
+        sent = None
+        if isinstance(found, bytes):
+            yield found
+        else:
+            sent = found()
+
+
+def mixed(size_bytes: int, seed: int) -> bytes:
+    """Some of it repeats itself, some does not."""
+    chance = random.Random(seed)
+    parts: list[bytes] = []
+    while sum(map(len, parts)) < size_bytes:
+        parts.append(chance.choice((chance.randbytes(700), bytes(5000), b"abcdefgh" * 300)))
+    return b"".join(parts)[:size_bytes]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size_bytes", [0, 1, 100, STEP_BYTES - 1, STEP_BYTES, 3 * STEP_BYTES + 7, MIB])
+def test_the_same_bytes_as_at_once(codec: int, size_bytes: int) -> None:
+    plain = mixed(size_bytes, size_bytes)
+    packed = compress(codec, plain)
+    for step in (1, 7, 1000, STEP_BYTES) if size_bytes < MIB else (STEP_BYTES,):
+        assert b"".join(pieces(codec, packed, step=step)) == plain == decompress(codec, packed, LIMIT)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_piece_is_large(codec: int) -> None:
+    found = list(pieces(codec, compress(codec, mixed(4 * MIB, 1))))
+    assert max(map(len, found)) <= STEP_BYTES
+    assert len(found) >= 4 * MIB // STEP_BYTES
+
+
+def test_streams_behind_each_other() -> None:
+    first, second = mixed(70_000, 1), mixed(50_000, 2)
+    for codec in (GZIP, ZSTD, SNAPPY):
+        packed = compress(codec, first) + compress(codec, second)
+        assert b"".join(pieces(codec, packed)) == first + second == decompress(codec, packed, LIMIT)
+    rubbish = compress(GZIP, first) + bytes(100)
+    assert b"".join(pieces(GZIP, rubbish, step=1)) == first == decompress(GZIP, rubbish, LIMIT)
+    small_blocks = XERIAL_HEADER + b"".join(
+        len(block).to_bytes(4, "big") + block for block in (b"\x00", b"\x01\x00a", b"\x02\x04bc")
+    )
+    assert b"".join(pieces(SNAPPY, small_blocks, step=1)) == b"abc" == decompress(SNAPPY, small_blocks, LIMIT)
+
+
+def test_one_raw_block_of_snappy() -> None:
+    import snappy
+
+    for size_bytes in (10, 300_000, 3 * MIB):
+        plain = mixed(size_bytes, 5)
+        assert b"".join(pieces(SNAPPY, snappy.compress(plain))) == plain
+
+
+def damages(codec: int) -> Iterator[bytes]:
+    packed = compress(codec, mixed(100_000, 3))
+    yield b""
+    yield b"\x17\x2a\x99" * 40
+    yield packed[: len(packed) // 2]
+    yield packed[:5]
+    chance = random.Random(codec)
+    for _ in range(60):
+        at = chance.randrange(len(packed))
+        yield packed[:at] + bytes([packed[at] ^ (1 << chance.randrange(8))]) + packed[at + 1 :]
+
+
+def outcome(call: Callable[[], bytes]) -> bytes | type[Exception]:
+    try:
+        return call()
+    except RecordsError as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_what_is_damaged_is_refused_as_it_is_at_once(codec: int) -> None:
+    for number, data in enumerate(damages(codec)):
+        expected = outcome(lambda: decompress(codec, data, LIMIT))  # noqa: B023
+        assert outcome(lambda: b"".join(pieces(codec, data))) == expected, number  # noqa: B023
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_limit_is_met_before_the_memory_is(codec: int) -> None:
+    packed = bytes(bomb(codec, 64 * MIB)[61:]) if codec else bytes(64 * MIB)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BatchTooLarge):
+            for _ in pieces(codec, packed, limit=MIB):
+                pass
+        assert tracemalloc.get_traced_memory()[1] < 2 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_needs_much_memory_says_so_before_it_takes_it() -> None:
+    import snappy
+
+    plain = mixed(MIB, 4)
+    wide = zstandard.ZstdCompressionParameters.from_level(19, window_log=27)
+    packed = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    large_window = packed.compress(plain) + packed.flush()
+    large_block = snappy.compress(bytes(SMALL_AT_ONCE_BYTES + 1))
+    for codec, data in ((ZSTD, large_window), (SNAPPY, large_block)):
+        with pytest.raises(TooMuchAtOnce):
+            list(pieces(codec, data, at_once=SMALL_AT_ONCE_BYTES))
+        assert len(b"".join(pieces(codec, data))) == len(decompress(codec, data, LIMIT))
+    usual = zstandard.ZstdCompressor(level=19).compressobj()
+    data = usual.compress(plain) + usual.flush()
+    assert b"".join(pieces(ZSTD, data, at_once=SMALL_AT_ONCE_BYTES)) == plain
+
+
+def test_a_large_block_of_snappy_is_a_call_for_a_helper_thread() -> None:
+    import snappy
+
+    data = snappy.compress(mixed(MIB, 6))
+    found = (each for each in unfold(SNAPPY, portions(data, lambda: STEP_BYTES), LIMIT) if each)
+    call = next(found)
+    assert callable(call)
+    assert call() == mixed(MIB, 6)
+
+
+def test_a_block_of_snappy_that_is_longer_than_its_content_can_be() -> None:
+    """A hundred megabytes that say they are one byte are not read to their end."""
+    read = 0
+
+    def endless(at_most: int) -> bytes:
+        nonlocal read
+        read += at_most
+        return b"\x01" * at_most
+
+    with pytest.raises(InvalidRecord):
+        list(unfold(SNAPPY, endless, LIMIT))
+    assert read <= 2 * STEP_BYTES
+
+
+def test_a_codec_that_nobody_has_defined() -> None:
+    with pytest.raises(UnsupportedCompression):
+        list(pieces(6, b""))
+
+
+def test_gzip_members_of_nothing() -> None:
+    empty = zlib.compressobj(9, zlib.DEFLATED, 31).flush()
+    assert b"".join(pieces(GZIP, empty * 3, step=1)) == b""
