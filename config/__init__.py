@@ -12,6 +12,7 @@ In reading order:
 * `definitions/`   the configs of Kafka 4.3 and our few, one module per subject
 * `effects`        which of them this release honours, does not use yet, or ignores, and why
 * `catalogue`      all definitions by name, and the families of names that stand for one another
+* `meanings`       what one key of a file means, seen with the others: of a listener, of a plug-in, nobody's
 * `setting`, `properties`, `yaml_file`, `environment`   settings as somebody wrote them, each with its place
 * `loading`        the layers put together, checked, warned about: the start of every node
 * `broker_config`, `listeners`, `topic_config`   typed access for the broker, the log, the coordinators

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from config.definition import Definition
+from config.definition import Definition, PluginConfig
 from config.definitions import (
     cleaner,
     client_metrics,
@@ -21,6 +21,7 @@ from config.definitions import (
     metrics,
     network,
     ours,
+    plugins,
     process,
     quotas,
     replication,
@@ -63,6 +64,8 @@ GROUP: Final[Mapping[str, Definition]] = MappingProxyType({row.name: row for row
 CLIENT_METRICS: Final[Mapping[str, Definition]] = MappingProxyType(
     {row.name: row for row in client_metrics.DEFINITIONS}
 )
+PLUGINS: Final[Mapping[str, PluginConfig]] = MappingProxyType({row.name: row for row in plugins.DEFINITIONS})
+"""Keys that only plug-ins read: no configs of the broker's, and unknown to DescribeConfigs."""
 
 _FAMILIES: Final = (
     ("log.roll.ms", "log.roll.hours"),
@@ -110,6 +113,14 @@ def broker_definition(name: str) -> Definition | None:
 def unscoped_name(name: str) -> str:
     """The key without its listener's (and mechanism's) name; a key without them is itself."""
     return broker_synonyms(name)[-1] if is_listener_scoped(name) else name
+
+
+def plugin_config(name: str) -> PluginConfig | None:
+    """What a plug-in of Kafka's reads under this key: by its whole name, else by its longest beginning."""
+    if name in PLUGINS:
+        return PLUGINS[name]
+    begins = [row for row in PLUGINS.values() if row.name.endswith(".") and name.startswith(row.name)]
+    return max(begins, key=lambda row: len(row.name), default=None)
 
 
 def is_listener_scoped(name: str) -> bool:

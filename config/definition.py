@@ -109,3 +109,15 @@ class Definition(Struct, frozen=True, gc=False):
         if self.type is BOOLEAN:
             rule = "true or false"
         return f"{kind} {rule}".rstrip()
+
+
+class PluginConfig(Struct, frozen=True, gc=False):
+    """A key that only a plug-in reads. It has no type: the plug-in judges the text when it is loaded."""
+
+    name: str
+    """With a dot at its end: what all such keys begin with."""
+    reader: str
+    """As in: it is read by Kafka's StandardAuthorizer."""
+    text: str
+    may_be_secret: bool = False
+    """Its value is not printed."""

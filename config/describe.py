@@ -209,7 +209,10 @@ def _public(definitions: Mapping[str, Definition]) -> list[str]:
 
 
 def _chosen(all_names: list[str], names: Sequence[str] | None) -> list[str]:
-    return [name for name in all_names if name in names] if names else all_names
+    if not names:
+        return all_names
+    chosen = set(names)
+    return [name for name in all_names if name in chosen]
 
 
 def _is_dynamic(name: str) -> bool:

@@ -20,7 +20,7 @@ from config.broker_config import BrokerConfig
 from config.catalogue import BROKER, is_listener_scoped, unscoped_name
 from config.checks import check_kafkas_relations, check_security_served
 from config.definition import PER_BROKER, READ_ONLY
-from config.errors import ConfigError, InvalidValue, UnmetRequirement
+from config.errors import ConfigError, InvalidValue, UnmetRequirement, some_of
 from config.java_order import hash_order
 
 _POOLS: Final = (
@@ -105,7 +105,7 @@ def validate_broker_config(settings: Mapping[str, str], *, per_broker: bool) -> 
 def _refuse(names: Iterable[str], sentence: str) -> None:
     ordered = hash_order(names)
     if ordered:
-        raise InvalidValue(f"{sentence}: [{', '.join(ordered)}]")
+        raise InvalidValue(f"{sentence}: [{some_of(ordered, ', ')}]")
 
 
 def _is_for_one_broker(name: str) -> bool:

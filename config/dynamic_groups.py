@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from config.broker_config import BrokerConfig
 from config.catalogue import BROKER, GROUP
-from config.errors import InvalidValue
+from config.errors import InvalidValue, some_of
 from config.java_order import hash_order
 from config.values import Value
 
@@ -19,7 +19,7 @@ def validate_group_config(overrides: Mapping[str, str | None], broker: BrokerCon
     """
     nulls = [name for name, text in overrides.items() if text is None]
     if nulls:
-        raise InvalidValue(f"Null value not supported for group configs: {','.join(nulls)}")
+        raise InvalidValue(f"Null value not supported for group configs: {some_of(nulls)}")
     for name in hash_order(overrides):
         if name not in GROUP:
             raise InvalidValue(f"Unknown group config name: {name}")

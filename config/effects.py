@@ -13,7 +13,7 @@ import enum
 from types import MappingProxyType
 from typing import Final
 
-from config.definition import CLIENT_METRICS, GROUP, TOPIC, Definition
+from config.definition import CLIENT_METRICS, GROUP, TOPIC, Definition, PluginConfig
 
 
 class Effect(enum.Enum):
@@ -112,6 +112,10 @@ _REASONS: Final = (
         remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path""",
     ),
     (
+        "it is for a Java class, and there is no JVM to load it",
+        "rsm.config.",
+    ),
+    (
         "it tunes the JVM's security providers, and there is no JVM",
         """security.providers ssl.provider ssl.engine.factory.class ssl.secure.random.implementation
         ssl.keymanager.algorithm ssl.trustmanager.algorithm""",
@@ -119,7 +123,9 @@ _REASONS: Final = (
     (
         "metrics are read at /metrics of the admin listener, not pushed by reporters",
         """metric.reporters metrics.num.samples metrics.sample.window.ms metrics.recording.level
-        kafka.metrics.reporters kafka.metrics.polling.interval.secs""",
+        kafka.metrics.reporters kafka.metrics.polling.interval.secs
+        metrics.jmx.include metrics.jmx.exclude metrics.context.
+        kafka.csv.metrics.dir kafka.csv.metrics.reporter.enabled""",
     ),
     (
         "a waiting request is removed the moment that it is answered, so nothing is left to sweep",
@@ -135,11 +141,13 @@ _REASONS: Final = (
 REASONS_IGNORED: Final = MappingProxyType(
     {name: reason for reason, names in _REASONS for name in names.split()}
 )
-"""Broker configs without a meaning here, each with the reason."""
+"""Broker configs without a meaning here, and keys for plug-ins, each with the reason."""
 
 
-def effect_of(definition: Definition) -> Effect:
-    """What this release does with the config."""
+def effect_of(definition: Definition | PluginConfig) -> Effect:
+    """What this release does with the config. None of the keys that only plug-ins read is honoured yet."""
+    if isinstance(definition, PluginConfig):
+        return Effect.IGNORED if definition.name in REASONS_IGNORED else Effect.NOT_USED_YET
     if definition.update_mode is TOPIC:
         honoured = HONOURED_BY_TOPICS
     elif definition.update_mode is GROUP:

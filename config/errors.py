@@ -7,6 +7,12 @@ people search for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
+NAMES_IN_SENTENCE: Final = 100
+"""A sentence of ten thousand names helps nobody, and is longer than a string of the protocol may be."""
+
 
 class ConfigError(Exception):
     """A setting or a file of settings that cannot be used. Its text is one line; it stops the start."""
@@ -33,6 +39,13 @@ class UnmetRequirement(ConfigError):
     @property
     def in_kafkas_words(self) -> str:
         return f"requirement failed: {self}"
+
+
+def some_of(names: Sequence[str], separator: str = ",") -> str:
+    """Names in a sentence: all of them as Kafka has it, but where somebody sent thousands."""
+    if len(names) <= NAMES_IN_SENTENCE:
+        return separator.join(names)
+    return separator.join(names[:NAMES_IN_SENTENCE]) + f" and {len(names) - NAMES_IN_SENTENCE} more"
 
 
 def java_text(value: object) -> str:

@@ -7,19 +7,30 @@ the smallest power of two that leaves a quarter of it free.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from functools import lru_cache
+from operator import mul
 from typing import Final
 
 _LEAST_BUCKETS: Final = 16
+_NATIVE_UTF_16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 
 
 def java_hash(text: str) -> int:
     """String.hashCode as an unsigned number: over UTF-16 units, modulo 2**32."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for position in range(0, len(units), 2):
-        value = (value * 31 + (units[position] << 8) + units[position + 1]) & 0xFFFFFFFF
-    return value
+    units = memoryview(text.encode(_NATIVE_UTF_16, "surrogatepass")).cast("H")
+    value: int = sum(map(mul, units, _powers(len(units))))
+    return value & 0xFFFFFFFF
+
+
+@lru_cache(maxsize=64)
+def _powers(count: int) -> tuple[int, ...]:
+    """Of 31, modulo 2**32, from the one of a text's first unit down to 1."""
+    powers = [1]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * 31 & 0xFFFFFFFF)
+    return tuple(reversed(powers[:count]))
 
 
 def hash_order(texts: Iterable[str]) -> list[str]:

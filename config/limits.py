@@ -47,6 +47,55 @@ TURN_MS: Final = 2
 TURN_SENT_BYTES: Final = 1 * MIB
 """Bytes that one connection may put on the wire in one turn."""
 
+PLAIN_REQUEST_BYTES: Final = 2 * KIB
+"""A request up to this is handled in one go: two thousand names of one byte take some five milliseconds. What
+is longer is done in turns, if its handler can be interrupted."""
+
+LONG_REQUEST_BYTES: Final = 64 * KIB
+"""Beyond this a request is decoded in turns and under a budget whatever its handler can do, and no two of
+that kind are at work at a time, so that the memory which one may take is all that they take."""
+
+LONG_REQUESTS_AT_ONCE: Final = 8
+"""Requests between the two that are at work in turns together; the next one waits for its place."""
+
+LONG_TURN_MS: Final = 4
+"""What a request that is done in turns may take of one turn of the loop."""
+
+REQUEST_MEMORY_BYTES: Final = 32 * MIB
+"""What the arrays of one request may take once they are decoded; beyond it the connection is closed before
+they exist. A hundred thousand partitions fit into any request, and 500,000 group names."""
+
+ONE_STEP_MEMORY_BYTES: Final = 4 * MIB
+"""The same for a request of which a part is one step, because its handler, a coordinator or the controller
+decides it as a whole: some twenty thousand topics, resources or members."""
+
+OFFSET_FETCH_MEMORY_BYTES: Final = 24 * MIB
+"""The same for OffsetFetch, whose answer takes thrice as much: a hundred thousand topics, or six times as
+many partitions."""
+
+FETCH_MEMORY_BYTES: Final = 6 * MIB
+"""The same for Fetch, which is one step: twenty thousand partitions of one broker."""
+
+PRODUCE_MEMORY_BYTES: Final = 8 * MIB
+"""The same for Produce: fifty thousand partitions, records not counted."""
+
+JOIN_MEMORY_BYTES: Final = 1 * MIB
+"""The same for JoinGroup, whose protocols stay as long as the member: some thousand of them."""
+
+OFFSETS_PER_COMMIT: Final = 25_000
+"""One commit is one batch, and more offsets than this make a larger one than `__consumer_offsets` takes
+(max.message.bytes is 1 MiB); they are refused as the log would refuse them, but before the work."""
+
+ANSWER_BYTES: Final = 64 * MIB
+"""The longest answer to a request that is done in turns; beyond it the connection is closed. One that names
+the same thing again and again may ask for any number of gigabytes."""
+
+LONG_WORK_TURN_MS: Final = 1
+"""What all work that is longer than a turn gets of each turn of the loop, together."""
+
+LOOKUP_INLINE_MS: Final = 1
+"""A look-up by time that is not done after this goes on as such work."""
+
 SLOW_TURN_MS: Final = 100
 """A turn of the loop beyond this is logged with API, client and stack."""
 
@@ -91,6 +140,14 @@ CONFIG_FILE_BYTES: Final = 1 * MIB
 METADATA_RECORDS_PER_REQUEST: Final = 10_000
 """Records that one request to the controller may produce (MAX_RECORDS_PER_USER_OP)."""
 
+METADATA_RECORDS_PER_STEP: Final = 200
+"""Decoded or replayed in one go by a broker that serves others in between: some four milliseconds."""
+
+NAMED_PER_REQUEST: Final = 20_000
+"""Topics, partitions, resources and configs that one request to the controller may name. More would make more
+records than it may, as Kafka would find when it has made them; here they are refused, with the same answer,
+before they are looked at."""
+
 PARTITIONS_PER_CREATE_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for (MAX_PARTITIONS_PER_BATCH)."""
 
@@ -115,16 +172,35 @@ PRODUCER_BATCHES_REMEMBERED: Final = 5
 PREFERRED_DIRECTORIES: Final = 10_000
 """Logs that are not there yet and for which a directory was asked (AlterReplicaLogDirs)."""
 
+LARGE_LOOKUPS: Final = 8
+"""Look-ups by time that unfold a large batch at the same time, with some 8 MiB each; the others wait."""
+
+LARGEST_LOOKUPS: Final = 1
+"""Those among them whose batch cannot be unfolded with less than 128 MiB."""
+
 # Log
 
 INDEX_PENDING_BYTES: Final = 4 * KIB
 """New index entries wait in memory until this much, a roll or a flush."""
 
 SLOW_DIRECTORY_MS: Final = 20
-"""A write that took longer makes the directory slow: appends go through a helper thread for a while."""
+"""A write that took longer is one to look into; one that waited longer for the disk makes the directory slow,
+and appends go through a helper thread for a while."""
 
-SLOW_DIRECTORY_REST_MS: Final = 5_000
+WATCHED_DIRECTORY_MS: Final = 1_000
+"""For so long after a long write it is asked of each timed one what it waited for."""
+
+WATCHED_WRITES: Final = 16
+"""And at least of so many: a quiet log writes less in that time."""
+
+SLOW_DIRECTORY_REST_MS: Final = 500
 """For so long no write may have been slow before appends write on the loop again."""
+
+SLOW_DIRECTORY_LONGEST_REST_MS: Final = 8_000
+"""The rest of a directory that is slow again soon after is twice as long as the one before, up to this."""
+
+SLOW_DIRECTORY_RELAPSE_MS: Final = 30_000
+"""Soon after the end of a rest."""
 
 WRITES_PER_DIRECTORY: Final = 4
 """Helper threads that write to one directory at a time; a dead disk must leave some to the others."""
@@ -143,6 +219,12 @@ APPENDS_PER_WRITE: Final = 256
 
 JUDGED_AT_ONCE: Final = 4
 """Large batches of one partition that are decompressed, walked or compressed at the same time."""
+
+JUDGED_ON_NODE: Final = 8
+"""Those of all partitions; each may unfold into `JUDGED_BYTES`, and takes up to three times as much."""
+
+JUDGED_BYTES: Final = 8 * MIB
+"""A batch that unfolds into more is begun again when it is its turn among those, one at a time."""
 
 WAITING_APPEND_BYTES: Final = 256 * MIB
 """Copies of batches that wait for helper threads, on the whole node; beyond it appends are refused with
@@ -191,9 +273,32 @@ def broken_relations() -> list[str]:
         (SMALL_FRAME_BYTES <= SPARE_FRAME_BYTES, "a spare buffer is worth keeping"),
         (STARTUP_FRAME_BYTES <= SCRATCH_BUFFER_BYTES, "an unauthenticated frame fits the scratch buffer"),
         (TURN_MS < SLOW_TURN_MS, "an ordinary turn is not a slow one"),
+        (
+            LONG_TURN_MS * LONG_REQUESTS_AT_ONCE < SLOW_TURN_MS,
+            "first turns together are no slow one",
+        ),
+        (PLAIN_REQUEST_BYTES < LONG_REQUEST_BYTES, "a long request is none that is handled in one go"),
+        (
+            LONG_REQUEST_BYTES <= SMALL_FRAME_BYTES,
+            "what is longest has a buffer of its own",
+        ),
+        (
+            LONG_REQUESTS_AT_ONCE * LONG_REQUEST_BYTES < REQUEST_MEMORY_BYTES,
+            "many short take less than one",
+        ),
+        (OUTPUT_QUEUE_PAUSE_BYTES < ANSWER_BYTES, "an answer may be longer than what a queue pauses at"),
+        (LONG_WORK_TURN_MS <= TURN_MS, "long work gets no more of a turn than a connection"),
+        (LOOKUP_INLINE_MS <= TURN_MS, "a look-up may begin within a turn"),
+        (2 * METADATA_RECORDS_PER_REQUEST <= NAMED_PER_REQUEST, "as many records may be asked for as made"),
         (SLOW_DIRECTORY_MS < SLOW_TURN_MS, "a directory is slow before it makes a turn slow"),
         (SLOW_DIRECTORY_MS < SLOW_DIRECTORY_REST_MS, "a slow directory rests longer than one slow write"),
+        (SLOW_DIRECTORY_REST_MS < SLOW_DIRECTORY_LONGEST_REST_MS, "a directory's rest can grow"),
+        (SLOW_DIRECTORY_LONGEST_REST_MS < SLOW_DIRECTORY_RELAPSE_MS, "a relapse can come after any rest"),
+        (SLOW_DIRECTORY_MS < WATCHED_DIRECTORY_MS, "a directory is watched longer than one slow write"),
         (2 * WRITES_PER_DIRECTORY <= APPEND_THREADS, "two dead disks leave threads to a third"),
+        (JUDGED_AT_ONCE <= JUDGED_ON_NODE, "one partition does not take more than all"),
+        (OFFLOADED_COMPRESSION_BYTES < JUDGED_BYTES, "what is not judged inline may be judged with others"),
+        (JUDGED_BYTES < DECOMPRESSED_BATCH_BYTES, "only very large batches are judged alone"),
         (WAITING_APPEND_BYTES >= DECOMPRESSED_BATCH_BYTES, "the largest batch may wait"),
         (WAITING_PRODUCE_PER_CONNECTION <= TURN_REQUESTS, "a turn can fill the produce window"),
         (DECOMPRESSION_STEP_BYTES * 16 <= DECOMPRESSED_BATCH_BYTES, "decompression has many steps"),

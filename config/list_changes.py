@@ -6,6 +6,8 @@ its broker is not looked at.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from config.definition import LIST, Definition
 from config.errors import InvalidValue
 from config.values import text_of
@@ -17,13 +19,18 @@ def changed_list(definition: Definition | None, name: str, stored: str | None, g
         raise InvalidValue(f"Can't {word} to key {name} because its type is not LIST.")
     before = text_of(definition.default, LIST) if stored is None else stored
     items = [item for item in (before or "").split(",") if item]
-    for item in split_as_java(given):
-        if word == "APPEND":
-            if item not in items:
-                items.append(item)
-        elif item in items:
-            items.remove(item)
-    return ",".join(items)
+    if word == "APPEND":
+        there = set(items)
+        new = [item for item in dict.fromkeys(split_as_java(given)) if item not in there]
+        return ",".join([*items, *new])
+    gone = Counter(split_as_java(given))
+    left = []
+    for item in items:  # each one that is given takes the first of its name
+        if gone[item]:
+            gone[item] -= 1
+        else:
+            left.append(item)
+    return ",".join(left)
 
 
 def split_as_java(text: str) -> list[str]:

@@ -21,8 +21,9 @@ from config.broker_config import BrokerConfig
 from config.catalogue import BROKER, broker_definition
 from config.checks import check_relations
 from config.definition import Definition
-from config.effects import Effect, effect_of
+from config.effects import Effect
 from config.errors import ConfigError, InvalidValue
+from config.meanings import POLICIES, meaning_of
 from config.properties import read_properties
 from config.setting import Setting, Source, one_line
 from config.values import HIDDEN
@@ -153,13 +154,16 @@ def _warnings(settings: Mapping[str, Setting]) -> list[str]:
         definition = broker_definition(setting.name)
         if setting.source is Source.DEFAULTS:
             continue
-        if definition is None:
+        effect = meaning_of(setting.name, settings).effect
+        if effect is None:
             unknown.append(f"{one_line(setting.name)} ({setting.place})")
-        elif _differs(definition, setting):
-            by_effect.setdefault(effect_of(definition), []).append(setting.name)
+        elif definition is None or _differs(definition, setting):
+            by_effect.setdefault(effect, []).append(one_line(setting.name))
     warnings = []
     if unknown:
-        warnings.append(f"unknown configs, without effect: {', '.join(unknown)}")
+        has_policies = any(settings[name].text for name in POLICIES if name in settings)
+        readers = "read by policies if at all" if has_policies else "without effect"
+        warnings.append(f"unknown configs, {readers}: {', '.join(unknown)}")
     without_effect = [
         f"{effect.value}: {', '.join(sorted(by_effect[effect]))}"
         for effect in (Effect.NOT_USED_YET, Effect.IGNORED)

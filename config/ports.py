@@ -36,6 +36,20 @@ class Clock(Protocol):
         ...
 
 
+class Stalls(Protocol):
+    """What threads have waited for, other than for a processor."""
+
+    def stalled_ns(self) -> int:
+        """For how long the calling thread has neither run nor waited for a processor so far, from some fixed
+        moment on.
+
+        What a call adds to it it has waited for the disk, if that is what it works on. The time in which the
+        loop's thread waited for a processor counts as little as the caller's own: that thread may hold the
+        interpreter meanwhile. Where the machine does not tell it is the time that has passed.
+        """
+        ...
+
+
 class Chance(Protocol):
     """Randomness. In the simulator it comes from the seed, so that a run can be repeated."""
 

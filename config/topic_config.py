@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from config.broker_config import BrokerConfig
 from config.catalogue import TOPIC
-from config.errors import InvalidValue
+from config.errors import InvalidValue, some_of
 from config.java_order import hash_order
 from config.values import Value
 
@@ -113,7 +113,7 @@ def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerCon
     """
     nulls = [name for name, text in overrides.items() if text is None]
     if nulls:
-        raise InvalidValue(f"Null value not supported for topic configs: {','.join(nulls)}")
+        raise InvalidValue(f"Null value not supported for topic configs: {some_of(nulls)}")
     for name in hash_order(overrides):
         if name not in TOPIC:
             raise InvalidValue(f"Unknown topic config name: {name}")

@@ -10,7 +10,15 @@ from typing import Final
 import pytest
 
 from config import effects
-from config.catalogue import BROKER, CLIENT_METRICS, GROUP, TOPIC, broker_definition, broker_synonyms
+from config.catalogue import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    PLUGINS,
+    TOPIC,
+    broker_definition,
+    broker_synonyms,
+)
 from config.definition import Definition
 from config.effects import Effect, documentation, effect_of
 from config.values import text_of
@@ -97,7 +105,8 @@ def test_the_effects_name_configs_that_exist_once() -> None:
     assert sorted(effects.HONOURED_BY_TOPICS - TOPIC.keys()) == []
     assert sorted(effects.HONOURED_BY_GROUPS - GROUP.keys()) == []
     assert sorted(effects.HONOURED_BY_CLIENT_METRICS - CLIENT_METRICS.keys()) == []
-    assert sorted(effects.REASONS_IGNORED.keys() - BROKER.keys()) == []
+    assert sorted(effects.REASONS_IGNORED.keys() - BROKER.keys() - PLUGINS.keys()) == []
+    assert sorted(BROKER.keys() & PLUGINS.keys()) == []
     assert sorted(effects.HONOURED & effects.REASONS_IGNORED.keys()) == []
 
 
