@@ -13,12 +13,13 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `append`, `append_queue`   a batch's way in: prepared, written, committed or rolled back
 * `durable_log`     segments, producers and epochs, and how all of it reaches the disk
 * `log_config`, `partition_log`   one partition: append, read, high watermark
-* `lookup`, `retention`, `truncation`   finding by offset and timestamp; what may go; what is cut off
+* `lookup`, `time_lookup`, `retention`, `truncation`   finding by offset, by time; what may go; what is cut
 * `stored_batches`   a file's batches from end to end
 * `leftovers`, `batch_scan`, `recovery`, `found_log`, `found_producers`   what a start finds and puts right
 * `cut_marks`       what checkpoints may not be believed of a log that was cut
 * `opening`, `recovery_job`, `log_loading`   making and opening a log; many logs after a crash, in workers
 * `repair`          what a disk has damaged is cut out
+* `places`          so many at a time
 * `chores`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
 * `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files around the logs
 * `cleaner`         compaction, a package of its own

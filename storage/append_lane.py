@@ -10,8 +10,11 @@ the directory is slow; and whatever comes while others wait, for nothing overtak
       is good    the walk in slices        helper thread, then synced
 
 A large batch is judged and rebuilt before it has an offset, so those behind it are judged at the same time.
-It gets its offset when all before it are in the log. What waits together is written together and synced
-once: the more appends a slow disk has to take, the fewer writes they cost.
+It gets its offset when all before it are in the log. Of all partitions together so many are judged at a time,
+and of those that unfold into more than 8 MiB one: their memory is the node's.
+
+What waits together is written together and synced once: the more appends a slow disk has to take, the fewer
+writes they cost.
 
 `give_up` ends it from outside (leadership lost, log deleted, disk failed): what waits gets the error at once;
 a write that a thread is at cannot be called back, so its batches are rolled back and get theirs when it has
@@ -31,18 +34,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from config.limits import (
     APPENDS_PER_WRITE,
+    DECOMPRESSED_BATCH_BYTES,
     JUDGED_AT_ONCE,
+    JUDGED_BYTES,
+    JUDGED_ON_NODE,
     OFFLOADED_COMPRESSION_BYTES,
     WAITING_APPEND_BYTES,
 )
 from config.ports import Offload
 from protocol.errors import ErrorCode, InvariantViolated
-from protocol.records.errors import RecordsError
+from protocol.records.errors import BatchTooLarge, RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.record_validation import Steps, judge_and_rebuild
 from protocol.records.verdict import ValidatedBatch
 from storage.append import AppendResult, PreparedAppend, judge_client_batch, refusal, trusted_batch
 from storage.errors import AppendRefused, CommitStopped, LogStorageError
+from storage.places import Places
 from storage.segment_row import Sync
 
 if TYPE_CHECKING:
@@ -50,20 +57,27 @@ if TYPE_CHECKING:
 
 Outcome = AppendResult | AppendRefused | LogStorageError
 
+Later = Callable[[Callable[[], None]], None]
+
 _logger: Final = logging.getLogger(__name__)
 
 
 class LaneHelpers:
     """What the lanes of a node share. codecs: threads for compression. soon: calls back after the loop has
-    seen to others."""
+    seen to others. in_turn: calls back for the next slice of what takes long, when all others had theirs."""
 
-    __slots__ = ("codecs", "soon", "waiting_bytes")
+    __slots__ = ("codecs", "in_turn", "places", "places_for_huge", "soon", "waiting_bytes")
 
-    def __init__(self, codecs: Offload, soon: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, codecs: Offload, soon: Later, in_turn: Later | None = None) -> None:
         self.codecs = codecs
         self.soon = soon
+        self.in_turn = in_turn or soon
         self.waiting_bytes = 0
         """Copies of batches in all lanes; at most `WAITING_APPEND_BYTES`."""
+        self.places = Places(JUDGED_ON_NODE)
+        """For batches that are judged, and may unfold into `JUDGED_BYTES`."""
+        self.places_for_huge = Places(1)
+        """For those that unfold into more."""
 
 
 class WaitingAppend:
@@ -204,15 +218,42 @@ class AppendLane:
         while self._unjudged and self._judging < JUDGED_AT_ONCE:
             each = self._unjudged.popleft()
             self._judging += 1
-            steps = judge_and_rebuild(each.records, each.batch.header, self.log.rules, each.now_ms)
-            self._step(each, steps, None)
+            self._take_place(each, is_huge=each.size_bytes > JUDGED_BYTES)
 
-    def _step(self, waiting: WaitingAppend, steps: Steps[ValidatedBatch], result: Any) -> None:
+    def _take_place(self, waiting: WaitingAppend, *, is_huge: bool) -> None:
+        """Judges a batch now, or when the node has memory for it."""
+        places = self._helpers.places_for_huge if is_huge else self._helpers.places
+        if places.take(partial(self._place_is_free, waiting, places)):
+            self._judge(waiting, places)
+
+    def _place_is_free(self, waiting: WaitingAppend, places: Places) -> bool:
+        if waiting.outcome is not None:
+            self._judging -= 1
+            self._helpers.soon(self._go_on)
+            return False
+        self._helpers.soon(partial(self._judge, waiting, places))
+        return True
+
+    def _judge(self, waiting: WaitingAppend, places: Places) -> None:
+        is_huge = places is self._helpers.places_for_huge
+        steps = judge_and_rebuild(
+            waiting.records, waiting.batch.header, self.log.rules, waiting.now_ms,
+            DECOMPRESSED_BATCH_BYTES if is_huge else JUDGED_BYTES,
+        )  # fmt: skip
+        self._step(waiting, steps, places, None)
+
+    def _leave_place(self, places: Places) -> None:
+        places.leave()
+        self._judging -= 1
+        self._go_on()  # others may wait for it
+
+    def _step(
+        self, waiting: WaitingAppend, steps: Steps[ValidatedBatch], places: Places, result: Any
+    ) -> None:
         """Goes on with a batch until it is judged, or needs a helper thread or a pause."""
         if waiting.outcome is not None:
             steps.close()  # given up meanwhile
-            self._judging -= 1
-            self._go_on()  # others may wait for its place
+            self._leave_place(places)
             return
         if isinstance(result, RecordsError):
             result.__traceback__ = None  # its frames hold the batch unpacked, and each other in a ring
@@ -221,23 +262,25 @@ class AppendLane:
         except StopIteration as stop:
             waiting.batch = stop.value
         except RecordsError as error:
-            refused = refusal(error, self.log.log_start_offset)
             error.__traceback__ = None
-            self._settle(waiting, refused)
+            if isinstance(error, BatchTooLarge) and places is self._helpers.places:
+                places.leave()  # perhaps it is not too large for one that is alone
+                self._take_place(waiting, is_huge=True)
+                return
+            self._settle(waiting, refusal(error, self.log.log_start_offset))
         except InvariantViolated:
             raise
         except Exception as error:
             _logger.exception("A batch for %s could not be judged; this is our fault", self.log.name)
             self._settle(waiting, AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         else:
-            on = partial(self._step, waiting, steps)
+            on = partial(self._step, waiting, steps, places)
             if call is None:
-                self._helpers.soon(partial(on, None))
+                self._helpers.in_turn(partial(on, None))
             else:
                 self._helpers.codecs.submit(call, on)
             return
-        self._judging -= 1
-        self._go_on()
+        self._leave_place(places)
 
     # Writing
 
@@ -338,16 +381,16 @@ class AppendLane:
         return True
 
     def _failure(self, result: object) -> OSError | None:
-        """What a helper thread came back with: an error, or how long it took."""
+        """What a helper thread came back with: an error, or how long it stalled."""
         if isinstance(result, OSError):
             return result
         if not isinstance(result, int):
             raise InvariantViolated(f"a helper thread could not write to {self.log.name}: {result!r}")
-        self.log.disk.took(result)
+        self.log.disk.stalled(result)
         return None
 
     def _written(self, result: object) -> None:
-        """A helper thread has come back, with how long it took or with an error."""
+        """A helper thread has come back, with how long it stalled or with an error."""
         sync, self._sync = self._sync, None
         if self._goes_on_after(partial(self.log.queue.written_elsewhere, self._failure(result))):
             all_is_in = self._commit(self._part)

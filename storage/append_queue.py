@@ -147,7 +147,8 @@ class AppendQueue:
         """
         log = self._log
         self._was_elsewhere = False
-        began_ns = log.disk.now_ns()
+        now_ns = log.disk.now_ns
+        began_ns = now_ns()
         try:
             if log.has_stale_bytes:
                 log.cut_stale_bytes()
@@ -158,7 +159,7 @@ class AppendQueue:
         except OSError as error:
             self._remove_begun()
             raise log.write_failed(error, whole=len(prepared) > 1) from error
-        log.disk.took(log.disk.now_ns() - began_ns)
+        log.disk.took(now_ns() - began_ns)
 
     def fitting(self, prepared: Sequence[PreparedAppend]) -> int:
         """How many of the first batches of the queue go into the active segment: with the next, a new one
@@ -201,7 +202,7 @@ class AppendQueue:
         self._held = segment.log
         buffers = [each.records for each in group]
         path, size_bytes = segment.log.path, position - start
-        return GroupWrite(file, path, buffers, start, size_bytes, log.disk.now_ns, cut_first, sync)
+        return GroupWrite(file, path, buffers, start, size_bytes, log.disk.stalled_ns, cut_first, sync)
 
     def written_elsewhere(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""
@@ -222,7 +223,7 @@ class AppendQueue:
             raise log.write_failed(error) from error
         segment = log.new_segment(base_offset, now_ms)
         self._begun.append(segment)
-        return Roll(log.files, segment.log.path, self._tails, log.disk.now_ns, cut_first)
+        return Roll(log.files, segment.log.path, self._tails, log.disk.stalled_ns, cut_first)
 
     def rolled_elsewhere(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if the log goes on in its old segment."""
@@ -340,10 +341,11 @@ class AppendQueue:
             )
             return
         if segment is not log.active:
-            began_ns = log.disk.now_ns()
+            now_ns = log.disk.now_ns
+            began_ns = now_ns()
             log.join_segment(segment)
             self._begun.remove(segment)
-            log.disk.took(log.disk.now_ns() - began_ns)
+            log.disk.took(now_ns() - began_ns)
         if each.leader_epoch != log.leader_epochs.latest_epoch:
             log.leader_epochs.assign(each.leader_epoch, each.base_offset)
         if each.producer is not None:

@@ -7,10 +7,11 @@ KAFKA_STORAGE_ERROR.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, invariant
 from protocol.records.errors import RecordError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AppendRefused(Exception):
-    """The batch was not taken; nothing has changed."""
+    """The batch was not taken; nothing has changed. The code is never NONE."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class AppendRefused(Exception):
         is_told: bool = False,
     ) -> None:
         super().__init__(f"{error_code.name}: {message}")
+        invariant(error_code is not ErrorCode.NONE, "A refused batch has an error", message=message)
         self.error_code = error_code
         self.message = message
         self.record_errors = record_errors
@@ -52,6 +54,22 @@ class LogStorageError(Exception):
     """The disk, or what lies on it, does not do its part. The text names file, place and remedy."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class NoSpaceLeft(LogStorageError):
+    """The disk has no room for what opening a log writes. It can be tried again when there is some."""
+
+
+_OF_A_FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_out_of_space(error: BaseException | None) -> bool:
+    """Whether an error, or what it came from, says that the disk or a quota is full."""
+    while error is not None:
+        if isinstance(error, NoSpaceLeft) or (isinstance(error, OSError) and error.errno in _OF_A_FULL_DISK):
+            return True
+        error = error.__cause__
+    return False
 
 
 class CommitStopped(LogStorageError):

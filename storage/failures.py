@@ -8,8 +8,9 @@ work on as if nothing were, so housekeeping also looks at the directories themse
 Apache Kafka takes the directory offline for a full disk too, as for any IOException, until a restart: its
 readers lose it as well, and a pass of the cleaner that finds no space is enough. Here the append alone is
 refused with KAFKA_STORAGE_ERROR, which clients try again; reads go on, and so does retention, which frees
-space; appends succeed as soon as there is some. The cleaner leaves a log that it had no space for alone for
-ten minutes. Only the metadata log is as with Kafka: a node that cannot write it ends.
+space; appends succeed as soon as there is some, and a log for which there was none is tried again. The
+cleaner leaves a log that it had no space for alone for ten minutes. Only the metadata log is as with Kafka: a
+node that cannot write it ends.
 
 A suspicion is only noted, since it comes up in the middle of something; `run` acts on it within a second.
 Until then each call fails by itself. KIP-112.

@@ -50,27 +50,28 @@ class GroupWrite(msgspec.Struct):
     buffers: Sequence[Buffer]
     position: int
     size_bytes: int
-    now_ns: Callable[[], int]
+    stalled_ns: Callable[[], int]
+    """See `config.ports.Stalls`."""
     cut_first: Cut | None = None
     sync: Callable[[], object] | None = None
     """Afterwards, and its end is awaited too."""
 
     def run(self) -> int:
-        """Does it all; how long the write took, in nanoseconds, without the sync. Raises OSError."""
-        began_ns = self.now_ns()
+        """Does it all; how long the write stalled, without the sync. Raises OSError."""
+        began_ns = self.stalled_ns()
         try:
             if self.cut_first is not None:
                 self.cut_first.run()
             if self.buffers:
                 write_whole(self.file, self.buffers, self.size_bytes, self.position, self.path)
-            took_ns = self.now_ns() - began_ns
+            wait_ns = self.stalled_ns() - began_ns
             if self.sync is not None:
                 self.sync()
         except OSError:
             with contextlib.suppress(OSError):  # tried again before the next write
                 self.file.truncate(self.position)
             raise
-        return took_ns
+        return wait_ns
 
 
 class Roll(msgspec.Struct):
@@ -81,12 +82,12 @@ class Roll(msgspec.Struct):
     """The new segment's `.log`, which is empty afterwards, whatever was there."""
     tails: Sequence[FileTail]
     """Of the old one's indexes."""
-    now_ns: Callable[[], int]
+    stalled_ns: Callable[[], int]
     cut_first: Cut | None = None
 
     def run(self) -> int:
-        """How long it took, in nanoseconds. Raises OSError."""
-        began_ns = self.now_ns()
+        """How long it stalled. Raises OSError."""
+        began_ns = self.stalled_ns()
         if self.cut_first is not None:
             self.cut_first.run()
         file = self.files.open(self.path, create=True)
@@ -97,4 +98,4 @@ class Roll(msgspec.Struct):
             file.close()
         for tail in self.tails:
             tail.write(self.files)
-        return self.now_ns() - began_ns
+        return self.stalled_ns() - began_ns

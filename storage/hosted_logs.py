@@ -25,6 +25,11 @@ class HostedLogs:
         """Partitions whose log cannot be used, and why."""
         self.unopened: dict[Key, LogDirectory] = {}
         """Those among them that this life has not opened: the next one must know as much of them as this."""
+        self.postponed: dict[Key, Callable[[], None]] = {}
+        """Unopened ones for which there was no space only: the call opens one, or notes again why not."""
+        self.rivals: dict[Key, list[tuple[PartitionLog, LogDirectory]]] = {}
+        """Logs of other topics of the same name, in other directories: a directory that had failed has come
+        back, and its topic was made anew meanwhile. Who knows the topic's id decides."""
         self.on_offline: Callable[[Key, str], None] | None = None
         """Told of a log that was in use and cannot be used on."""
         self._claimed: dict[Key, None] = {}
@@ -47,6 +52,15 @@ class HostedLogs:
         self._counts[home.path] -= 1
         self._claimed.pop(key, None)
         return log, home
+
+    def add_rival(self, key: Key) -> None:
+        """The next log that claims to be this partition, if there is one."""
+        rivals = self.rivals.get(key)
+        if rivals:
+            log, home = rivals.pop(0)
+            self.add(key, log, home)
+            if not rivals:
+                del self.rivals[key]
 
     def take_offline(self, key: Key, reason: str) -> None:
         """Nobody uses the log any more; its files stay as they are, for the next start to look at."""

@@ -41,6 +41,7 @@ from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import Workers
 from storage.moves import ReplicaMoves
 from storage.partition_log import PartitionLog
+from storage.retention import LOGGED_SEGMENTS
 
 LOGS_PER_LOOK: Final = 1000
 """Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
@@ -53,6 +54,9 @@ RETENTION_TURN_MS: Final = 20
 
 _SEGMENTS_AT_ONCE: Final = 8
 """Of one log, before the clock is looked at."""
+
+LOGGED_SEGMENTS_PER_LOOK: Final = 32
+"""A thousand logs that let a segment go each, all at once, are no thousand times its numbers."""
 
 _FIRST_RETENTION_MS: Final = 30_000
 
@@ -103,6 +107,8 @@ class Housekeeping:
         failures.on_failing = self.moves.directory_failed
         self._to_look_at: deque[Key] = deque()
         """The logs that this round of retention has not come to."""
+        self._told = LOGGED_SEGMENTS_PER_LOOK
+        """So many segments may still be named in the log; the rest of this look are counted."""
         self._to_write: Iterator[PartitionLog] = iter(())
         """The logs whose epochs this round has not looked at."""
         self._to_flush: Iterator[PartitionLog] = iter(())
@@ -194,6 +200,7 @@ class Housekeeping:
         more to let go. One that is being compacted is looked at later."""
         end_ms = self._clock.monotonic_ms() + RETENTION_TURN_MS
         is_behind = False
+        self._told = LOGGED_SEGMENTS_PER_LOOK
         for _ in range(min(LOGS_PER_LOOK, len(self._to_look_at))):
             key = self._to_look_at.popleft()
             if self.cleaner.is_cleaning(key):
@@ -213,7 +220,10 @@ class Housekeeping:
         if self.cleaner.is_cleaning(key):
             return 0
         try:
-            return log.delete_old_segments(self._clock.wall_ms(), at_most)
+            told = min(self._told, LOGGED_SEGMENTS)
+            count = log.delete_old_segments(self._clock.wall_ms(), at_most, told)
+            self._told -= min(count, told)
+            return count
         except LogStorageError as error:
             _logger.error("%s", error)
             self._failures.suspect(log.directory, error.__cause__)

@@ -5,13 +5,17 @@ costs the append a few bytes in a buffer and no system call. A crash may lose en
 segment makes them again, so nothing here is ever synced for its own sake.
 
 No descriptor stays open: whoever has read what he wanted says `close`, and the next reader opens again. A
-node with many partitions has enough of them in its `.log` files.
+node with many partitions has enough of them in its `.log` files. So the file may have gone, or been cut,
+when it is wanted again. Reading never makes a file: it raises `IndexLost`, and whoever has the segment makes
+the entries again (`remake`); nor is anything written behind a place that is not there.
 
 Kafka allots an active index its full size in zeros and maps it; here a file is as long as its entries.
 Both read both: a sealed index has no padding, and an unsealed one is rebuilt after a crash.
 """
 
 from __future__ import annotations
+
+import errno
 
 import msgspec
 
@@ -42,6 +46,13 @@ class FileTail(msgspec.Struct, frozen=True):
             file.close()
 
 
+class IndexLost(FileNotFoundError):
+    """Entries that were in the file are there no more: somebody has removed it, or cut it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ENOENT, "An index is not as it was written", path)
+
+
 class IndexFile:
     """Entries by number, wherever they are: file first, then the ones that wait."""
 
@@ -66,11 +77,16 @@ class IndexFile:
         return self._written_bytes() // self.entry_bytes
 
     def append(self, entry: bytes) -> None:
-        """Adds an entry behind the last. A disk that refuses the write keeps it waiting here, no more."""
+        """Adds an entry behind the last. A disk that refuses the write keeps it waiting here, no more.
+
+        Raises IndexLost.
+        """
         self._pending += entry
         if len(self._pending) >= INDEX_PENDING_BYTES:
             try:
                 self.write_pending()
+            except IndexLost:
+                raise
             except OSError:
                 return  # the log's own write meets the same disk and reports it
 
@@ -85,13 +101,17 @@ class IndexFile:
         return self.entries(number, 1)
 
     def entries(self, first: int, count: int) -> bytes:
-        """Up to `count` entries from number `first` on, as they lie in the file."""
+        """Up to `count` entries from number `first` on, as they lie in the file. Raises IndexLost."""
         start = first * self.entry_bytes
         end = start + count * self.entry_bytes
         written = self._written_bytes()
         data = b""
         if start < written:
-            data = self._opened().pread(min(end, written) - start, start)
+            wanted = min(end, written) - start
+            data = self._existing().pread(wanted, start)
+            if len(data) < wanted:
+                self.close()
+                raise IndexLost(self.path)
         if end > written:
             data += self._pending[max(start - written, 0) : end - written]
         return data
@@ -115,8 +135,11 @@ class IndexFile:
         """Brings the waiting entries into the file. Raises OSError; they then still wait."""
         if not self._pending:
             return
-        file = self._opened()
         written, waiting = self._written_bytes(), len(self._pending)
+        file = self._existing() if written else self._opened()
+        if written and file.size() < written:
+            self.close()
+            raise IndexLost(self.path)
         write_whole(file, (bytes(self._pending),), waiting, written, self.path)
         self._written = written + waiting
         self._pending.clear()
@@ -138,6 +161,23 @@ class IndexFile:
         self._pending.clear()
         self.close()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether entries that were in the file are there no more. Raises OSError."""
+        return self._written > 0 and self._size_bytes() < self._written
+
+    def remake(self, entries: bytes) -> None:
+        """These are all, in a new file; as long as the disk refuses them they wait here."""
+        self.close()
+        self._pending = bytearray(entries)
+        self._written = 0
+        try:
+            if self._files.exists(self.path):
+                self._files.unlink(self.path)
+            self.write_pending()
+        except OSError:
+            return  # the next append or the seal tries again
+
     def reset(self) -> None:
         """Forgets all entries, before they are made again."""
         self._pending.clear()
@@ -154,9 +194,8 @@ class IndexFile:
 
     def has_odd_size(self) -> bool:
         """Whether the file does not end with a whole entry, or is not there."""
-        try:
-            size = self._files.status(self.path).size_bytes
-        except FileNotFoundError:
+        size = self._size_bytes()
+        if size < 0:
             return True
         odd_bytes = size % self.entry_bytes
         if self._written < 0:
@@ -165,14 +204,29 @@ class IndexFile:
 
     def _written_bytes(self) -> int:
         if self._written < 0:
-            try:
-                size = self._files.status(self.path).size_bytes
-            except FileNotFoundError:
-                size = 0
+            size = max(self._size_bytes(), 0)
             self._written = size - size % self.entry_bytes
         return self._written
 
+    def _size_bytes(self) -> int:
+        """Of the file; -1 if it is not there."""
+        try:
+            return self._files.status(self.path).size_bytes
+        except FileNotFoundError:
+            return -1
+
+    def _existing(self) -> File:
+        """The file that has entries already."""
+        file = self._file
+        if file is None:
+            try:
+                file = self._file = self._files.open(self.path, write=True)
+            except FileNotFoundError:
+                raise IndexLost(self.path) from None
+        return file
+
     def _opened(self) -> File:
+        """The file, made if it is not there."""
         file = self._file
         if file is None:
             file = self._file = self._files.open(self.path, create=True)

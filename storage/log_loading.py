@@ -3,7 +3,8 @@
     after an orderly end     each log is opened; its files are believed
     after a crash            what may not be on the disk is read first: here if it is little, else in worker
                              processes, several at once, and then opened as after an orderly end
-    cannot be used           the partition is offline, with the reason; all others go on
+    cannot be used           the partition is offline, with the reason; all others go on. If only space was
+                             lacking it is opened later
 
 Ways of a directory's name: `-delete` is removed beside the loop, `-stray` is left for an operator, `-future`
 was an unfinished copy: it is removed, and the move begins anew.
@@ -24,7 +25,7 @@ from protocol.values import ZERO_UUID
 from storage.chores import Chores
 from storage.cut_marks import CutMark, meet_mark, read_mark
 from storage.directories import LogDirectory
-from storage.errors import LogStorageError
+from storage.errors import LogStorageError, is_out_of_space
 from storage.file_names import PARTITION_METADATA, DirectoryKind, DirectoryName, leaving_directory
 from storage.found_log import RecoveredLog
 from storage.hosted_logs import HostedLogs, Key
@@ -243,6 +244,8 @@ class LogLoader:
             if key not in self._hosted.logs:
                 self._hosted.offline[key] = str(error)
                 self._hosted.unopened[key] = met.directory
+                if is_out_of_space(error) and met.unverified_bytes <= INLINE_RECOVERY_BYTES:
+                    self._hosted.postponed[key] = partial(self._open, met)
             return
         log.update_high_watermark(met.high_watermark)
         if not self._keep_the_longer(log, met):
@@ -259,10 +262,18 @@ class LogLoader:
 
     def _keep_the_longer(self, log: PartitionLog, met: _Met) -> bool:
         """Of a log that is in two directories: a move that a crash met between its last two renames leaves
-        both, alike. The other one is set aside, not removed. Whether `log` is to be hosted."""
+        both, alike. The other one is set aside, not removed. Whether `log` is to be hosted.
+
+        Logs of two topics are both kept until somebody knows which of them the topic of that name is."""
         other = self._hosted.logs.get(met.key)
         if other is None:
             return True
+        if ZERO_UUID not in (log.topic_id, other.topic_id) and log.topic_id != other.topic_id:
+            self._hosted.rivals.setdefault(met.key, []).append((log, met.directory))
+            self._report.problems.append(
+                f"{log.name} is in {other.directory} and, of another topic of that name, in {log.directory}"
+            )
+            return False
         home = self._hosted.homes[met.key]
         if log.log_end_offset > other.log_end_offset:
             self._hosted.remove(met.key)

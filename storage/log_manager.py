@@ -20,7 +20,7 @@ from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, en
 from storage.cleaner.cleaner import Cleaner
 from storage.cut_marks import mark_cut, remove_mark
 from storage.directories import FailedDirectory, LogDirectory, open_directories
-from storage.errors import LogStorageError
+from storage.errors import LogStorageError, NoSpaceLeft
 from storage.failures import DirectoryFailed, DirectoryFailures
 from storage.file_names import DirectoryKind, leaving_directory, partition_directory
 from storage.hosted_logs import HostedLogs, Key
@@ -192,6 +192,8 @@ class LogManager:
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The log, or None if there is none here. Whoever asks gives it the topic's configuration."""
+        if self._hosted.postponed:
+            self._open_postponed((topic, partition))
         log = self.logs.get((topic, partition))
         if log is not None:
             self._hosted.claim((topic, partition))
@@ -203,6 +205,8 @@ class LogManager:
         Raises OSError, LogStorageError.
         """
         key = (topic, partition)
+        if key in self._hosted.postponed:
+            raise NoSpaceLeft(f"{topic}-{partition} is there and cannot be opened: {self.offline[key]}")
         if key in self.offline:
             raise LogStorageError(f"{topic}-{partition} is there and cannot be used: {self.offline[key]}")
         if key in self.logs:
@@ -249,6 +253,19 @@ class LogManager:
         by hand, as in Kafka: whoever lost the metadata must not lose the records too."""
         self._remove(topic, partition, DirectoryKind.STRAY)
 
+    def set_rivals_aside(self) -> None:
+        """Logs of topics whose name another topic has: those who ask have taken what they wanted."""
+        rivals, self._hosted.rivals = self._hosted.rivals, {}
+        for key, each in rivals.items():
+            for log, home in each:
+                log.abandon()
+                aside = self._leaving(home, key, DirectoryKind.STRAY)
+                _logger.warning("%s is of an earlier topic and is set aside as %s", log.directory, aside)
+                try:
+                    self._files.rename(log.directory, aside)
+                except OSError as error:
+                    _logger.error("%s could not be set aside: %s", log.directory, error)
+
     def unclaimed(self) -> list[PartitionLog]:
         """Logs on disk that nobody has asked for since the start: candidates for `set_aside`."""
         return [log for key, log in self.logs.items() if not self._hosted.is_claimed(key)]
@@ -277,23 +294,48 @@ class LogManager:
 
     def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
         key = (topic, partition)
-        if key not in self.logs:
-            self.offline.pop(key, None)
+        log = self.logs.get(key)
+        if log is None:
+            self._remove_unusable(key, kind)
             return
-        log, home = self.logs[key], self._hosted.homes[key]
+        home = self._hosted.homes[key]
         self._forget(home, key)
-        leaving = home.file(leaving_directory(topic, partition, self._chance.random_bytes(16), kind))
+        leaving = self._leaving(home, key, kind)
         try:
             self._files.rename(log.directory, leaving)
         except OSError as error:  # a new topic of that name must not get this one's records
             self._hosted.leave_to_next_start(key, f"{log.directory} could not be renamed: {error}")
             raise
         self._hosted.remove(key)
+        self._hosted.add_rival(key)
         log.abandon()
+        self._let_go(log.directory, leaving, kind, log.config.file_delete_delay_ms)
+
+    def _open_postponed(self, key: Key) -> None:
+        """A start had no space to open it; perhaps there is some now."""
+        open_it = self._hosted.postponed.pop(key, None)
+        if open_it is not None:
+            del self.offline[key], self._hosted.unopened[key]
+            open_it()
+
+    def _remove_unusable(self, key: Key, kind: DirectoryKind) -> None:
+        """A log that is offline; also its files, where they lie in a directory that can be used. Those in one
+        that has failed are met by the start that finds it working. Raises OSError."""
+        home = self._hosted.unopened.get(key)
+        if home is not None and home in self.directories:
+            path = home.file(partition_directory(*key))
+            leaving = self._leaving(home, key, kind)
+            if self._files.exists(path):
+                self._files.rename(path, leaving)
+                self._let_go(path, leaving, kind, self._default_config.file_delete_delay_ms)
+        self._hosted.postponed.pop(key, None)
+        self._hosted.unopened.pop(key, None)
+        self.offline.pop(key, None)
+
+    def _leaving(self, home: LogDirectory, key: Key, kind: DirectoryKind) -> str:
+        return home.file(leaving_directory(*key, self._chance.random_bytes(16), kind))
+
+    def _let_go(self, directory: str, leaving: str, kind: DirectoryKind, delay_ms: int) -> None:
         if kind is DirectoryKind.DELETED:
-            self._chores.add(
-                f"remove {leaving}",
-                log.directory,
-                partial(self._files.rmtree, leaving),
-                due_ms=self._clock.wall_ms() + log.config.file_delete_delay_ms,
-            )
+            call = partial(self._files.rmtree, leaving)
+            self._chores.add(f"remove {leaving}", directory, call, due_ms=self._clock.wall_ms() + delay_ms)

@@ -1,28 +1,19 @@
-"""Finding things that are not among a log's last batches: by offset, by timestamp, the largest timestamp.
+"""Finding things that are not among a log's last batches: the batches from an offset on, and the transactions
+that were aborted there.
 
-All goes through the sparse indexes and ends in reading headers. Records are read only to tell which one
-within a batch has a timestamp; a batch whose records cannot be read (produce takes most on the word of
-their header) is answered with what its header says, and reported.
+All goes through the sparse indexes and ends in reading headers.
 """
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from protocol.records.errors import RecordsError
-from protocol.records.header import BatchHeader
-from protocol.records.reader import records
 from storage.errors import LogStorageError
-from storage.segment import Segment
 from storage.slices import LogSlice
-from storage.time_index import NO_TIMESTAMP
 from storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
-
-_logger: Final = logging.getLogger(__name__)
 
 
 def read(
@@ -44,7 +35,7 @@ def read(
                 available = max(max_bytes, found.size_bytes)
             return LogSlice(segment.log, found.position, available, found.base_offset, segment.base_offset)
     except OSError as error:
-        raise _unreadable(log, error) from error
+        raise unreadable(log, error) from error
     return None
 
 
@@ -64,7 +55,7 @@ def aborted_transactions(log: PartitionLog, from_offset: int, found: LogSlice) -
     first = log.segment_index_of(found.segment_base_offset)
     segment = log.segments[first]
     try:
-        upper_offset = segment.offset_index.offset_behind(found.position + found.size_bytes)
+        upper_offset = segment.locate_position(found.position + found.size_bytes)
         if upper_offset is None:
             is_last = first == len(log.segments) - 1
             upper_offset = log.log_end_offset if is_last else log.segments[first + 1].base_offset
@@ -73,73 +64,11 @@ def aborted_transactions(log: PartitionLog, from_offset: int, found: LogSlice) -
             if each.transaction_index.collect(from_offset, upper_offset, aborted):
                 break
     except OSError as error:
-        raise _unreadable(log, error) from error
+        raise unreadable(log, error) from error
     aborted.sort(key=lambda each: each.first_offset)
     return [(each.producer_id, each.first_offset) for each in aborted]
 
 
-def offset_for_timestamp(log: PartitionLog, timestamp: int) -> tuple[int, int, int] | None:
-    try:
-        for segment in log.segments[log.segment_index_of(log.log_start_offset) :]:
-            if segment.size_bytes and segment.largest_timestamp() >= timestamp:
-                found = _first_at_or_after(log, segment, timestamp)
-                if found is not None:
-                    return found
-    except OSError as error:
-        raise _unreadable(log, error) from error
-    return None
-
-
-def _first_at_or_after(log: PartitionLog, segment: Segment, timestamp: int) -> tuple[int, int, int] | None:
-    _, indexed_offset = segment.time_index.lookup(timestamp)
-    position = segment.offset_index.lookup(max(indexed_offset, log.log_start_offset))
-    for place, header in segment.headers(position):
-        if header.max_timestamp >= timestamp and header.last_offset >= log.log_start_offset:
-            found = _record_at_or_after(log, segment, place, header, timestamp)
-            if found is not None:
-                return found
-    return None
-
-
-def max_timestamp_offset(log: PartitionLog) -> tuple[int, int, int] | None:
-    try:
-        best: Segment | None = None
-        for segment in log.segments:
-            if best is None or segment.largest_timestamp() > best.largest_timestamp():
-                best = segment
-        if best is None or best.largest_timestamp() == NO_TIMESTAMP:
-            return None
-        timestamp, offset = max(
-            best.time_index.last(), (best.max_timestamp, best.max_timestamp_offset), key=lambda each: each[0]
-        )
-        found = best.locate(offset)
-        if found is None:
-            return None
-        header = next(best.headers(found.position))[1]
-        return _record_at_or_after(log, best, found.position, header, timestamp)
-    except OSError as error:
-        raise _unreadable(log, error) from error
-
-
-def _record_at_or_after(
-    log: PartitionLog, segment: Segment, position: int, header: BatchHeader, timestamp: int
-) -> tuple[int, int, int] | None:
-    """The first record of the batch with that timestamp or a later one, not below the log start."""
-    epoch = header.partition_leader_epoch
-    if header.timestamp_type == 1 and header.record_count == header.last_offset_delta + 1:
-        return header.max_timestamp, max(header.base_offset, log.log_start_offset), epoch
-    try:
-        for record in records(segment.read(position, header.size_bytes)):
-            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
-                return record.timestamp, record.offset, epoch
-    except RecordsError as error:
-        _logger.error(
-            "%s: the records of the batch at byte %d (offset %d) cannot be read: %s; its header is believed",
-            segment.log.path, position, header.base_offset, error.message,
-        )  # fmt: skip
-        return header.max_timestamp, header.last_offset, epoch
-    return None
-
-
-def _unreadable(log: PartitionLog, error: OSError) -> LogStorageError:
+def unreadable(log: PartitionLog, error: OSError) -> LogStorageError:
+    """What a reader is told when the disk fails."""
     return LogStorageError(f"{log.directory} cannot be read: {error}")

@@ -28,7 +28,7 @@ _NO_LIMIT: Final = 1 << 62
 
 
 class OffsetIndex:
-    """Entries in ascending order of both numbers."""
+    """Entries in ascending order of both numbers. Reading them raises IndexLost where they are gone."""
 
     __slots__ = ("_file", "_page_limit", "_page_offsets", "_page_positions", "base_offset")
 
@@ -105,6 +105,14 @@ class OffsetIndex:
                 high = middle
         self._file.truncate(low)
         self._file.close()
+        self._forget_page()
+
+    def remake(self, entries: list[tuple[int, int]]) -> None:
+        """These (offset, position) are all from now on."""
+        base_offset = self.base_offset
+        self._file.remake(
+            b"".join([_ENTRY.pack(offset - base_offset, position) for offset, position in entries])
+        )
         self._forget_page()
 
     def reset(self) -> None:

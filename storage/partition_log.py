@@ -28,7 +28,7 @@ from protocol.records.errors import RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.validation import place, validate_client_batch
 from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRules
-from storage import lookup, retention, truncation
+from storage import lookup, retention, time_lookup, truncation
 from storage.append import (
     LATEST_PRODUCE_VERSION,
     NO_LOG_APPEND_TIME,
@@ -52,6 +52,7 @@ from storage.log_disk import SLOW_NS, LogDisk
 from storage.producer_state import successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.slices import LogSlice
+from storage.time_lookup import FoundOffset, LookupSteps
 from storage.transaction_index import AbortedTransaction
 from storage.whole_write import write_whole
 
@@ -65,7 +66,6 @@ class PartitionLog(DurableLog):
     __slots__ = (
         "_calm_ms",
         "_detours",
-        "_now_ns",
         "_rules",
         "cut_mark",
         "high_watermark",
@@ -102,11 +102,10 @@ class PartitionLog(DurableLog):
         self.most_said: MostSaid = nothing_said
         """What the checkpoints may say of it; its host knows."""
         self.cut_mark: CutMark | None = None
-        self._now_ns = self.disk.now_ns
         self._calm_ms = -1
-        """The first append of each millisecond asks whether it may take the short way, and is timed. One that
-        the disk has kept waiting is followed by one of another millisecond: a slow disk shows with the second
-        slow write at the latest."""
+        """The first append of each millisecond asks whether it may take the short way, and its write is
+        timed. One that was kept waiting is followed by one of another millisecond: a disk that is slow with
+        every write shows with the third at the latest."""
         self._rules = config.validation_rules(self.name)
         self._detours = config.flush_messages < NO_BOUND_MS
         """Appends do not take the short way."""
@@ -150,7 +149,6 @@ class PartitionLog(DurableLog):
     def watch_disk(self, disk: LogDisk) -> None:
         """From now on writes are timed."""
         self.disk = disk
-        self._now_ns = disk.now_ns
         self._calm_ms = -1
 
     @property
@@ -209,14 +207,12 @@ class PartitionLog(DurableLog):
     ) -> AppendResult | None:
         """Takes one client's batch as the leader. Base offset and epoch are patched into `records` itself.
 
-        None: nothing happened, the batch is one for the log's `AppendLane` (helper threads have to do
-        something for it, or others wait there). Raises as `append`.
-        """
-        began_ns = -1
+        None: nothing happened, the batch is one for the log's `AppendLane`. Raises as `append`."""
+        now_ns = None
         if now_ms != self._calm_ms:
             if self._must_detour(now_ms, inline_bytes):
                 return None
-            began_ns = self._now_ns()
+            now_ns = self.disk.now_ns
         try:
             batch = validate_client_batch(
                 records, 0, len(records), self._rules, now_ms=now_ms, walk=walk,
@@ -253,12 +249,13 @@ class PartitionLog(DurableLog):
         try:
             if self.has_stale_bytes:
                 self.cut_stale_bytes()
+            began_ns = 0 if now_ns is None else now_ns()
             if self._active_write((records,), position) != size_bytes:
                 write_whole(active.log.file(), (records,), size_bytes, position, active.log.path)
         except OSError as error:
             raise self.write_failed(error) from error
-        if began_ns >= 0 and self._now_ns() - began_ns > SLOW_NS:
-            self.disk.took(self._now_ns() - began_ns)
+        if now_ns is not None and (took_ns := now_ns() - began_ns) > SLOW_NS:
+            self.disk.took(took_ns)
             self._calm_ms = -1
         if leader_epoch != self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
@@ -398,19 +395,24 @@ class PartitionLog(DurableLog):
         by first offset. Raises LogStorageError."""
         return lookup.aborted_transactions(self, from_offset, found)
 
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
+    def find_since(self, timestamp: int) -> LookupSteps[FoundOffset]:
         """(timestamp, offset, leader epoch) of the first record at or after `timestamp`; None if none is.
 
-        Raises LogStorageError.
+        In steps, see `time_lookup`. Raises LogStorageError.
         """
-        return lookup.offset_for_timestamp(self, timestamp)
+        return time_lookup.first_since(self, timestamp)
 
-    def max_timestamp_offset(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record with the largest timestamp of all.
+    def find_largest_timestamp(self) -> LookupSteps[FoundOffset]:
+        """The same of the first record with the largest timestamp of all."""
+        return time_lookup.with_largest_timestamp(self)
 
-        Raises LogStorageError.
-        """
-        return lookup.max_timestamp_offset(self)
+    def offset_for_timestamp(self, timestamp: int) -> FoundOffset:
+        """`find_since` at once, however long it takes: for whoever has no loop."""
+        return time_lookup.finish_lookup(self.find_since(timestamp))
+
+    def max_timestamp_offset(self) -> FoundOffset:
+        """`find_largest_timestamp` at once."""
+        return time_lookup.finish_lookup(self.find_largest_timestamp())
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset), see `LeaderEpochs.end_offset_for`."""
@@ -422,7 +424,8 @@ class PartitionLog(DurableLog):
         """Begins a new segment at the log end, unless the active one is empty. Raises LogStorageError."""
         if self.active.size_bytes == 0:
             return
-        began_ns = self._now_ns()
+        now_ns = self.disk.now_ns
+        began_ns = now_ns()
         try:
             if self.has_stale_bytes:
                 self.cut_stale_bytes()  # nobody would come back to this file
@@ -435,7 +438,7 @@ class PartitionLog(DurableLog):
                 raise
         except OSError as error:
             raise self.write_failed(error) from error
-        self.disk.took(self._now_ns() - began_ns)
+        self.disk.took(now_ns() - began_ns)
 
     def join_segment(self, segment: Segment) -> None:
         """Seals the active segment and goes on in a begun one, with a snapshot of the producers."""
@@ -450,13 +453,18 @@ class PartitionLog(DurableLog):
         """Drops everything; the next record gets `offset`. Raises LogStorageError."""
         truncation.truncate_fully_and_start_at(self, offset, now_ms)
 
-    def increase_log_start(self, offset: int) -> bool:
+    def increase_log_start(self, offset: int, reason: str = retention.CLIENT_DELETES) -> bool:
         """Nothing below `offset` is read any more; whole segments below it go with the next retention."""
-        return retention.increase_log_start(self, offset)
+        return retention.increase_log_start(self, offset, reason)
 
-    def delete_old_segments(self, now_ms: int, at_most: int | None = None) -> int:
-        """Applies time, size and log start retention; how many segments went. Raises LogStorageError."""
-        return retention.delete_old_segments(self, now_ms, at_most)
+    def delete_old_segments(
+        self, now_ms: int, at_most: int | None = None, told: int = retention.LOGGED_SEGMENTS
+    ) -> int:
+        """Applies time, size and log start retention; how many segments went. Raises LogStorageError.
+
+        at_most: the rest is for the next time. told: so many of them are named in the log.
+        """
+        return retention.delete_old_segments(self, now_ms, at_most, told)
 
     # The end
 

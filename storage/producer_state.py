@@ -6,6 +6,7 @@ first:
 
     batch known among the producer's last five     duplicate: success again, with the first answer's offset
     epoch below the producer's                     INVALID_PRODUCER_EPOCH: somebody took over its id
+    known with epoch -1                            any sequence will do, of that epoch or a higher one
     epoch above, first sequence not 0              OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch, not the next sequence              OUT_OF_ORDER_SEQUENCE_NUMBER
     a producer that is not known (any more)        any sequence will do
@@ -183,7 +184,7 @@ def check_sequence(
             f"{entry.epoch}",
         )
     expected = 0 if epoch > entry.epoch else _next_sequence(entry.last_sequence)
-    if first_sequence != expected:
+    if first_sequence != expected and entry.epoch != NO_EPOCH:
         raise AppendRefused(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Out of order sequence number for producer {producer_id}: {first_sequence} (incoming), "

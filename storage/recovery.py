@@ -98,7 +98,7 @@ def find_log(
     scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, note)
     scan.producers_at = partial(find_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
-    if log_end_offset < log_start_offset and not is_clean:
+    if log_end_offset < log_start_offset:
         _begin_anew_at(files, directory, log_start_offset, now_ms, segments, snapshots, problems)
         log_end_offset = log_start_offset
         epochs.clear()

@@ -36,6 +36,7 @@ def _moved(log: PartitionLog, old: Segment, directory: str, now_ms: int) -> Segm
     segment.bytes_since_index_entry = old.bytes_since_index_entry
     segment.is_full, segment.is_sealed = old.is_full, old.is_sealed
     if is_active:
+        old.require_indexes()
         segment.offset_index.file.copy_from(old.offset_index.file)
         segment.time_index.file.copy_from(old.time_index.file)
         for aborted in old.transaction_index.entries():

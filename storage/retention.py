@@ -5,34 +5,73 @@ its youngest record (`retention.ms`; without any timestamp the file's own). The 
 it has expired and nobody writes to it: a new one is begun first, so that quiet topics empty themselves as
 well. Files are renamed at once and removed `file.delete.delay.ms` later; slices that are under way read on
 from the open file.
+
+What goes, why, and where the log begins afterwards is logged in Apache Kafka's words: operators look for
+them. Of hundreds of segments that go at once only the first have lines of their own, where Kafka writes all;
+of the files that are removed later it is the `.log`, the indexes are for who asks for DEBUG.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from config.ports import Files
 from storage.errors import LogStorageError
-from storage.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, segment_file
+from storage.file_names import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_file,
+)
 from storage.segment import Segment
 from storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
+SEGMENT_DELETION: Final = "segment deletion"
+CLIENT_DELETES: Final = "client delete records request"
+SNAPSHOT_GENERATED: Final = "snapshot generated"
+"""Why a log start moves."""
 
-def delete_old_segments(log: PartitionLog, now_ms: int, at_most: int | None = None) -> int:
-    """How many segments went. at_most: the rest is for the next time."""
+LOGGED_SEGMENTS: Final = 8
+"""So many of the segments that go together have a line of their own; the rest share one."""
+
+_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        LOG_SUFFIX: "log",
+        OFFSET_INDEX_SUFFIX: "offset index",
+        TIME_INDEX_SUFFIX: "time index",
+        TRANSACTION_INDEX_SUFFIX: "transaction index",
+    }
+)
+
+_logger: Final = logging.getLogger(__name__)
+
+
+def delete_old_segments(
+    log: PartitionLog, now_ms: int, at_most: int | None = None, told: int = LOGGED_SEGMENTS
+) -> int:
+    """How many segments went. at_most: the rest is for the next time. told: so many are named in the log."""
     try:
-        count = _deletable(log, now_ms, len(log.segments) if at_most is None else at_most)
-        if count == len(log.segments):
+        reasons = _deletable(log, now_ms, len(log.segments) if at_most is None else at_most)
+        if len(reasons) == len(log.segments):
             log.roll(now_ms)
-        gone = log.segments[:count]
+        gone = log.segments[: len(reasons)]
         if gone:
-            del log.segments[:count]
-            increase_log_start(log, log.segments[0].base_offset)  # also if the disk then refuses a name
+            lines = list(_words(log, gone, reasons, told))
+            del log.segments[: len(gone)]
+            increase_log_start(log, log.segments[0].base_offset, SEGMENT_DELETION)  # if a name is refused too
+            for line in lines:
+                _logger.info("%s%s", _named(log), line)
             remove_files(log, gone, now_ms + log.config.file_delete_delay_ms)
             remove_snapshots(log, log.log_start_offset)
     except OSError as error:
@@ -40,11 +79,14 @@ def delete_old_segments(log: PartitionLog, now_ms: int, at_most: int | None = No
     return len(gone)
 
 
-def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> int:
-    """The number of segments at the beginning that may go."""
+def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> list[str]:
+    """Why the segments at the beginning may go, one reason for each: in Kafka's order, and its words.
+
+    An empty reason: it lies below the log start.
+    """
     config = log.config
     size_bytes = log.size_bytes
-    count = 0
+    reasons: list[str] = []
     for number, segment in enumerate(log.segments[:at_most]):
         is_active = segment is log.active
         end_offset = log.log_end_offset if is_active else log.segments[number + 1].base_offset
@@ -52,14 +94,24 @@ def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> int:
             break
         if end_offset > log.high_watermark:
             break
-        too_old = config.delete and 0 <= config.retention_ms < now_ms - _youngest_ms(log, segment)
-        too_much = config.delete and 0 <= config.retention_bytes <= size_bytes - segment.size_bytes
-        below_start = end_offset <= log.log_start_offset and not is_active
-        if not (too_old or too_much or below_start):
+        left_bytes = size_bytes - segment.size_bytes
+        if end_offset <= log.log_start_offset and not is_active:
+            reasons.append("")
+        elif config.delete and 0 <= config.retention_bytes <= left_bytes:
+            reasons.append(
+                f"log retention size {config.retention_bytes} breach. "
+                f"Log size after deletion will be {left_bytes}."
+            )
+        elif config.delete and 0 <= config.retention_ms < now_ms - _youngest_ms(log, segment):
+            has_no_timestamp = segment.largest_timestamp() == NO_TIMESTAMP
+            age = "last modified time of" if has_no_timestamp else "largest record timestamp in"
+            reasons.append(
+                f"log retention time {config.retention_ms}ms breach based on the {age} the segment"
+            )
+        else:
             break
-        size_bytes -= segment.size_bytes
-        count += 1
-    return count
+        size_bytes = left_bytes
+    return reasons
 
 
 def _youngest_ms(log: PartitionLog, segment: Segment) -> int:
@@ -69,14 +121,46 @@ def _youngest_ms(log: PartitionLog, segment: Segment) -> int:
     return timestamp
 
 
-def increase_log_start(log: PartitionLog, offset: int) -> bool:
+def increase_log_start(log: PartitionLog, offset: int, reason: str) -> bool:
     """Moves the log start up to `offset`, at most to the high watermark; says whether it moved."""
     if offset <= log.log_start_offset:
         return False
     log.log_start_offset = offset
     log.high_watermark = max(log.high_watermark, offset)
     log.leader_epochs.truncate_from_start(offset)
+    _logger.info("%sIncremented log start offset to %d due to %s", _named(log), offset, reason)
     return True
+
+
+def _words(log: PartitionLog, gone: Sequence[Segment], reasons: Sequence[str], told: int) -> Iterator[str]:
+    """What goes and why, before it does; only the first of many are named."""
+    below = reasons.count("")
+    if below and told:
+        described = ",".join(_described(log, segment) for segment in gone[: min(below, told)])
+        yield f"Deleting segments due to log start offset {log.log_start_offset} breach: {described}"
+    for segment, reason in list(zip(gone, reasons, strict=True))[below:told]:
+        yield f"Deleting segment {_described(log, segment)} due to {reason}"
+    left = gone[told:]
+    if left:
+        size_bytes = sum(segment.size_bytes for segment in left)
+        yield f"Deleting {len(left)} more segments, {size_bytes} bytes, up to {_described(log, left[-1])}"
+
+
+def _named(log: PartitionLog) -> str:
+    """The log as Kafka's lines begin with it."""
+    return f"[UnifiedLog partition={log.name}, dir={log.directory.rpartition('/')[0]}] "
+
+
+def _described(log: PartitionLog, segment: Segment) -> str:
+    """A segment as Kafka shows it. A file that cannot be asked is no reason not to delete it."""
+    modified_ms, timestamp = 0, segment.max_timestamp
+    with suppress(OSError):
+        timestamp = segment.largest_timestamp()
+        modified_ms = log.files.status(segment.path(LOG_SUFFIX)).modified_ms
+    return (
+        f"LogSegment(baseOffset={segment.base_offset}, size={segment.size_bytes}, "
+        f"lastModifiedTime={modified_ms}, largestRecordTimestamp={timestamp})"
+    )
 
 
 def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) -> None:
@@ -88,11 +172,22 @@ def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) ->
     try:
         for segment in segments:
             for path in segment.mark_deleted():
-                call = partial(remove_file, log.files, path)
+                call = partial(_remove_deleted, log.files, path)
                 log.chores.add(f"remove {path}", log.directory, call, due_ms=due_ms)
     finally:
         for segment in segments:
             segment.close()
+
+
+def _remove_deleted(files: Files, path: str) -> None:
+    """For a helper thread: removes a file of a segment that has gone, and says so."""
+    try:
+        files.unlink(path)
+    except FileNotFoundError:
+        return
+    suffix = path.removesuffix(DELETED_SUFFIX).rpartition(".")[2]
+    level = logging.INFO if suffix == "log" else logging.DEBUG
+    _logger.log(level, "Deleted %s %s.", _KINDS.get(f".{suffix}", suffix), path)
 
 
 def remove_file(files: Files, path: str) -> None:

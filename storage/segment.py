@@ -11,14 +11,16 @@ entry.
 
 Batches are found by reading headers from an index entry on, 4 KiB of the file at a time. Whoever reads
 here may meet a file that the disk has damaged: `CorruptSegment` says where, the caller decides what it
-means.
+means. An index that somebody has removed or cut under a running broker is made again from the headers when
+it is missed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from config.ports import Files
 from protocol.records.errors import CorruptRecord
@@ -33,7 +35,7 @@ from storage.file_names import (
     TRANSACTION_INDEX_SUFFIX,
     segment_file,
 )
-from storage.index_file import FileTail
+from storage.index_file import FileTail, IndexLost
 from storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from storage.offset_index import OffsetIndex
 from storage.slices import SharedFile
@@ -41,8 +43,15 @@ from storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from storage.time_index import NO_TIMESTAMP, TimeIndex
 from storage.transaction_index import TransactionIndex
 
+T = TypeVar("T")
+
+DEFAULT_INTERVAL_BYTES: Final = 4096
+"""`index.interval.bytes` of Kafka, for indexes that are made again."""
+
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 """Index entries hold offsets less the base offset in 31 bits."""
+
+_logger: Final = logging.getLogger(__name__)
 
 _PLACE: Final = Struct(">qi11xi")
 """Base offset, batch length, last offset delta: all that a look-up wants of a header."""
@@ -140,8 +149,11 @@ class Segment:
             self.max_timestamp_offset = last_offset
         self.size_bytes = position + size_bytes
         if self.bytes_since_index_entry > interval:
-            self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            try:
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            except IndexLost:
+                self.remake_indexes()
             self.bytes_since_index_entry = size_bytes
             return True
         self.bytes_since_index_entry += size_bytes
@@ -165,6 +177,7 @@ class Segment:
 
     def unsealed(self) -> list[FileTail]:
         """What the index files lack, for who writes it; `note_sealed` follows."""
+        self.require_indexes()
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         tails = [self.offset_index.file.unwritten(), self.time_index.file.unwritten()]
         transactions = self.transaction_index.unwritten()
@@ -204,8 +217,11 @@ class Segment:
         """Makes the file `position` bytes long, and the indexes fit it."""
         self.log.file().truncate(position)
         self.size_bytes = position
-        self.offset_index.truncate_to(end_offset)
-        self.time_index.truncate_to(end_offset)
+        try:
+            self.offset_index.truncate_to(end_offset)
+            self.time_index.truncate_to(end_offset)
+        except IndexLost:
+            self.remake_indexes()
         self.transaction_index.truncate_to(end_offset)
         self.is_full = self.is_sealed = False
         self.load_tail()
@@ -217,7 +233,11 @@ class Segment:
 
         Raises OSError and CorruptSegment.
         """
-        position = start = self.offset_index.lookup(offset)
+        try:
+            position = start = self.offset_index.lookup(offset)
+        except IndexLost:
+            self.remake_indexes()
+            position = start = self.offset_index.lookup(offset)
         end = self.size_bytes
         file = self.log.file()
         data = b""
@@ -239,7 +259,20 @@ class Segment:
 
     def locate_position(self, position: int) -> int | None:
         """The offset of an index entry at or behind a place in the file; None if there is none."""
-        return self.offset_index.offset_behind(position)
+        return self._with_indexes(lambda: self.offset_index.offset_behind(position))
+
+    def position_before(self, timestamp: int, least_offset: int) -> int:
+        """From where on to look for a record of that time or a later one, not below an offset."""
+
+        def look_up() -> int:
+            _, offset = self.time_index.lookup(timestamp)
+            return self.offset_index.lookup(max(offset, least_offset))
+
+        return self._with_indexes(look_up)
+
+    def last_time_entry(self) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry of the index by time, or (-1, base offset)."""
+        return self._with_indexes(self.time_index.last)
 
     def headers(self, position: int = 0, read_bytes: int = _READ_BYTES) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from `position` on, up to the segment's end.
@@ -272,7 +305,7 @@ class Segment:
 
     def largest_timestamp(self) -> int:
         """The largest timestamp of all records, or -1 if no batch has one."""
-        return max(self.max_timestamp, self.time_index.last()[0])
+        return max(self.max_timestamp, self.last_time_entry()[0])
 
     def first_batch_timestamp(self) -> int:
         """Largest timestamp of the first batch, -1 if there is none."""
@@ -282,6 +315,45 @@ class Segment:
                 return NO_TIMESTAMP
             self.first_timestamp = first[1].max_timestamp
         return self.first_timestamp
+
+    # Indexes that are gone
+
+    def _with_indexes(self, call: Callable[[], T]) -> T:
+        """What the call gives; once more, if it did not find what was in an index."""
+        try:
+            return call()
+        except IndexLost:
+            self.remake_indexes()
+            return call()
+
+    def require_indexes(self) -> None:
+        """Makes indexes again whose files are gone or cut. Raises OSError."""
+        if self.offset_index.file.is_lost or self.time_index.file.is_lost:
+            self.remake_indexes()
+
+    def remake_indexes(self) -> None:
+        """From the headers of all batches, as far as they are batches. Raises OSError."""
+        _logger.warning("An index of %s is gone or was cut; it is made again", self.log.path)
+        offsets: list[tuple[int, int]] = []
+        times: list[tuple[int, int]] = []
+        newest, since_entry = (NO_TIMESTAMP, self.base_offset), 0
+        try:
+            for position, header in self.headers():
+                if header.max_timestamp > newest[0]:
+                    newest = (header.max_timestamp, header.last_offset)
+                if since_entry > DEFAULT_INTERVAL_BYTES:
+                    offsets.append((header.last_offset, position))
+                    if not times or newest[0] > times[-1][0]:
+                        times.append(newest)
+                    since_entry = 0
+                since_entry += header.size_bytes
+        except CorruptSegment as error:
+            _logger.error("%s; the index ends there", error)
+        if self.is_sealed and newest[0] > (times[-1][0] if times else NO_TIMESTAMP):
+            times.append(newest)
+        self.bytes_since_index_entry = since_entry
+        self.offset_index.remake(offsets)
+        self.time_index.remake(times)
 
     # Starting
 

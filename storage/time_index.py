@@ -23,7 +23,8 @@ _ENTRY: Final = Struct(">qi")
 
 
 class TimeIndex:
-    """Entries in ascending order of timestamps and of offsets."""
+    """Entries in ascending order of timestamps and of offsets. Reading them raises IndexLost where they are
+    gone."""
 
     __slots__ = ("_file", "_last", "base_offset")
 
@@ -84,6 +85,14 @@ class TimeIndex:
                 high = middle
         self._file.truncate(low)
         self._file.close()
+        self._last = None
+
+    def remake(self, entries: list[tuple[int, int]]) -> None:
+        """These (timestamp, offset) are all from now on."""
+        base_offset = self.base_offset
+        self._file.remake(
+            b"".join([_ENTRY.pack(timestamp, offset - base_offset) for timestamp, offset in entries])
+        )
         self._last = None
 
     def reset(self) -> None:

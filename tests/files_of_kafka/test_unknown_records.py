@@ -91,7 +91,8 @@ def test_groups_of_a_kind_that_we_do_not_know_are_kept(
     kafka.stop()
     with pytest.raises(RuntimeError, match="before it was ready"):
         ours.start()
-    assert "kafka-features.sh disable" in ours.log_tail()
+    assert "kafka-features.sh --bootstrap-server" in ours.log_tail()
+    assert " disable --feature " in ours.log_tail()
 
     kafka.start()
     switch(tool_server, kafka, "disable", list(LEVELS))

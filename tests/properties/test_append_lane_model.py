@@ -105,7 +105,7 @@ class World:
         elif way == 10:
             self.now_ns += self.chance.choice((0, 10**9, 10**10))
             if self.chance.random() < 0.5:
-                self.disk.took(10**8)
+                self.disk.stalled(10**8)
                 self.seen["slow"] += 1
         elif way == 11 and self.chance.random() < 0.3:
             self.epoch += 1

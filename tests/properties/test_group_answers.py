@@ -23,6 +23,12 @@ from tests.support.group_world import GroupWorld, is_parked, now
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
+LONGEST_MS = 2**31 - 1
+SETTINGS = GroupSettings(
+    group_initial_rebalance_delay_ms=1_000,
+    offsets_retention_ms=10**15,
+    offsets_retention_check_interval_ms=LONGEST_MS,
+)
 SUBSCRIBES_T = b"\0\0\0\0\0\1\0\1t\0\0\0\0"
 INSTANCES = (None, "i", "j")
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
@@ -55,12 +61,14 @@ GONE = View("Dead", -1, frozenset(), {}, frozenset())
 who = st.integers(0, 30)
 instances = st.sampled_from(INSTANCES)
 drift = st.sampled_from((0, 0, 0, -1, 1))
+patience = st.sampled_from((REBALANCE_MS, REBALANCE_MS, REBALANCE_MS, 0, -1, 1, LONGEST_MS))
+"""Rebalance time-outs that clients name."""
 
 
 class Answers(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.world = GroupWorld(GroupSettings(group_initial_rebalance_delay_ms=1_000))
+        self.world = GroupWorld(SETTINGS)
         self.ids = ["stranger"]
         self.offsets: dict[tuple[str, int], int] = {}
         self.joining: list[Pending[Any]] = []
@@ -87,12 +95,12 @@ class Answers(RuleBasedStateMachine):
             elif pending.response.member_id and pending.response.member_id not in self.ids:
                 self.ids.append(pending.response.member_id)
 
-    def ask_to_join(self, member: str = "", **request: Any) -> ErrorCode | None:
+    def ask_to_join(self, member: str, rebalance_ms: int, **request: Any) -> ErrorCode | None:
         """The error of a join, None while it waits."""
         was_gone = self.view() == GONE
         answer: Any = self.world.join(
             "g", member, protocols=(("range", SUBSCRIBES_T),), session_ms=SESSION_MS,
-            rebalance_ms=REBALANCE_MS, **request,
+            rebalance_ms=rebalance_ms, **request,
         )  # fmt: skip
         if was_gone:
             self.made_by_join = self.view() != GONE
@@ -106,11 +114,11 @@ class Answers(RuleBasedStateMachine):
 
     # Requests
 
-    @rule(instance=instances, version=st.sampled_from((3, 9)))
-    def join_as_new(self, instance: str | None, version: int) -> None:
+    @rule(instance=instances, version=st.sampled_from((3, 9)), rebalance_ms=patience)
+    def join_as_new(self, instance: str | None, version: int, rebalance_ms: int) -> None:
         before = self.view()
         version = 9 if instance else version
-        error = self.ask_to_join(instance=instance, version=version)
+        error = self.ask_to_join("", rebalance_ms, instance=instance, version=version)
         if instance is None and version == 9:
             assert error is ErrorCode.MEMBER_ID_REQUIRED
         elif instance in before.holders and before.state == "Stable":
@@ -121,10 +129,10 @@ class Answers(RuleBasedStateMachine):
             assert error in (None, NONE)
             assert self.view().state in ("PreparingRebalance", "CompletingRebalance")
 
-    @rule(number=who, instance=instances)
-    def join_again(self, number: int, instance: str | None) -> None:
+    @rule(number=who, instance=instances, rebalance_ms=patience)
+    def join_again(self, number: int, instance: str | None, rebalance_ms: int) -> None:
         before, member = self.view(), self.pick(number)
-        error = self.ask_to_join(member, instance=instance)
+        error = self.ask_to_join(member, rebalance_ms, instance=instance)
         if member in before.given_out:
             # Only dynamic members wait under an id; Kafka stumbles over a static one and says so.
             assert error in ((None, NONE) if instance is None else (ErrorCode.UNKNOWN_SERVER_ERROR,))
@@ -248,7 +256,7 @@ class Answers(RuleBasedStateMachine):
     @rule()
     def everybody_falls_silent(self) -> None:
         """However it stood, after a session and a rebalance nobody is left."""
-        self.world.timers.advance(5 * 60_000 + SESSION_MS + 2 * REBALANCE_MS)
+        self.world.timers.advance(5 * 60_000 + SESSION_MS + 2 * LONGEST_MS)
         self.learn()
         after = self.view()
         assert after.state in ("Dead", "Empty")

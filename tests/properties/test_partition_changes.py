@@ -8,9 +8,15 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.image.brokers import BrokerRegistration, BrokersImage
-from controller.image.cluster_image import ClusterImage
-from controller.image.topics import NO_LEADER, RECOVERED, PartitionRegistration, TopicImage, TopicsImage
+from controller.metadata.image.brokers import BrokerRegistration, BrokersImage
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.topics import (
+    NO_LEADER,
+    RECOVERED,
+    PartitionRegistration,
+    TopicImage,
+    TopicsImage,
+)
 from controller.subjects.elections import PREFERRED, UNCLEAN, elect_leaders
 from controller.subjects.partition_change import change_partition
 from controller.subjects.partitions import broker_departs, broker_returns

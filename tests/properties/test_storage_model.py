@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from protocol.records.header import BatchHeader, headers
+from storage.cut_marks import meet_mark, read_mark, remove_mark
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
-from storage.memory_files import MemoryFiles, Torn
+from storage.memory_files import MemoryFiles, TearPlan, Torn, lose_all
 from storage.recovery import OnDamage
-from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch
+from tests.support.log_rig import DIRECTORY, NOW_MS, LogRig, client_batch, everything, leader_batch
 
 
 class Batch:
@@ -42,7 +43,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @initialize(segment_bytes=st.sampled_from([400, 1500, 100_000]), interval=st.sampled_from([0, 150, 4096]))
     def begin(self, segment_bytes: int, interval: int) -> None:
-        self.memory = MemoryFiles()
+        self.memory = MemoryFiles(lambda: NOW_MS)
         self.faulty = FaultyFiles(self.memory)
         config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=interval, file_delete_delay_ms=0)
         self.rig = LogRig(self.faulty, config)
@@ -55,6 +56,11 @@ class LogMachine(RuleBasedStateMachine):
         self.sequences: dict[int, int] = {}
         self.saved_point = 0
         self.saved_start = 0
+        self._tell_what_is_saved()
+
+    def _tell_what_is_saved(self) -> None:
+        """As the log manager does it: a cut below what the checkpoints say leaves a mark (`cut_marks`)."""
+        self.rig.log.most_said = lambda: max(self.saved_point, self.saved_start)
 
     # Appends
 
@@ -161,6 +167,7 @@ class LogMachine(RuleBasedStateMachine):
     def save_checkpoints(self) -> None:
         self.saved_point = self.rig.log.recovery_point
         self.saved_start = self.rig.log.log_start_offset
+        remove_mark(self.rig.log)
 
     @rule(back=st.integers(0, 12))
     def truncate(self, back: int) -> None:
@@ -177,7 +184,6 @@ class LogMachine(RuleBasedStateMachine):
 
     def _after_cut(self) -> None:
         self._recall_sequences()
-        self.saved_point = min(self.saved_point, self.end)
         self.start = min(self.start, self.end)
 
     def _recall_sequences(self) -> None:
@@ -207,31 +213,67 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def end_in_order(self) -> None:
         self.rig.close()
-        self.saved_start = self.start
+        self.save_checkpoints()
+        end_in_files = self._end_in_files(self.end)
         self.memory.kill_process()
-        self.rig.reopen(is_clean=True, recovery_point=self.end, log_start_offset=self.start)
-        assert self.rig.problems == ()
+        self.rig.reopen(is_clean=True, recovery_point=self.saved_point, log_start_offset=self.saved_start)
+        self._tell_what_is_saved()
+        assert (self.rig.problems == ()) == (end_in_files >= self.saved_start)
         assert self.rig.scanned_segments == 0
+        self._ends_where_the_files_do(end_in_files)
+        self._start_may_fall_back()
+
+    def _end_in_files(self, up_to: int) -> int:
+        """Where a start finds the log end, if all below `up_to` is there and nothing else.
+
+        A cut within a gap, which a power cut or compaction leaves, has set the log end to an offset of which
+        no file tells.
+        """
+        ends = [batch.last + 1 for batch in self.model if batch.last < up_to]
+        bases = [segment.base_offset for segment in self.rig.log.segments if segment.base_offset <= up_to]
+        return max(ends + bases, default=up_to)
+
+    def _ends_where_the_files_do(self, end_in_files: int) -> None:
+        """But a log that ends below the log start that was saved begins anew there: no record gets an offset
+        that was deleted."""
+        self.end = max(end_in_files, self.saved_start)
 
     @rule()
     def kill(self) -> None:
+        end_in_files = self._end_in_files(self.end)
         self.memory.kill_process()
-        self.rig.reopen(is_clean=False, recovery_point=self.saved_point, log_start_offset=self.saved_start)
+        self._reopen_after_a_crash()
+        self._ends_where_the_files_do(end_in_files)
         self._start_may_fall_back()
+
+    def _reopen_after_a_crash(self, on_damage: OnDamage = OnDamage.REFUSE) -> None:
+        """The checkpoints are believed as far as the mark of a cut allows."""
+        mark = read_mark(self.memory, DIRECTORY)
+        if mark is not None:
+            self.saved_point = min(self.saved_point, mark.end_offset)
+            self.saved_start = min(self.saved_start, mark.start_offset)
+        self.rig.reopen(
+            is_clean=False,
+            recovery_point=self.saved_point,
+            log_start_offset=self.saved_start,
+            on_damage=on_damage,
+        )
+        self._tell_what_is_saved()
+        meet_mark(self.rig.log, mark)
 
     @rule(data=st.data(), keep_names=st.booleans())
     def cut_power(self, data: st.DataObject, keep_names: bool) -> None:
-        synced = self.rig.log.recovery_point
-
         def plan(path: str, unsynced: int) -> Torn:
             kept = data.draw(st.integers(0, unsynced), label=f"kept of {path}")
             return Torn(kept, data.draw(st.sampled_from([0, 0, 7, 300]), label="zeros"))
 
+        self.cut_power_with(plan, keep_names)
+
+    def cut_power_with(self, plan: TearPlan, keep_names: bool) -> None:
+        synced = self._end_in_files(self.rig.log.recovery_point)
         self.memory.cut_power(plan, keep_names=keep_names)
-        self.rig.reopen(
-            is_clean=False, recovery_point=self.saved_point, log_start_offset=self.saved_start,
-            on_damage=OnDamage.TRUNCATE,  # of two segments that were never synced the older may be torn alone
-        )  # fmt: skip
+        # Of two segments that were never synced the older may be torn alone.
+        self._reopen_after_a_crash(OnDamage.TRUNCATE)
         assert synced <= self.rig.log.log_end_offset <= self.end
         self.end = self.rig.log.log_end_offset
         self._start_may_fall_back()
@@ -354,3 +396,49 @@ TestLogAgainstModel.settings = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking a log's life takes minutes
     suppress_health_check=list(HealthCheck),
 )
+
+
+def hold(machine: LogMachine) -> None:
+    """All that holds after every step."""
+    machine.numbers_agree()
+    machine.everything_reads_as_in_the_model()
+    machine.indexes_point_at_batches()
+    machine.producers_agree()
+    machine.leader_epochs_agree()
+
+
+def test_a_cut_below_the_saved_log_start_stays_cut_after_a_power_cut() -> None:
+    """The checkpoint says that the log starts at 3, but a cut has left it empty at 0: without the mark of
+    that cut a start would begin anew at 3."""
+    machine = LogMachine()
+    machine.begin(1500, 4096)
+    machine.copy_from_a_leader([10, 20, 30, 40], 1)
+    machine.cut_power_with(lambda path, unsynced: Torn(unsynced), True)
+    machine.do_chores()
+    machine.delete_the_beginning(0.9)
+    machine.save_checkpoints()
+    machine.save_checkpoints()
+    assert machine.saved_start == 3
+    machine.truncate(8)
+    machine.truncate(12)
+    hold(machine)
+    machine.cut_power_with(lose_all, False)
+    hold(machine)
+    assert machine.end == 0
+
+
+@pytest.mark.parametrize("end", ["end_in_order", "kill"])
+def test_a_log_that_was_cut_within_a_gap_ends_with_its_files_but_not_below_its_start(end: str) -> None:
+    machine = LogMachine()
+    machine.begin(400, 150)
+    machine.copy_from_a_leader([60, 41, 16, 27], 1)
+    machine.copy_from_a_leader([2, 57, 38, 13], 1)
+    machine.cut_power_with(lambda path, unsynced: Torn(unsynced * (f"{4:020d}.log" in path)), True)
+    assert [batch.base for batch in machine.model] == [4], "of the first segment nothing was left"
+    machine.delete_the_beginning(0.3)
+    machine.truncate(5)
+    assert (machine.start, machine.end) == (2, 3)
+    machine.save_checkpoints()
+    getattr(machine, end)()
+    hold(machine)
+    assert (machine.start, machine.end) == (2, 2)

@@ -161,6 +161,28 @@ def test_sequences_must_follow_and_epochs_must_not_fall() -> None:
     assert rig.produce(8, 9, 1234) == 6
 
 
+def test_after_the_epoch_minus_one_any_sequence_may_follow() -> None:
+    """As in Apache Kafka, to which an entry with that epoch says that nothing is known of the producer."""
+    rig = LogRig()
+    assert [rig.produce(7, -1, sequence) for sequence in (0, 1, 5, 9)] == [0, 1, 2, 3]
+    assert rig.produce(7, -1, 5) == 2, "still a duplicate"
+    assert rig.produce(7, 2, 7) == 4, "a higher epoch need not begin at 0"
+    assert rig.produce(7, 2, 8) == 5
+    for epoch, sequence, code in (
+        (2, 12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (3, 4, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (-1, 10, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (-2, 0, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ):
+        with pytest.raises(AppendRefused) as refused:
+            rig.produce(7, epoch, sequence)
+        assert refused.value.error_code is code, (epoch, sequence)
+    rig.produce(8, -1, 3)
+    with pytest.raises(AppendRefused) as older:
+        rig.produce(8, -2, 4)
+    assert older.value.error_code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_sequences_wrap() -> None:
     rig = LogRig()
     rig.produce(7, 0, 2147483646, count=3)

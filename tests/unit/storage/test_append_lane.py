@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 
-from config.limits import WAITING_APPEND_BYTES
+from config.limits import (
+    DECOMPRESSED_BATCH_BYTES,
+    JUDGED_BYTES,
+    JUDGED_ON_NODE,
+    WAITING_APPEND_BYTES,
+)
 from protocol.errors import ErrorCode
+from protocol.records import record_validation
 from protocol.records.builder import SimpleRecord, build_batch
-from protocol.records.compression import GZIP, LZ4, ZSTD, compress
+from protocol.records.compression import GZIP, LZ4, ZSTD, compress, decompress
 from protocol.records.header import HEADER_BYTES, read_header
 from protocol.records.reader import batch_records
+from protocol.records.walk import RECORDS_PER_SLICE
 from storage.append import AppendResult
-from storage.append_lane import WaitingAppend
+from storage.append_lane import LaneHelpers, WaitingAppend
 from storage.errors import AppendRefused, LogStorageError
 from storage.faulty_files import Fault
 from storage.log_disk import LogDisk
@@ -323,3 +330,102 @@ def test_indexes_that_cannot_be_written_stop_a_commit_in_the_middle() -> None:
     rig.run()
     assert result_of(again).base_offset == 2
     assert offsets_of(everything(rig.log)) == [(n, n) for n in range(3)]
+
+
+def test_batches_that_are_walked_share_their_turns() -> None:
+    """A pause in a large batch is spent in the queue of all long work; what is to be written is not."""
+    rig = LaneRig(compact=True)
+    in_turn: list[Callable[[], None]] = []
+    rig.helpers = LaneHelpers(rig.codecs, rig.turns.append, in_turn.append)
+    rig.attach()
+    small = [SimpleRecord(b"k", b"", NOW_MS)] * 10_000
+    waiting = [rig.wait_in_line(build_batch(small)) for _ in range(2)]
+    rig.turn()
+    assert len(in_turn) == 2, "each takes its first slice, and asks for the next"
+    slices = 0
+    while in_turn:
+        in_turn.pop(0)()
+        slices += 1
+    assert slices >= 2 * 10_000 // RECORDS_PER_SLICE - 2
+    rig.run()
+    assert [result_of(each).base_offset for each in waiting] == [0, 10_000]
+
+
+class SharedHelpers:
+    """Many lanes of one node."""
+
+    def __init__(self, count: int) -> None:
+        self.rigs = [LaneRig(compact=True) for _ in range(count)]
+        first = self.rigs[0]
+        for rig in self.rigs:
+            rig.helpers, rig.codecs, rig.turns = first.helpers, first.codecs, first.turns
+            rig.attach()
+
+    def turn(self) -> None:
+        self.rigs[0].turn()
+
+    @property
+    def calls(self) -> int:
+        return len(self.rigs[0].codecs.waiting)
+
+    def run(self) -> int:
+        """The most calls that waited for threads at a time."""
+        first, most = self.rigs[0], 0
+        while first.turns or first.codecs.waiting:
+            first.turn()
+            most = max(most, self.calls)
+            first.codecs.run()
+        return most
+
+
+def packed(size_bytes: int) -> bytearray:
+    """One record with a key that unfolds into so much."""
+    return build_batch([SimpleRecord(b"k", bytes(size_bytes), NOW_MS)], codec=ZSTD)
+
+
+def test_so_many_batches_are_judged_on_the_whole_node() -> None:
+    node = SharedHelpers(3 * JUDGED_ON_NODE)
+    waiting = [rig.wait_in_line(packed(1 << 20)) for rig in node.rigs]
+    assert node.run() == JUDGED_ON_NODE
+    assert all(result_of(each).base_offset == 0 for each in waiting)
+    assert node.rigs[0].helpers.places.free == JUDGED_ON_NODE
+
+
+def test_of_those_that_unfold_into_much_one_is_judged_at_a_time() -> None:
+    node = SharedHelpers(6)
+    limits: list[int] = []
+
+    def noted(codec: int, data: Any, limit_bytes: int) -> bytes:
+        limits.append(limit_bytes)
+        return decompress(codec, data, limit_bytes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_validation, "decompress", noted)
+        huge = [rig.wait_in_line(packed(JUDGED_BYTES + 1)) for rig in node.rigs[:3]]
+        small = [rig.wait_in_line(packed(1 << 20)) for rig in node.rigs[3:]]
+        while any(each.outcome is None for each in small):
+            node.turn()
+            node.rigs[0].codecs.run()
+        assert limits.count(DECOMPRESSED_BATCH_BYTES) <= 2, "the small ones do not wait for the huge"
+        most = node.run()
+    assert most == 1
+    assert limits.count(JUDGED_BYTES) == 6
+    assert limits.count(DECOMPRESSED_BATCH_BYTES) == 3
+    assert all(result_of(each).base_offset == 0 for each in [*huge, *small])
+
+
+def test_who_is_given_up_while_it_waits_for_a_place_leaves_it_to_the_next() -> None:
+    node = SharedHelpers(JUDGED_ON_NODE + 2)
+    waiting = [rig.wait_in_line(packed(1 << 20)) for rig in node.rigs]
+    node.turn()
+    assert node.calls == JUDGED_ON_NODE
+    given_up = node.rigs[JUDGED_ON_NODE]
+    assert given_up.log.lane is not None
+    given_up.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    node.run()
+    assert refusal_of(waiting[JUDGED_ON_NODE]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert result_of(waiting[-1]).base_offset == 0
+    assert node.rigs[0].helpers.places.free == JUDGED_ON_NODE
+    again = given_up.wait_in_line(packed(1 << 20))
+    node.run()
+    assert result_of(again).base_offset == 0

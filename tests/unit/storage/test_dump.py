@@ -23,7 +23,7 @@ from tests.unit.storage.test_dump_log import filled
 
 pytestmark = pytest.mark.java
 
-GOLDEN_METADATA = Path(__file__).parents[1] / "controller" / "golden"
+GOLDEN_METADATA = Path(__file__).parents[1] / "controller" / "metadata" / "golden"
 SUBSCRIPTION = encode(ConsumerProtocolSubscription(topics=["t"]), 3)
 OLD_SUBSCRIPTION = encode(ConsumerProtocolSubscription(topics=["t"], user_data=b"u"), 1)
 ASSIGNMENT = encode(

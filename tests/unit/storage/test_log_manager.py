@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 
 import pytest
 
@@ -12,7 +13,7 @@ from storage.checkpoints import encode_offsets, read_offsets
 from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
-from storage.housekeeping import LogManagerSettings
+from storage.housekeeping import LOGGED_SEGMENTS_PER_LOOK, LogManagerSettings
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
@@ -349,6 +350,21 @@ def test_retention_leaves_the_loop_to_others_when_renames_take_long() -> None:
         turns.append([was - len(log.segments) for was, log in zip(before, logs, strict=True)])
     assert turns == [[8, 0], [0, 8], [8, 0], [0, 8], [4, 0], [0, 4]]
     assert behind == [True] * 4 + [False] * 2
+
+
+def test_of_a_hundred_logs_that_let_segments_go_some_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "storage.retention")
+    world = World()
+    manager = world.started(settings=LogManagerSettings(initial_task_delay_ms=1000))
+    for number in range(100):
+        fill(manager.create("orders", number, TOPIC_ID, LogConfig(retention_ms=1, segment_bytes=100)), 2)
+    world.pass_seconds(manager, 2)
+    lines = caplog.messages
+    assert sum("Incremented log start offset to 2 " in line for line in lines) == 100
+    assert sum("Deleting segment LogSegment(" in line for line in lines) == LOGGED_SEGMENTS_PER_LOOK
+    more = [line for line in lines if "more segments" in line]
+    assert len(more) == 100 - LOGGED_SEGMENTS_PER_LOOK // 2
+    assert len(lines) <= 2 * 100 + LOGGED_SEGMENTS_PER_LOOK
 
 
 def test_retention_comes_back_to_a_log_whose_compaction_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from config.limits import SLOW_DIRECTORY_MS, SLOW_DIRECTORY_REST_MS
 from protocol.records.reader import batch_records
+from protocol.records.validation import validate_client_batch
+from storage import partition_log
 from storage.append_lane import WaitingAppend
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault
@@ -20,9 +22,10 @@ from tests.support.log_rig import NOW_MS, client_batch, everything, offsets_of
 from tests.support.storage_world import RunsLater
 
 
-def test_a_slow_write_sends_those_that_follow_to_a_thread() -> None:
+def test_the_second_slow_write_sends_those_that_follow_to_a_thread() -> None:
+    """The first one only makes the directory watched."""
     rig = LaneRig()
-    write = rig.log._active_write
+    write = rig.log.active.log.file().write
 
     def slowly(buffers: Any, position: int) -> int:
         rig.ns += (SLOW_DIRECTORY_MS + 1) * MS
@@ -30,17 +33,41 @@ def test_a_slow_write_sends_those_that_follow_to_a_thread() -> None:
 
     rig.log._active_write = slowly
     assert result_of(rig.send(client_batch(b"slow"))).base_offset == 0
+    assert (rig.disk.is_watched, rig.disk.is_slow) == (True, False)
+    assert result_of(rig.send(client_batch(b"slow again"))).base_offset == 1
     assert rig.disk.is_slow
-    second = rig.send(client_batch(b"beside"))
-    assert isinstance(second, WaitingAppend)
+    third = rig.send(client_batch(b"beside"))
+    assert isinstance(third, WaitingAppend)
     rig.turn()
-    assert (second.outcome, len(rig.disks.waiting)) == (None, 1)
+    assert (third.outcome, len(rig.disks.waiting)) == (None, 1)
     rig.run()
-    assert result_of(second).base_offset == 1
+    assert result_of(third).base_offset == 2
     rig.ns += SLOW_DIRECTORY_REST_MS * MS
     rig.log._active_write = write
-    assert result_of(rig.send(client_batch(b"quick again"))).base_offset == 2
+    assert result_of(rig.send(client_batch(b"quick again"))).base_offset == 3
     assert not rig.disk.is_slow
+
+
+def test_only_the_write_is_timed_and_not_what_goes_before_it() -> None:
+    """An import of a codec, or the walk over a batch, is no write."""
+    rig = LaneRig()
+    judged = 0
+
+    check = validate_client_batch
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        nonlocal judged
+        judged += 1
+        rig.ns += 10 * SLOW_DIRECTORY_MS * MS
+        return check(*arguments, **options)
+
+    for number in range(3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(partition_log, "validate_client_batch", slowly)
+            rig.now_ms += 1
+            assert result_of(rig.send(client_batch(b"v"))).base_offset == number
+    assert judged == 3
+    assert not rig.disk.is_watched
 
 
 def test_of_one_millisecond_the_first_append_is_timed() -> None:
@@ -64,9 +91,9 @@ def test_of_one_millisecond_the_first_append_is_timed() -> None:
     rig.log._active_write = slowly
 
     def send(now_ms: int) -> bool:
-        """Whether the directory counts as slow then."""
+        """Whether the directory is watched then."""
         assert rig.log.append_or_wait(client_batch(b"v"), leader_epoch=0, now_ms=now_ms) is not None
-        return rig.log.disk.is_slow
+        return rig.log.disk.is_watched
 
     assert not any(send(NOW_MS) for _ in range(10))
     assert read == 2
@@ -87,7 +114,7 @@ def test_a_roll_that_takes_long_on_the_loop_makes_the_directory_slow() -> None:
             return found
 
         rig.faulty.ask = slowly  # type: ignore[method-assign]
-        for offset in range(3):
+        for offset in range(5):
             assert not rig.disk.is_slow
             if joined:
                 rig.log.append_internal(client_batch(bytes(100)), leader_epoch=0, now_ms=NOW_MS)
@@ -100,7 +127,7 @@ def test_as_long_as_threads_meet_slow_writes_the_loop_writes_none() -> None:
     rig = LaneRig()
     slow_down(rig)
     for number in range(3):
-        rig.ns += (SLOW_DIRECTORY_REST_MS - 100) * MS
+        rig.ns += (SLOW_DIRECTORY_REST_MS - 100) * MS  # the last one was in time
         sent = rig.send(client_batch(b"v"))
         assert isinstance(sent, WaitingAppend), number
         rig.turn()

@@ -13,7 +13,7 @@ from storage.memory_files import MemoryFiles, Torn, keep_all
 from storage.opening import give_topic_id
 from storage.partition_metadata import read_partition_metadata
 from storage.recovery import OnDamage
-from tests.support.log_rig import DIRECTORY, NOW_MS, TOPIC_ID, LogRig
+from tests.support.log_rig import DIRECTORY, NOW_MS, TOPIC_ID, LogRig, leader_batch
 
 
 def snapshots(rig: LogRig) -> list[str]:
@@ -40,6 +40,22 @@ def test_a_log_that_ends_below_its_log_start_begins_anew_there() -> None:
     log = rig.reopen(is_clean=False, log_start_offset=3)
     assert (log.log_start_offset, log.log_end_offset, rig.problems) == (3, 4, ())
     assert log.leader_epochs.entries() == [(3, 3)]
+
+
+def test_after_a_clean_end_too_no_record_gets_an_offset_that_was_deleted() -> None:
+    """A follower's log that was cut within a gap, as compaction leaves it, ends where no file tells of."""
+    rig = LogRig()
+    leaders = leader_batch(0, b"v", b"w") + leader_batch(10, b"x", b"y")
+    assert rig.log.append_as_follower(leaders, NOW_MS) == 2
+    rig.commit_all()
+    rig.log.increase_log_start(5)
+    rig.log.truncate_to(7, now_ms=NOW_MS)
+    assert (rig.log.log_start_offset, rig.log.log_end_offset) == (5, 7)
+    rig.close()
+    log = rig.reopen(is_clean=True, recovery_point=7, log_start_offset=5)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 5, 5)
+    assert "begins anew" in rig.problems[-1]
+    assert rig.append(b"z") == 5
 
 
 def test_what_was_cut_off_behind_damage_does_not_come_back() -> None:
