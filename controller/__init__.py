@@ -6,17 +6,20 @@ the log has committed them. A leader, a standby, a broker and a start-up replay 
 
 In reading order:
 
-* `image/`              what is true: immutable values, and the replay that makes the next
-* `records`             which record versions we write, and how a subject hands them over
+* `metadata/`           all that reads or writes the metadata log: records, images, snapshots, the log's port
+* `raft/`               one replica of that log's quorum: the pure node, and what drives it on a real disk
 * `subjects/`           the decisions: (image, request) -> (records, response); pure functions
 * `state_machine`       images over time: the newest, the committed, and who waits for what
-* `metadata_log`        the port to the replicated log; `raft/` and `replica/` keep it
-* `disk_refusals`       what the disk refuses that log, in one sentence
+* `appends`             from a decision's records to the batches that are appended
 * `quorum_controller`   brings the above together: requests in, answers out when committed
 * `policies`            decisions that wait for the operator's own rules
-* `handlers/`           one file per API of the controller listener
+* `config_requests`, `request_size`   what is checked before a request is decided
+* `services`, `handlers/`, `handler_table`   one file per API of the controller listener
+* `idle`                NoOp records, and looks at what was left undone
+* `registration`        a controller that follows registers with the one that leads
 * `snapshotting`        when a snapshot is due, and how it is written beside serving
-* `format`              what `storage format` writes
+* `format`, `initial_voters`, `bootstrap_records`   what `storage format` writes, and the first start reads
+* `simulation/`         quorums in trouble, under one seed
 
 May be imported by `broker` alone. Imports `storage`, `protocol`, `config`; knows no socket, no clock and no
 chance of its own.

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from config.limits import METADATA_RECORDS_PER_REQUEST
-from controller.levels import TRANSACTIONS_LEVEL
+from controller.metadata.metadata_version import TRANSACTIONS_LEVEL
 from protocol.codec.message import Message
 from protocol.metadata_log.configs import ConfigRecord
 from protocol.metadata_log.topics import PartitionRecord

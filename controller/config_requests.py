@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from config.errors import InvalidValue, RefusedChange
+from config.limits import NAMED_PER_REQUEST
 from config.log_levels import LevelChange, Loggers, apply_levels, validate_levels
-from controller.image.configs import ConfigResourceType
+from controller.metadata.image.configs import ConfigResourceType
 from controller.policies import decide_by_policies
 from controller.services import ControllerServices
 from controller.subjects.config_changes import (
@@ -21,11 +22,12 @@ from controller.subjects.config_changes import (
     Outcome,
     ResourceChange,
     alter_configs,
+    too_large,
 )
 from protocol.errors import ErrorCode
 from protocol.serving import Operation, Pending, RequestContext, ResourceType
 
-__all__ = ["LoggerRequest", "alter", "alter_loggers", "node_fault"]
+__all__ = ["LoggerRequest", "alter", "alter_loggers", "node_fault", "too_many"]
 
 _ON_THE_CLUSTER: Final = (ConfigResourceType.BROKER, ConfigResourceType.CLIENT_METRICS)
 _OPERATIONS: Final = MappingProxyType({int(each): each.name for each in ConfigOperation})
@@ -47,6 +49,10 @@ def alter(
     validate_only: bool,
 ) -> Pending[list[Outcome]]:
     """The outcome of each resource; one that stands there twice has a single outcome, a refusal."""
+    pending: Pending[list[Outcome]] = Pending()
+    if too_many(resources):
+        pending.complete(too_large(resources))
+        return pending
     counts = Counter((each.kind, each.name) for each in resources)
     refused: dict[tuple[int, str], Outcome] = {}
     wanted = []
@@ -60,15 +66,18 @@ def alter(
             wanted.append(resource)
         else:
             refused[key] = refusal
-    pending: Pending[list[Outcome]] = Pending()
     rules = services.controller.rules
-    decide_by_policies(
+    return decide_by_policies(
         services.controller,
         services.policies,
         lambda image, judge: alter_configs(image, wanted, rules, judge, validate_only=validate_only),
         lambda error: [Outcome(each.kind, each.name, error, error.message) for each in wanted],
-    ).on_complete(lambda outcomes: pending.complete([*refused.values(), *outcomes]))
-    return pending
+    ).then(lambda outcomes: [*refused.values(), *outcomes])
+
+
+def too_many(resources: Sequence[ResourceChange]) -> bool:
+    """Whether more resources and configs are named than one request may."""
+    return len(resources) + sum(len(each.changes) for each in resources) > NAMED_PER_REQUEST
 
 
 def _refusal(context: RequestContext, kind: int, name: str) -> Outcome | None:

@@ -18,19 +18,15 @@ import msgspec
 
 from config.broker_config import BrokerConfig
 from config.ports import Chance, Clock, Files
-from controller.image.features import METADATA_VERSION
-from controller.levels import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
-from controller.metadata_log import METADATA_PARTITION
+from controller.metadata.image.features import METADATA_VERSION
+from controller.metadata.log import METADATA_PARTITION
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from controller.metadata.random_ids import random_uuid
+from controller.metadata.snapshots import BOOTSTRAP_FILE, encode_snapshot
+from controller.metadata.topic_names import METADATA_TOPIC
 from controller.raft.identity import Address, ReplicaKey
+from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
 from controller.raft.voters import Endpoints, Voter, VoterSet
-from controller.random_ids import random_uuid
-from controller.snapshots import (
-    BOOTSTRAP_FILE,
-    FORMAT_SNAPSHOT,
-    encode_snapshot,
-    write_snapshot,
-)
-from controller.subjects.topic_names import METADATA_TOPIC
 from protocol.metadata_log.features import FeatureLevelRecord
 from protocol.values import uuid_from_text
 from storage.file_names import partition_directory

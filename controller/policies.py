@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from controller.image.cluster_image import ClusterImage
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.quorum_controller import QuorumController
 from controller.subjects.policy_questions import Judge, PolicyQuestion, Verdict
 from controller.subjects.result import ControllerError, Decision
@@ -106,4 +106,4 @@ class _Attempts(Generic[R]):
 
     def _judged(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts.update(zip(self._open, verdicts, strict=True))
-        self.go_on()
+        self.pending.attempt(self.go_on)

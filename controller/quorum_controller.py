@@ -26,18 +26,19 @@ from config.broker_config import BrokerConfig
 from config.ports import Chance, Clock, Timer, Timers
 from controller.appends import appends
 from controller.idle import IdleWatch
-from controller.image.brokers import Endpoint, VersionRange
-from controller.image.cluster_image import ClusterImage, ImageDelta
-from controller.image.features import METADATA_VERSION, FeaturesImage
-from controller.image.replayer import MetadataBatch
-from controller.levels import (
+from controller.metadata.image.brokers import Endpoint, VersionRange
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.features import METADATA_VERSION, FeaturesImage
+from controller.metadata.image.replayer import MetadataBatch
+from controller.metadata.log import LeaderAndEpoch, MetadataLog, NotLeader, SnapshotId
+from controller.metadata.metadata_version import (
     CONTROLLER_REGISTRATION_LEVEL,
     LATEST_METADATA_VERSION,
     TRANSACTIONS_LEVEL,
     at_level,
 )
-from controller.metadata_log import LeaderAndEpoch, MetadataLog, SnapshotId
-from controller.random_ids import random_uuid
+from controller.metadata.random_ids import random_uuid
+from controller.raft.node import VersionChangeRefused
 from controller.snapshotting import SnapshotSchedule
 from controller.state_machine import ImageTimeline
 from controller.subjects import brokers as broker_subject
@@ -50,7 +51,7 @@ from controller.subjects.producer_ids import allocate_producer_ids
 from controller.subjects.result import ControllerError, Decision
 from controller.subjects.topics import delete_topics
 from protocol.codec.message import Message
-from protocol.errors import ErrorCode, invariant
+from protocol.errors import EndsProcess, ErrorCode, InvariantViolated, invariant
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -243,8 +244,11 @@ class QuorumController:
     def _refuse_unsupported(self, features: FeaturesImage) -> None:
         sentences = unsupported_levels(features, self.supported_features)
         if sentences:
-            remedy = way_back(features, self.supported_features)
-            raise UnsupportedCluster(f"This cluster needs another release: {'; '.join(sentences)}{remedy}")
+            command = way_back(features, self.supported_features, _bootstrap_option(self._config))
+            raise UnsupportedCluster(
+                f"This cluster needs another release: {'; '.join(sentences)}. Start it with the release that "
+                f"finalized these levels, and then, for it to work here: {command}"
+            )
 
     def _resign(self) -> None:
         self._active_epoch = None
@@ -271,9 +275,18 @@ class QuorumController:
         image = self._timeline.newest
         level = image.features.metadata_version or LATEST_METADATA_VERSION
         max_bytes = self._config.integer("internal.metadata.max.batch.size.in.bytes")
+        appended = 0
         for part in appends(at_level(image, records), level, max_bytes=max_bytes):
-            batch = self.log.append(-1 if epoch is None else epoch, part, metadata_version=level)
-            self._timeline.append(batch)
+            try:
+                batch = self.log.append(-1 if epoch is None else epoch, part, metadata_version=level)
+                appended += 1
+                self._timeline.append(batch)
+            except EndsProcess:
+                raise
+            except Exception as failure:
+                if appended:
+                    raise InvariantViolated("what was appended can be replayed, and be ended") from failure
+                raise
         self._idle.appended()
 
     def decide(
@@ -292,7 +305,7 @@ class QuorumController:
         self._append(decision.records)
         self._timeline.when_committed(
             lambda: pending.complete(decision.response),
-            lambda: pending.complete(refuse(ErrorCode.NOT_CONTROLLER)),
+            lambda: pending.complete_by(lambda: refuse(ErrorCode.NOT_CONTROLLER)),
         )
         return pending
 
@@ -319,13 +332,22 @@ class QuorumController:
                 return Decision((), success)
             epoch = self._active_epoch
             if change.kraft_version is not None and change.kraft_version > self.log.kraft_version:
-                batch = self.log.raise_kraft_version(-1 if epoch is None else epoch, change.kraft_version)
-                self._timeline.append(batch)
+                self._raise_kraft_version(-1 if epoch is None else epoch, change.kraft_version)
             return Decision(change.records, success)
 
         return self.decide(
             decide, lambda code: UpdateFeaturesResponse(error_code=code, error_message=code.message)
         )
+
+    def _raise_kraft_version(self, epoch: int, version: int) -> None:
+        """Raises ControllerError with the quorum's reason if it refuses."""
+        try:
+            batch = self.log.raise_kraft_version(epoch, version)
+        except VersionChangeRefused as refusal:
+            raise ControllerError(refusal.error, str(refusal)) from refusal
+        except NotLeader as refusal:
+            raise ControllerError(ErrorCode.NOT_CONTROLLER) from refusal
+        self._timeline.append(batch)
 
     # Topics
 
@@ -450,3 +472,12 @@ class QuorumController:
                 self.timed_out_heartbeats += 1
                 self._append(broker_subject.fence_broker(image, broker, self.rules.unclean_elections(image)))
         self._arm_session_timer()
+
+
+def _bootstrap_option(config: BrokerConfig) -> str:
+    """How Kafka's tools reach this node, if another release serves on its listeners."""
+    if config.is_broker:
+        option, endpoints = "--bootstrap-server", config.advertised_listeners
+    else:
+        option, endpoints = "--bootstrap-controller", config.advertised_controller_listeners
+    return f"{option} {endpoints[0].host or 'localhost'}:{endpoints[0].port}"

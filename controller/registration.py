@@ -15,7 +15,7 @@ from typing import Final
 from config.ports import Clock, Timers
 from controller.quorum_controller import QuorumController
 from controller.raft.identity import Address
-from controller.replica.peers import ClosablePeerChannel
+from controller.raft.peers import ClosablePeerChannel
 from protocol.codec.message import Message
 from protocol.serving import PeerError
 

@@ -7,7 +7,7 @@ import msgspec
 from config.broker_config import BrokerConfig
 from config.log_levels import Loggers
 from config.ports import Clock, Timers
-from controller.metadata_log import MetadataLog
+from controller.metadata.log import MetadataLog
 from controller.policies import Policies
 from controller.quorum_controller import QuorumController
 from protocol.serving import HandlerTable

@@ -16,8 +16,8 @@ from typing import Final
 
 from config.broker_config import BrokerConfig
 from config.ports import Clock, Timers
-from controller.image.cluster_image import ClusterImage
-from controller.metadata_log import MetadataLog
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.log import MetadataLog
 
 __all__ = ["SnapshotSchedule"]
 

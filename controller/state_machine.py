@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
-from controller.image.replayer import ImageReplayer, MetadataBatch
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
+from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
 from protocol.errors import invariant
 
 __all__ = ["ImageTimeline"]

@@ -21,7 +21,6 @@ from protocol.serving import LISTENER_CONTROLLER, Pending, RequestContext, serve
 def handle(
     services: ControllerServices, context: RequestContext, request: AlterConfigsRequest
 ) -> Pending[AlterConfigsResponse]:
-    pending: Pending[AlterConfigsResponse] = Pending()
     wanted = [
         replaced_by(
             resource.resource_type,
@@ -31,10 +30,9 @@ def handle(
         for resource in request.resources
     ]
 
-    def answer(outcomes: list[Outcome]) -> None:
+    def answer(outcomes: list[Outcome]) -> AlterConfigsResponse:
         each = AlterConfigsResponse.AlterConfigsResourceResponse
         responses = [each(error, message, kind, name) for kind, name, error, message in outcomes]
-        pending.complete(AlterConfigsResponse(0, responses))
+        return AlterConfigsResponse(0, responses)
 
-    alter(services, context, wanted, validate_only=request.validate_only).on_complete(answer)
-    return pending
+    return alter(services, context, wanted, validate_only=request.validate_only).then(answer)

@@ -6,6 +6,7 @@ begun; `ListPartitionReassignments` says whether it goes on. Authorization: ALTE
 
 from __future__ import annotations
 
+from controller.request_size import names_too_much
 from controller.services import ControllerServices
 from controller.subjects.reassignment import alter_reassignments, alter_refused
 from protocol.errors import ErrorCode
@@ -25,6 +26,8 @@ def handle(
         return alter_refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.timeout_ms <= 0:
         return alter_refused(request, ErrorCode.REQUEST_TIMED_OUT)
+    if names_too_much(request):
+        return alter_refused(request, ErrorCode.POLICY_VIOLATION)
     controller = services.controller
     return controller.decide(
         lambda image: alter_reassignments(image, request, controller.rules.unclean_elections(image)),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from controller.image.features import KRAFT_VERSION
+from controller.metadata.image.features import KRAFT_VERSION
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

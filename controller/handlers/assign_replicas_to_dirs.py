@@ -6,7 +6,7 @@ broker has no replica of it. Needs CLUSTER_ACTION.
 
 from __future__ import annotations
 
-from controller.image.cluster_image import ClusterImage
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.services import ControllerServices
 from controller.subjects.directories import assign_replicas
 from controller.subjects.result import Decision

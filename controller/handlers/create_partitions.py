@@ -9,8 +9,10 @@ REQUEST_TIMED_OUT, as CreateTopics.
 
 from __future__ import annotations
 
+from controller.request_size import names_too_much
 from controller.services import ControllerServices
 from controller.subjects.partition_growth import create_partitions
+from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.registry import ApiKey
@@ -28,12 +30,16 @@ from protocol.serving import (
 def handle(
     services: ControllerServices, context: RequestContext, request: CreatePartitionsRequest
 ) -> Pending[CreatePartitionsResponse] | CreatePartitionsResponse:
-    def refuse(error: ErrorCode) -> CreatePartitionsResponse:
+    def refuse(error: ErrorCode, message: str | None = None) -> CreatePartitionsResponse:
         result = CreatePartitionsResponse.CreatePartitionsTopicResult
-        return CreatePartitionsResponse(results=[result(topic.name, error, None) for topic in request.topics])
+        return CreatePartitionsResponse(
+            results=[result(topic.name, error, message) for topic in request.topics]
+        )
 
     if request.timeout_ms <= 0:
         return refuse(ErrorCode.REQUEST_TIMED_OUT)
+    if names_too_much(request):
+        return refuse(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
     def may_alter(topic: str) -> bool:
         return context.allows(Operation.ALTER, ResourceType.TOPIC, topic)

@@ -14,11 +14,12 @@ answer. Left out: controller mutation quotas.
 
 from __future__ import annotations
 
-from controller.image.cluster_image import ClusterImage
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.policies import decide_by_policies
+from controller.request_size import names_too_much
 from controller.services import ControllerServices
 from controller.subjects.policy_questions import Judge
-from controller.subjects.result import Decision
+from controller.subjects.result import TOO_LARGE, Decision
 from controller.subjects.topics import CreationRules, create_topics
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -39,6 +40,8 @@ def handle(
 ) -> Pending[CreateTopicsResponse] | CreateTopicsResponse:
     if request.timeout_ms <= 0:
         return _refused(request, ErrorCode.REQUEST_TIMED_OUT, None)
+    if names_too_much(request):
+        return _refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     controller = services.controller
     everywhere = context.allows_cluster(Operation.CREATE)
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from controller.request_size import names_too_much
 from controller.services import ControllerServices
+from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.registry import ApiKey
@@ -45,6 +47,8 @@ def handle(
         return _disabled(context.version, request, names)
     if request.timeout_ms <= 0:
         return _refuse_all(request, names, ErrorCode.REQUEST_TIMED_OUT, None)
+    if names_too_much(request):
+        return _refuse_all(request, names, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     refused = _contradictions(request) if context.version >= IDS_SINCE else []
     wrong_names = {result.name for result in refused if result.name is not None}
     wrong_ids = {result.topic_id for result in refused}
@@ -52,16 +56,14 @@ def handle(
     ids = [topic_id for topic_id in ids if topic_id not in wrong_ids]
     results = [*refused, *_repeated(names, ids)]
     wanted = _resolve(services, context, names, ids, results)
-    pending: Pending[DeleteTopicsResponse] = Pending()
 
-    def answer(outcome: dict[bytes, ErrorCode]) -> None:
+    def answer(outcome: dict[bytes, ErrorCode]) -> DeleteTopicsResponse:
         for topic_id, name in wanted.items():
             error = outcome[topic_id]
             results.append(_result(name, topic_id, error))
-        pending.complete(DeleteTopicsResponse(responses=results))
+        return DeleteTopicsResponse(responses=results)
 
-    services.controller.delete_topics(list(wanted)).on_complete(answer)
-    return pending
+    return services.controller.delete_topics(list(wanted)).then(answer)
 
 
 def _result(name: str | None, topic_id: bytes, error: ErrorCode, message: str | None = None) -> Result:
@@ -117,11 +119,12 @@ def _resolve(
             results.append(_result(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             wanted[topic_id] = name
+    named_by_id = set(ids)
     once_names = [name for name, count in Counter(names).items() if count == 1]
     known_ids = services.controller.topic_ids(once_names)
     for name in once_names:
         topic_id = known_ids.get(name, ZERO_UUID)
-        if topic_id in ids:
+        if topic_id in named_by_id:
             wanted.pop(topic_id, None)
             sentence = "The provided topic name maps to an ID that was already supplied."
             results.append(_result(name, topic_id, ErrorCode.INVALID_REQUEST, sentence))

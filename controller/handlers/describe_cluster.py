@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from controller.levels import CONTROLLER_REGISTRATION_LEVEL
-from controller.metadata_log import NO_LEADER
+from controller.metadata.log import NO_LEADER
+from controller.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
 from controller.services import ControllerServices
 from protocol.authorized_operations import NOT_ASKED, cluster_operations
 from protocol.errors import ErrorCode
@@ -65,7 +65,7 @@ def _wait(
                 wait_on()
             return
         tidy_up()
-        pending.complete(_answer(services, context, request))
+        pending.complete_by(lambda: _answer(services, context, request))
 
     def wait_on() -> None:
         # In the turn in which the watermark rises the new leader may not be announced yet.

@@ -23,15 +23,16 @@ from config.describe import (
     describe_loggers,
     describe_topic,
 )
-from controller.image.cluster_image import ClusterImage
-from controller.image.configs import ConfigResourceType
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.topic_names import name_fault
 from controller.services import ControllerServices
 from controller.subjects.result import ControllerError
-from controller.subjects.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from protocol.registry import ApiKey
 from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -41,10 +42,10 @@ _DESCRIBE: Final = Operation.DESCRIBE_CONFIGS
 
 
 @serves(ApiKey.DESCRIBE_CONFIGS, listener=LISTENER_CONTROLLER)
+@in_turns
 def handle(
     services: ControllerServices, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    response = DescribeConfigsResponse()
+) -> Turns[DescribeConfigsResponse]:
     image = services.controller.image
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -54,8 +55,8 @@ def handle(
         except ControllerError as fault:
             result.error_code = fault.code
             result.error_message = fault.message
-        response.results.append(result)
-    return response
+        yield result
+    return DescribeConfigsResponse()
 
 
 def _describe(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.metadata_log import METADATA_PARTITION, QuorumView, ReplicaProgress
+from controller.metadata.log import METADATA_PARTITION, QuorumView, ReplicaProgress
+from controller.metadata.topic_names import METADATA_TOPIC
 from controller.services import ControllerServices
-from controller.subjects.topic_names import METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from protocol.registry import ApiKey

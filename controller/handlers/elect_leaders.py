@@ -6,8 +6,10 @@ cluster.
 
 from __future__ import annotations
 
+from config.limits import NAMED_PER_REQUEST
 from controller.services import ControllerServices
 from controller.subjects.elections import elect_leaders, refused
+from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.registry import ApiKey
@@ -25,4 +27,6 @@ def handle(
         return refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.timeout_ms <= 0:
         return refuse(ErrorCode.REQUEST_TIMED_OUT)
+    if sum(len(topic.partitions) for topic in request.topic_partitions or ()) > NAMED_PER_REQUEST:
+        return refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE, version=context.version)
     return services.controller.decide(lambda image: elect_leaders(image, request), refuse)

@@ -14,8 +14,9 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any, Final
 
+from config.limits import LONG_REQUEST_BYTES, ONE_STEP_MEMORY_BYTES
 from controller.services import ControllerServices
-from protocol.codec.compiler import decode, decoder, encode
+from protocol.codec.compiler import decode, decoder, encode, stepping_decoder
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import ResponseHeader, decode_request_header
@@ -32,6 +33,7 @@ from protocol.serving import (
     Session,
     serves,
 )
+from protocol.turns import run_through
 
 PRINCIPAL_VERSION: Final = 0
 
@@ -87,10 +89,7 @@ def handle(
     answer = registration.handler(services, inner, wrapped)
     if not isinstance(answer, Pending):
         return _close(inner, answer)
-    pending: Pending[EnvelopeResponse] = Pending()
-    answer.on_complete(lambda response: pending.complete(_close(inner, response)))
-    pending.on_cancel(answer.cancel)
-    return pending
+    return answer.then(lambda response: _close(inner, response))
 
 
 def _open(
@@ -106,8 +105,7 @@ def _open(
     version = header.request_api_version
     if not registration.min_version <= version <= registration.max_version:
         raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
-    decode_request = decoder(api(header.request_api_key).request, version)
-    wrapped, end = decode_request(envelope.request_data, position)
+    wrapped, end = _decoded(registration, version, envelope.request_data, position)
     if end != len(envelope.request_data):
         raise _Refused(ErrorCode.INVALID_REQUEST)
     outer = context.session
@@ -129,6 +127,14 @@ def _open(
         frame_size_bytes=len(envelope.request_data),
     )
     return registration, inner, wrapped
+
+
+def _decoded(registration: Registration, version: int, data: bytes, position: int) -> tuple[Message, int]:
+    """The wrapped request and its end; a long one takes no more memory than if it came by itself."""
+    request = api(registration.api_key).request
+    if len(data) <= LONG_REQUEST_BYTES:
+        return decoder(request, version)(data, position)
+    return run_through(stepping_decoder(request, version)(data, position, ONE_STEP_MEMORY_BYTES))
 
 
 def _principal(data: bytes | None) -> Principal:

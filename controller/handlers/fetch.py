@@ -1,8 +1,9 @@
 """Fetch (1) at a controller: observers and voters pull the metadata log. KIP-595, KIP-630, KIP-853, KIP-1166.
 
-Versions 4-18, of which Kafka's nodes speak 12 and above. One topic, `__cluster_metadata`, one partition, no
-sessions. Each fetch names the epoch of the record before its offset: if the log has no such record there,
-the answer says where the two part. A fetch at the end waits for news, at most max_wait_ms; a client that
+Versions 4-18, of which only 13 and above can name the topic, `__cluster_metadata`, by its id: the others are
+answered INVALID_REQUEST, as by Apache Kafka. One partition, whose own limit counts for nothing, no sessions.
+Each fetch names the epoch of the record before its offset: if the log has no such record there, the
+answer says where the two part. A fetch at the end waits for news, at most max_wait_ms; a client that
 tells its own high watermark (18) below ours is answered at once. Only the leader gives other nodes records,
 committed or not (`controller.raft.serving`). This process's own broker is served whoever leads, with what is
 committed and applied here. Needs CLUSTER_ACTION.
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.metadata_log import METADATA_PARTITION, LeaderAndEpoch, ReadOutcome
+from controller.metadata.log import METADATA_PARTITION, LeaderAndEpoch, ReadOutcome
+from controller.metadata.topic_names import METADATA_TOPIC
 from controller.services import ControllerServices
-from controller.subjects.topic_names import METADATA_TOPIC
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -23,7 +24,6 @@ from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestCon
 from protocol.values import METADATA_TOPIC_ID
 from storage.slices import LogSlice
 
-TOPIC_IDS_SINCE: Final = 13
 REPLICA_STATE_SINCE: Final = 15
 HIGH_WATERMARK_SINCE: Final = 18
 UNKNOWN: Final = -1
@@ -42,7 +42,7 @@ def handle(
         return services.log.ask(request, version=context.version, listener=context.session.listener)
     if request.cluster_id is not None and request.cluster_id != services.cluster_id:
         return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-    partition = _the_partition(request, context.version)
+    partition = _the_partition(request)
     if partition is None:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     error = _fault(services.log.leader, request, partition)
@@ -57,16 +57,14 @@ def handle(
     return _wait(services, context, request, partition)
 
 
-def _the_partition(request: FetchRequest, version: int) -> Partition | None:
+def _the_partition(request: FetchRequest) -> Partition | None:
     """The metadata partition, if it is all that is asked for."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]
-    right = (
-        topic.topic_id == METADATA_TOPIC_ID if version >= TOPIC_IDS_SINCE else topic.topic == METADATA_TOPIC
-    )
     partition = topic.partitions[0]
-    return partition if right and partition.partition == METADATA_PARTITION else None
+    is_ours = topic.topic_id == METADATA_TOPIC_ID and partition.partition == METADATA_PARTITION
+    return partition if is_ours else None
 
 
 def _replica_id(request: FetchRequest, version: int) -> int:
@@ -92,8 +90,7 @@ def _fault(leader: LeaderAndEpoch, request: FetchRequest, partition: Partition) 
 
 
 def _read(services: ControllerServices, request: FetchRequest, partition: Partition) -> ReadOutcome:
-    wanted = partition.partition_max_bytes or request.max_bytes
-    max_bytes = max(0, min(wanted, request.max_bytes, LARGEST_ANSWER_BYTES))
+    max_bytes = max(0, min(request.max_bytes, LARGEST_ANSWER_BYTES))
     return services.log.read(partition.fetch_offset, partition.last_fetched_epoch, max_bytes)
 
 
@@ -112,8 +109,11 @@ def _wait(
     def answer() -> None:
         forget()
         timer.cancel()
+        pending.complete_by(answer_now)
+
+    def answer_now() -> FetchResponse:
         outcome = _read(services, request, partition)
-        pending.complete(_answer(services, context, ErrorCode.NONE, services.log.high_watermark, outcome))
+        return _answer(services, context, ErrorCode.NONE, services.log.high_watermark, outcome)
 
     def tidy_up() -> None:
         forget()

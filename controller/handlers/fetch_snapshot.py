@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.metadata_log import METADATA_PARTITION, SnapshotId
+from controller.metadata.log import METADATA_PARTITION, SnapshotId
+from controller.metadata.topic_names import METADATA_TOPIC
 from controller.services import ControllerServices
-from controller.subjects.topic_names import METADATA_TOPIC
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse

@@ -13,7 +13,7 @@ CLUSTER_ACTION on the cluster for loggers.
 from __future__ import annotations
 
 from controller.config_requests import LoggerRequest, alter, alter_loggers
-from controller.image.configs import ConfigResourceType
+from controller.metadata.image.configs import ConfigResourceType
 from controller.services import ControllerServices
 from controller.subjects.config_changes import Change, Outcome, ResourceChange
 from protocol.messages.incremental_alter_configs import (
@@ -28,7 +28,6 @@ from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestCon
 def handle(
     services: ControllerServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Pending[IncrementalAlterConfigsResponse]:
-    pending: Pending[IncrementalAlterConfigsResponse] = Pending()
     wanted = []
     levels: list[Outcome] = []
     for resource in request.resources:
@@ -43,10 +42,9 @@ def handle(
         else:
             wanted.append(ResourceChange(kind, name, list(changes.values())))
 
-    def answer(outcomes: list[Outcome]) -> None:
+    def answer(outcomes: list[Outcome]) -> IncrementalAlterConfigsResponse:
         each = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
         responses = [each(error, message, kind, name) for kind, name, error, message in [*outcomes, *levels]]
-        pending.complete(IncrementalAlterConfigsResponse(0, responses))
+        return IncrementalAlterConfigsResponse(0, responses)
 
-    alter(services, context, wanted, validate_only=request.validate_only).on_complete(answer)
-    return pending
+    return alter(services, context, wanted, validate_only=request.validate_only).then(answer)

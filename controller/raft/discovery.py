@@ -23,6 +23,8 @@ __all__ = ["learn_from_answer", "learn_from_partition", "learn_of_leader"]
 
 def learn_of_leader(replica: Replica, leader_id: int, epoch: int, endpoints: Endpoints) -> bool:
     """A message of this epoch or a later one names the leader, or -1. False: it cannot be true."""
+    if not replica.believes(epoch):
+        return False
     if leader_id == replica.key.id:
         if epoch > replica.epoch:
             # We lead an epoch of which we know nothing: a former life lost its disk. Nobody is believed to

@@ -78,7 +78,8 @@ def _fault(replica: Replica, asked: VoteRequest.PartitionData) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if asked.replica_epoch < replica.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    return ErrorCode.NONE if asked.replica_id >= 0 else ErrorCode.INVALID_REQUEST
+    is_believed = asked.replica_id >= 0 and replica.believes(asked.replica_epoch)
+    return ErrorCode.NONE if is_believed else ErrorCode.INVALID_REQUEST
 
 
 def is_meant(replica: Replica, voter_id: int, directory_id: bytes) -> bool:

@@ -11,10 +11,26 @@ from typing import Final, NamedTuple
 
 from protocol.values import ZERO_UUID
 
-__all__ = ["NOBODY", "Address", "LeaderAndEpoch", "Peer", "ReplicaKey", "SnapshotId"]
+__all__ = [
+    "EARLY_EPOCHS",
+    "LARGEST_LEAP",
+    "NOBODY",
+    "Address",
+    "LeaderAndEpoch",
+    "Peer",
+    "ReplicaKey",
+    "SnapshotId",
+]
 
 NOBODY: Final = -1
 """No replica: the leader of an epoch that has none (yet), the vote that was not given."""
+
+EARLY_EPOCHS: Final = 1 << 30
+"""An epoch below this is believed, however far it is ahead."""
+
+LARGEST_LEAP: Final = 1_000
+"""Above, nobody is believed who is more elections ahead. Epochs are int32, and kept on disk: a replica that
+one request had brought to the last of them could never lead again (Apache Kafka ends in that election)."""
 
 
 class ReplicaKey(NamedTuple):

@@ -18,7 +18,15 @@ from config.ports import Chance
 from controller.raft.config import RaftConfig
 from controller.raft.connections import Connections, Sent
 from controller.raft.effects import Answer, HardState, Outgoing, Ready, Request
-from controller.raft.identity import NOBODY, Address, LeaderAndEpoch, Peer, ReplicaKey
+from controller.raft.identity import (
+    EARLY_EPOCHS,
+    LARGEST_LEAP,
+    NOBODY,
+    Address,
+    LeaderAndEpoch,
+    Peer,
+    ReplicaKey,
+)
 from controller.raft.log_port import RaftLog
 from controller.raft.log_view import BOOTSTRAP_SNAPSHOT, LogView
 from controller.raft.roles import NEVER, Leader, RoleState, Unattached
@@ -180,6 +188,10 @@ class Replica:
         self.role = role
         self.state = state
         self.turns = 1
+
+    def believes(self, epoch: int) -> bool:
+        """Whether the quorum can have come to that epoch by its elections."""
+        return epoch < EARLY_EPOCHS or epoch - self.epoch <= LARGEST_LEAP
 
     def begin_epoch(self, epoch: int) -> None:
         """A later epoch: nobody is known to lead it, no vote has been given."""

@@ -28,7 +28,6 @@ from protocol.values import METADATA_TOPIC_ID
 
 __all__ = ["answer_waiting", "handle_fetch", "handle_fetch_snapshot", "leader_only_error", "refuse_waiting"]
 
-TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
 LARGEST_ANSWER_BYTES = 8 << 20
 LARGEST_WAIT_MS = 30_000
@@ -52,7 +51,7 @@ def handle_fetch(replica: Replica, caller: Caller, request: FetchRequest) -> Non
     if not replica.is_of_cluster(request.cluster_id):
         replica.answer(caller.token, FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
         return
-    partition = _partition(request, caller.version)
+    partition = _partition(request)
     if partition is None:
         replica.answer(caller.token, FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
@@ -75,17 +74,14 @@ def handle_fetch(replica: Replica, caller: Caller, request: FetchRequest) -> Non
     )
 
 
-def _partition(request: FetchRequest, version: int) -> FetchRequest.FetchPartition | None:
-    """The metadata partition, if it is all that is asked for."""
+def _partition(request: FetchRequest) -> FetchRequest.FetchPartition | None:
+    """The metadata partition, if it is all that is asked for. It is known by its id, so not before version
+    13."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]
-    if version >= TOPIC_IDS_SINCE:
-        is_ours = topic.topic_id == METADATA_TOPIC_ID
-    else:
-        is_ours = topic.topic == METADATA_TOPIC
     partition = topic.partitions[0]
-    return partition if is_ours and partition.partition == 0 else None
+    return partition if topic.topic_id == METADATA_TOPIC_ID and partition.partition == 0 else None
 
 
 def _replica_id(request: FetchRequest, version: int) -> int:
@@ -113,11 +109,12 @@ def _try(
         return fetch_answer(
             replica, caller, ErrorCode.NONE, fit=fit, high_watermark=_known_high_watermark(replica)
         )
+    if request.max_bytes < 0 and partition.fetch_offset < log.end_offset:
+        return fetch_answer(replica, caller, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka fails on it
     is_replica = key.id >= 0 and key.id != replica.key.id  # else a tool, or this process's own broker
     if is_replica and not has_waited and record_fetch(replica, key, partition.fetch_offset):
         commit_what_a_majority_has(replica)
-    max_bytes = partition.partition_max_bytes or request.max_bytes
-    records = log.read(partition.fetch_offset, max(min(max_bytes, LARGEST_ANSWER_BYTES), 1))
+    records = log.read(partition.fetch_offset, max(min(request.max_bytes, LARGEST_ANSWER_BYTES), 1))
     return fetch_answer(
         replica, caller, ErrorCode.NONE, records=records, high_watermark=_known_high_watermark(replica)
     )

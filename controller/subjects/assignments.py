@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from config.ports import Chance
-from controller.image.cluster_image import ClusterImage
+from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.subjects.placement import UsableBroker, place_replicas
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 from protocol.metadata_log.topics import PartitionRecord
-from protocol.values import ZERO_UUID
 
 __all__ = ["bad_assignment", "check_led", "check_replicas", "default_directory", "new_partition", "place"]
 
@@ -59,7 +59,7 @@ def place(image: ClusterImage, partitions: int, replication_factor: int, chance:
 
 def default_directory(image: ClusterImage, broker_id: int) -> bytes:
     broker = image.brokers.get(broker_id)
-    return ZERO_UUID if broker is None else broker.default_directory
+    return UNASSIGNED_DIRECTORY if broker is None else broker.default_directory
 
 
 def new_partition(

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.image.brokers import BrokerRegistration, VersionRange, is_reserved_directory
-from controller.image.cluster_image import ClusterImage
-from controller.levels import CORDONED_LEVEL, DIRECTORIES_LEVEL
+from controller.metadata.image.brokers import BrokerRegistration, VersionRange, is_reserved_directory
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.metadata_version import CORDONED_LEVEL, DIRECTORIES_LEVEL
 from controller.subjects.features import check_broker_features
 from controller.subjects.partitions import (
     AllowsUnclean,

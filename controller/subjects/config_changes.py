@@ -25,11 +25,11 @@ from config.definition import Definition
 from config.errors import ConfigError, RefusedChange
 from config.limits import CONFIG_VALUE_LENGTH, METADATA_RECORDS_PER_REQUEST
 from config.list_changes import changed_list
-from controller.image.cluster_image import ClusterImage
-from controller.image.configs import ConfigResourceType
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.configs import ConfigResourceType
 from controller.subjects.configs import CLUSTER_DEFAULT, ConfigRules
 from controller.subjects.policy_questions import ConfigQuestion, Judge
-from controller.subjects.result import ControllerError, Decision
+from controller.subjects.result import TOO_LARGE, ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.configs import ConfigRecord
@@ -40,6 +40,7 @@ __all__ = [
     "ResourceChange",
     "alter_configs",
     "replaced_by",
+    "too_large",
 ]
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
@@ -109,12 +110,14 @@ def alter_configs(
             outcomes.append(Outcome(resource.kind, resource.name, fault.code, fault.message or None))
         else:
             outcomes.append(Outcome(resource.kind, resource.name, ErrorCode.NONE, None))
-    if len(records) > METADATA_RECORDS_PER_REQUEST:
-        sentence = "Unable to perform excessively large batch operation."
-        return Decision(
-            (), [Outcome(each.kind, each.name, ErrorCode.POLICY_VIOLATION, sentence) for each in resources]
-        )
+        if len(records) > METADATA_RECORDS_PER_REQUEST:
+            return Decision((), too_large(resources))
     return Decision([] if validate_only else records, outcomes)
+
+
+def too_large(resources: Sequence[ResourceChange]) -> list[Outcome]:
+    """All are refused, since they go into one batch."""
+    return [Outcome(each.kind, each.name, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for each in resources]
 
 
 def _alter(
@@ -134,7 +137,7 @@ def _alter(
     for key, value in altered.items():
         if value is None:
             after.pop(key, None)
-        elif len(value) > CONFIG_VALUE_LENGTH:
+        elif len(value.encode()) > CONFIG_VALUE_LENGTH:  # a list may have been lengthened
             raise ControllerError(
                 ErrorCode.INVALID_CONFIG,
                 "The configuration value cannot be added because it exceeds the maximum value size of "

@@ -8,7 +8,7 @@ this one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from config.broker_config import BrokerConfig
 from config.describe import DescribedConfig, describe_topic
@@ -16,13 +16,14 @@ from config.dynamic_client_metrics import validate_client_metrics
 from config.dynamic_groups import validate_group_config
 from config.errors import InvalidValue, RefusedChange
 from config.topic_config import validate_topic_config
-from controller.image.cluster_image import ClusterImage
-from controller.image.configs import ConfigResourceType, ConfigsImage
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.configs import ConfigResourceType, ConfigsImage
+from controller.metadata.topic_names import name_fault
 from controller.subjects.result import ControllerError
-from controller.subjects.topic_names import name_fault
 from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsResponse
 
-__all__ = ["ConfigEntry", "ConfigRules"]
+__all__ = ["ConfigRules"]
 
 OVERRIDES_REMEMBERED: Final = 100
 
@@ -30,14 +31,8 @@ CLUSTER_DEFAULT = ""
 """The name of the broker resource that stands for all brokers."""
 
 
-class ConfigEntry(NamedTuple):
-    """One config as CreateTopics tells it. source is Kafka's code of where the value comes from."""
-
-    name: str
-    value: str | None
-    read_only: bool
-    source: int
-    sensitive: bool
+Shown = CreateTopicsResponse.CreatableTopicConfigs
+"""One config as CreateTopics tells it."""
 
 
 class ConfigRules:
@@ -45,7 +40,7 @@ class ConfigRules:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
-        self._shown: dict[tuple[tuple[str, str], ...], list[ConfigEntry]] = {}
+        self._shown: dict[tuple[tuple[str, str], ...], list[CreateTopicsResponse.CreatableTopicConfigs]] = {}
         self._shown_for: ConfigsImage | None = None
 
     def in_force(self, configs: ConfigsImage) -> BrokerConfig:
@@ -91,20 +86,23 @@ class ConfigRules:
 
     def effective_topic_configs(
         self, configs: ConfigsImage, overrides: Mapping[str, str]
-    ) -> list[ConfigEntry]:
-        """All configs of a topic with these overrides, by name.
+    ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+        """All configs of a topic with these overrides, by name; not to be changed, many topics share them.
 
-        The topics of a request mostly say the same, so answers are kept while the image's configs do not
-        change.
+        What is not overridden is the same for all topics while the image's configs do not change, and the
+        topics of a request mostly override the same.
         """
         if self._shown_for is not configs or len(self._shown) > OVERRIDES_REMEMBERED:
-            self._shown_for, self._shown = configs, {}
+            self._shown_for = configs
+            self._shown = {(): [_shown(row) for row in describe_topic(self.in_force(configs), {})]}
         key = tuple(sorted(overrides.items()))
-        entries = self._shown.get(key)
-        if entries is None:
-            entries = [_entry(row) for row in describe_topic(self.in_force(configs), overrides)]
-            self._shown[key] = entries
-        return entries
+        shown = self._shown.get(key)
+        if shown is None:
+            rows = {row.name: row for row in self._shown[()]}
+            own = describe_topic(self.in_force(configs), overrides, list(overrides))
+            rows |= {row.name: _shown(row) for row in own}
+            shown = self._shown[key] = [rows[name] for name in sorted(rows)]
+        return shown
 
     def unclean_elections(self, image: ClusterImage) -> Callable[[str], bool]:
         """Whether a topic's partitions may be led by a replica outside of the ISR."""
@@ -129,5 +127,5 @@ def _check_broker_name(name: str) -> None:
         raise RefusedChange("Invalid negative broker ID.")
 
 
-def _entry(row: DescribedConfig) -> ConfigEntry:
-    return ConfigEntry(row.name, row.value, row.read_only, int(row.source), row.sensitive)
+def _shown(row: DescribedConfig) -> CreateTopicsResponse.CreatableTopicConfigs:
+    return Shown(row.name, row.value, row.read_only, int(row.source), row.sensitive)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.image.brokers import Endpoint, VersionRange
-from controller.image.cluster_image import ClusterImage
+from controller.metadata.image.brokers import Endpoint, VersionRange
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.subjects.result import Decision
 from protocol.messages.controller_registration import (
     ControllerRegistrationRequest,

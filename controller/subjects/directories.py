@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.image.brokers import BrokerRegistration
-from controller.image.cluster_image import ClusterImage
-from controller.image.topics import PartitionRegistration
-from controller.levels import DIRECTORIES_LEVEL
+from controller.metadata.image.brokers import BrokerRegistration
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.topics import PartitionRegistration
+from controller.metadata.metadata_version import DIRECTORIES_LEVEL
 from controller.subjects.partition_change import Election, change_partition
 from controller.subjects.partitions import AllowsUnclean
 from controller.subjects.result import ControllerError, Decision
@@ -22,7 +22,6 @@ from protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from protocol.metadata_log.topics import PartitionChangeRecord
-from protocol.values import ZERO_UUID
 
 __all__ = ["assign_replicas"]
 
@@ -78,7 +77,7 @@ def _assign(
     directories = list(partition.directories)
     directories[place] = directory_id
     records.append(PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=directories))
-    if directory_id not in broker.log_dirs and directory_id != ZERO_UUID:
+    if not broker.has_online_directory(directory_id):
         change = _leave(image, broker, topic_id, index, partition, allows_unclean(topic.name))
         if change is not None:
             records.append(change)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.image.cluster_image import ClusterImage
-from controller.image.topics import NO_LEADER, TopicImage
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.topics import NO_LEADER, TopicImage
 from controller.subjects.partition_change import Election, change_partition
 from controller.subjects.result import Decision
 from protocol.codec.message import Message

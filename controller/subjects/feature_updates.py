@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from controller.image.brokers import VersionRange
-from controller.image.cluster_image import ClusterImage
-from controller.image.features import KRAFT_VERSION, METADATA_VERSION
-from controller.levels import loses_metadata
+from controller.metadata.image.brokers import VersionRange
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION
+from controller.metadata.metadata_version import loses_metadata
 from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode

@@ -8,13 +8,13 @@ log may hold records that we would not understand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from controller.image.brokers import VersionRange
-from controller.image.features import KRAFT_VERSION, METADATA_VERSION, FeaturesImage
-from controller.levels import LATEST_METADATA_VERSION, LOWEST_METADATA_VERSION
+from controller.metadata.image.brokers import VersionRange
+from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION, FeaturesImage
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION, LOWEST_METADATA_VERSION
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 
@@ -49,18 +49,32 @@ def unsupported_levels(features: FeaturesImage, supported: Mapping[str, VersionR
     return sentences
 
 
-def way_back(features: FeaturesImage, supported: Mapping[str, VersionRange]) -> str:
-    """What an operator can do with the release that finalized the levels; empty where nothing helps."""
-    unknown = [name for name in sorted(features.levels) if name not in supported]
-    too_high = [
-        name
-        for name, level in features.levels.items()
-        if name in supported and not supported[name].covers(level)
-    ]
-    if not unknown or too_high:
-        return ""
-    switches = " ".join(f"--feature {name}" for name in unknown)
-    return f". Switch them off with that release first: kafka-features.sh disable {switches}"
+def way_back(features: FeaturesImage, supported: Mapping[str, VersionRange], bootstrap: str) -> str:
+    """What an operator types, with the release that finalized the levels, so that all of them work here.
+
+    One command lowers what is to be lowered, a second one raises what is too low. bootstrap: the tool's
+    option that says where the cluster is.
+    """
+    lowered: dict[str, int] = {}
+    raised: dict[str, int] = {}
+    for name, level in sorted(features.levels.items()):
+        known = supported.get(name, VersionRange(0, 0))
+        if level > known.highest:
+            lowered[name] = known.highest
+        elif level < known.lowest:
+            raised[name] = known.lowest
+    commands = []
+    if lowered and not any(lowered.values()):
+        commands.append(_command(bootstrap, "disable", [*lowered]))
+    elif lowered:
+        commands.append(_command(bootstrap, "downgrade", [f"{name}={lowered[name]}" for name in lowered]))
+    if raised:
+        commands.append(_command(bootstrap, "upgrade", [f"{name}={raised[name]}" for name in raised]))
+    return " && ".join(commands)
+
+
+def _command(bootstrap: str, what: str, features: Sequence[str]) -> str:
+    return " ".join(["kafka-features.sh", bootstrap, what, *(f"--feature {each}" for each in features)])
 
 
 def check_broker_features(features: FeaturesImage, offered: Mapping[str, VersionRange]) -> None:

@@ -20,7 +20,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from controller.image.topics import NO_LEADER, NO_LEADER_CHANGE, PartitionRegistration
+from controller.metadata.image.topics import NO_LEADER, NO_LEADER_CHANGE, PartitionRegistration
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.values import ZERO_UUID
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from controller.image.topics import NO_LEADER, PartitionRegistration, TopicsImage
+from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicsImage
 from controller.subjects.partition_change import Election, IsActive, change_partition
 from protocol.codec.message import Message
 

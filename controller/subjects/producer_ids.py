@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.image.cluster_image import ClusterImage
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.subjects.result import Decision
 from protocol.errors import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.image.cluster_image import ClusterImage
-from controller.image.topics import PartitionRegistration, TopicImage
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.topics import PartitionRegistration, TopicImage
 from controller.subjects.assignments import bad_assignment, check_replicas, default_directory
 from controller.subjects.partition_change import Election, change_partition, is_reassigning
 from controller.subjects.partitions import AllowsUnclean

@@ -19,16 +19,17 @@ from typing import Final
 
 import msgspec
 
+from config.errors import some_of
 from config.limits import METADATA_RECORDS_PER_REQUEST, PARTITIONS_PER_CREATE_REQUEST
 from config.ports import Chance
-from controller.image.cluster_image import ClusterImage
-from controller.image.configs import ConfigResourceType
-from controller.random_ids import random_uuid
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.random_ids import random_uuid
+from controller.metadata.topic_names import METADATA_TOPIC, Collisions, name_fault
 from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.configs import ConfigRules
 from controller.subjects.policy_questions import ConfigQuestion, Judge, PolicyQuestion, TopicQuestion
-from controller.subjects.result import ControllerError, Decision
-from controller.subjects.topic_names import METADATA_TOPIC, collides_with, name_fault
+from controller.subjects.result import TOO_LARGE, ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -93,15 +94,17 @@ def create_topics(
     if sum(_partition_count(topic, rules) for topic in wanted) > PARTITIONS_PER_CREATE_REQUEST:
         results = _refuse_all(wanted, "Excessively large number of partitions per request.")
         wanted = []
+    collisions = Collisions(image.topics.by_name)
     for topic in wanted:
         try:
-            topic_records, result = _create(image, topic, rules, chance)
+            topic_records, result = _create(image, topic, rules, chance, collisions)
             records += topic_records
         except ControllerError as fault:
             result = _refusal(topic.name, fault)
         results.append(result)
-    if len(records) > METADATA_RECORDS_PER_REQUEST:
-        records, results = [], _refuse_all(wanted, "Unable to perform excessively large batch operation.")
+        if len(records) > METADATA_RECORDS_PER_REQUEST:
+            records, results = [], _refuse_all(wanted, TOO_LARGE)
+            break
     answers = [*results, *duplicates, *prohibited]
     return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=answers))
 
@@ -122,14 +125,18 @@ def _refusal(name: str, fault: ControllerError) -> Result:
 
 
 def _create(
-    image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules, chance: Chance
+    image: ClusterImage,
+    topic: CreateTopicsRequest.CreatableTopic,
+    rules: CreationRules,
+    chance: Chance,
+    collisions: Collisions,
 ) -> tuple[list[Message], Result]:
     if topic.name in image.topics.by_name:
         raise ControllerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     sentence = name_fault(topic.name)
     if sentence is not None:
         raise ControllerError(ErrorCode.INVALID_TOPIC_EXCEPTION, sentence)
-    other = collides_with(topic.name, image.topics.by_name)
+    other = collisions.of(topic.name)
     if other is not None:
         raise ControllerError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}"
@@ -153,16 +160,7 @@ def _create(
     if rules.may_describe_configs(topic.name):
         result.num_partitions = len(replicas)
         result.replication_factor = len(replicas[0])
-        result.configs = [
-            CreateTopicsResponse.CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.read_only,
-                config_source=entry.source,
-                is_sensitive=entry.sensitive,
-            )
-            for entry in rules.configs.effective_topic_configs(image.configs, configs)
-        ]
+        result.configs = rules.configs.effective_topic_configs(image.configs, configs)
     else:
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return records, result
@@ -190,7 +188,7 @@ def _configs(topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules) ->
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
         raise ControllerError(
-            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {some_of(nulls)}"
         )
     for config in topic.configs:
         configs[config.name] = config.value or ""

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.quorum.conftest import NewQuorum
-from tests.support.genuine_kafka import free_ports
+from tests.support.ports import free_ports
 from tests.support.quorum import OURS, Quorum
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.image.topics import PartitionRegistration
+from controller.metadata.image.topics import PartitionRegistration
 from controller.subjects.partition_change import change_partition
 from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest

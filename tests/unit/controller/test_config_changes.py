@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from config.limits import METADATA_RECORDS_PER_REQUEST
-from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from controller.subjects.config_changes import (
     Change,
     ConfigOperation,

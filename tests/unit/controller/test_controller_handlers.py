@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from broker.forwarding import envelope
-from controller.image.replayer import MetadataBatch
-from controller.metadata_log import NO_LEADER, LeaderAndEpoch
-from controller.records import read_metadata_batches
+from controller.handlers import envelope as envelope_handler
+from controller.metadata.image.replayer import MetadataBatch
+from controller.metadata.log import NO_LEADER, LeaderAndEpoch
+from controller.metadata.records import read_metadata_batches
+from controller.state_machine import ImageTimeline
+from controller.subjects.result import Decision
 from protocol.codec.compiler import decoder
-from protocol.errors import ErrorCode
+from protocol.errors import EncodeError, ErrorCode, InvariantViolated
 from protocol.headers import ResponseHeader
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -22,10 +25,12 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from protocol.metadata_log.topics import TopicRecord
 from protocol.metadata_log.transactions import NoOpRecord
 from protocol.registry import ApiKey
 from protocol.serving import (
     CLUSTER_NAME,
+    Failed,
     Operation,
     Pending,
     Principal,
@@ -33,7 +38,7 @@ from protocol.serving import (
     ResourceType,
     Session,
 )
-from protocol.values import METADATA_TOPIC_ID
+from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
 from storage.slices import LogSlice
 from tests.support.controllers import CLUSTER_ID, ControllerFixture
 
@@ -236,6 +241,7 @@ def test_a_fetch_with_wrong_epochs_learns_the_right_one(
 def test_a_fetch_of_something_else_is_refused(fixture: ControllerFixture) -> None:
     assert fixture.call(ApiKey.FETCH, fetch_request(fixture, cluster_id="other")).error_code == 104
     assert fixture.call(ApiKey.FETCH, fetch_request(fixture, topic_id=b"z" * 16)).error_code == 42
+    assert fixture.call(ApiKey.FETCH, fetch_request(fixture, topic_id=ZERO_UUID)).error_code == 42
     assert fixture.call(ApiKey.FETCH, fetch_request(fixture, topics=[])).error_code == 42
     fixture.authorizer.forbidden.add((Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME))
     assert fixture.call(ApiKey.FETCH, fetch_request(fixture)).error_code == 31
@@ -301,22 +307,30 @@ def test_a_snapshot_is_fetched_in_pieces(fixture: ControllerFixture) -> None:
     assert piece(0, epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def forwarded(fixture: ControllerFixture, name: str = "orders", user: str = "alice") -> EnvelopeRequest:
+def handler_of(fixture: ControllerFixture, api_key: ApiKey) -> Any:
+    found = fixture.services.handlers.get(api_key)
+    assert found is not None
+    return found.handler
+
+
+def forwarded(
+    fixture: ControllerFixture, name: str = "orders", user: str = "alice", version: int = 7
+) -> EnvelopeRequest:
     """What a broker makes of a client's CreateTopics."""
     session = Session(
         connection_id="c", listener="PLAINTEXT", host="10.1.2.3", principal=Principal(name=user)
     )
-    context = RequestContext(19, 7, 99, "client", session, 0, fixture.authorizer)
+    context = RequestContext(19, version, 99, "client", session, 0, fixture.authorizer)
     topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=2, replication_factor=1)
     return envelope(CreateTopicsRequest(topics=[topic]), context)
 
 
-def opened(response: EnvelopeResponse) -> CreateTopicsResponse:
+def opened(response: EnvelopeResponse, version: int = 7) -> CreateTopicsResponse:
     assert response.error_code == 0
     assert response.response_data is not None
-    header, position = decoder(ResponseHeader, 1)(response.response_data, 0)
+    header, position = decoder(ResponseHeader, int(version >= 5))(response.response_data, 0)
     assert header.correlation_id == 99
-    inner, end = decoder(CreateTopicsResponse, 7)(response.response_data, position)
+    inner, end = decoder(CreateTopicsResponse, version)(response.response_data, position)
     assert end == len(response.response_data)
     return inner
 
@@ -358,6 +372,90 @@ def test_a_bad_envelope_is_the_brokers_fault(fixture: ControllerFixture) -> None
     assert fixture.controller.image.topics.by_name == {}
     fixture.authorizer.forbidden.add((Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME))
     assert fixture.call(ApiKey.ENVELOPE, good).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("version", [2, 4, 5, 7])
+@pytest.mark.parametrize("name", ["x" * 32_700, "x" * 32_767, "\ufffd" * 10_922])
+def test_a_name_of_any_length_in_an_envelope_behind_a_commit_that_waits(
+    fixture: ControllerFixture, version: int, name: str
+) -> None:
+    """The answer leaves in the turn of the commit, with a text that quotes the name as far as it fits."""
+    handler = handler_of(fixture, ApiKey.ENVELOPE)
+    first = handler(fixture.services, fixture.context(ApiKey.ENVELOPE, 0), forwarded(fixture))
+    long = handler(
+        fixture.services, fixture.context(ApiKey.ENVELOPE, 0), forwarded(fixture, name, version=version)
+    )
+    last = handler(fixture.services, fixture.context(ApiKey.ENVELOPE, 0), forwarded(fixture, "last"))
+    assert first.response is long.response is last.response is None
+    fixture.settle()
+    assert [opened(each.response).topics[0].error_code for each in (first, last)] == [0, 0]
+    answer: Any = long.response
+    topic = opened(answer, version).topics[0]
+    assert (topic.name, topic.error_code) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    text = topic.error_message or ""
+    assert text.startswith("Topic name is invalid: the length of")
+    assert text.endswith("…")
+    assert sorted(fixture.controller.image.topics.by_name) == ["last", "orders"]
+
+
+def test_an_answer_that_fails_in_the_turn_of_a_commit_hurts_nobody_else(
+    fixture: ControllerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = handler_of(fixture, ApiKey.ENVELOPE)
+
+    def ask(name: str) -> Any:
+        return handler(fixture.services, fixture.context(ApiKey.ENVELOPE, 0), forwarded(fixture, name))
+
+    close = envelope_handler._close
+
+    def close_all_but_one(inner: RequestContext, response: Any) -> EnvelopeResponse:
+        if response.topics[0].name == "bad":
+            raise KeyError("a bug of ours")
+        return close(inner, response)
+
+    monkeypatch.setattr(envelope_handler, "_close", close_all_but_one)
+    before, bad, after = ask("before"), ask("bad"), ask("after")
+    fixture.settle()
+    assert isinstance(bad.response, Failed)
+    assert [opened(each.response).topics[0].error_code for each in (before, after)] == [0, 0]
+    assert sorted(fixture.controller.image.topics.by_name) == ["after", "bad", "before"]
+
+
+def test_a_refusal_that_fails_when_leadership_is_lost(fixture: ControllerFixture) -> None:
+    def refuse(code: ErrorCode) -> str:
+        raise KeyError("a bug of ours")
+
+    fixture.call(ApiKey.ENVELOPE, forwarded(fixture))
+    handler = handler_of(fixture, ApiKey.ENVELOPE)
+    pendings = [fixture.controller.decide(lambda image: Decision((), "done"), refuse)]
+    assert pendings[0].response == "done"
+    waits = handler(fixture.services, fixture.context(ApiKey.ENVELOPE, 0), forwarded(fixture, "waits"))
+    refused = fixture.controller.decide(lambda image: Decision((), "done"), refuse)
+    later = handler(fixture.services, fixture.context(ApiKey.ENVELOPE, 0), forwarded(fixture, "later"))
+    fixture.controller.shut_down()
+    assert isinstance(refused.response, Failed)
+    for each in (waits, later):
+        assert opened(each.response).topics[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_record_that_cannot_be_written_is_refused_before_anything_is(fixture: ControllerFixture) -> None:
+    record = TopicRecord(name="x" * 40_000, topic_id=bytes(16))
+    with pytest.raises(EncodeError):
+        fixture.controller.decide(lambda image: Decision([record], "done"), lambda code: code.name)
+    assert fixture.call(ApiKey.ENVELOPE, forwarded(fixture)).error_code == 0
+
+
+def test_what_was_appended_and_cannot_be_replayed_ends_the_process(
+    fixture: ControllerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log and the image have parted: an answer from here on could be wrong."""
+
+    def broken(*arguments: object) -> None:
+        raise KeyError("a bug of ours")
+
+    monkeypatch.setattr(ImageTimeline, "append", broken)
+    with pytest.raises(InvariantViolated, match="what was appended can be replayed"):
+        fixture.call(ApiKey.ENVELOPE, forwarded(fixture))
 
 
 def test_a_controller_that_has_resigned_says_so(fixture: ControllerFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY
 from protocol.errors import ErrorCode
 from protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -14,7 +15,7 @@ from protocol.registry import ApiKey
 from tests.support.controllers import ControllerFixture
 
 FIRST, SECOND, UNKNOWN = b"1" * 16, b"2" * 16, b"u" * 16
-NOWHERE: Final = bytes(16)
+NOWHERE: Final = UNASSIGNED_DIRECTORY
 
 
 class World:

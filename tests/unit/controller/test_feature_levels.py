@@ -10,9 +10,9 @@ import pytest
 
 from controller.appends import appends
 from controller.format import Formatter
-from controller.image.cluster_image import EMPTY_IMAGE, replay
-from controller.image.replayer import MetadataBatch
-from controller.levels import (
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, replay
+from controller.metadata.image.replayer import MetadataBatch
+from controller.metadata.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
     METADATA_VERSION_NAMES,
@@ -20,7 +20,7 @@ from controller.levels import (
     loses_metadata,
     record_version,
 )
-from controller.records import read_metadata_batches
+from controller.metadata.records import read_metadata_batches
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest

@@ -7,13 +7,16 @@ import io
 import pytest
 
 from broker.cli.storage import format_directories, show_info, wished_level
+from controller.bootstrap_records import read_bootstrap_records
 from controller.format import FormatRefused, Formatter
 from controller.initial_voters import MalformedVoters, parse_initial_voters
-from controller.levels import METADATA_VERSION_NAMES
-from controller.metadata_log import SnapshotId
-from controller.opening import read_bootstrap_records
+from controller.metadata.image.features import FeaturesImage
+from controller.metadata.log import SnapshotId
+from controller.metadata.metadata_version import METADATA_VERSION_NAMES
+from controller.metadata.snapshots import encode_snapshot, read_snapshot
 from controller.quorum_controller import UnsupportedCluster
-from controller.snapshots import encode_snapshot, list_snapshots, read_snapshot, snapshot_name
+from controller.raft.snapshot_files import list_snapshots, snapshot_name
+from controller.subjects.features import SUPPORTED_FEATURES, way_back
 from protocol.metadata_log.features import FeatureLevelRecord
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import read_meta_properties
@@ -191,6 +194,60 @@ def test_a_cluster_with_levels_beyond_ours_stops_the_start_before_anything_is_wr
     files.write_atomically(f"{DATA}/bootstrap.checkpoint", content)
     with pytest.raises(UnsupportedCluster, match=r"transaction\.version is finalized at level 2"):
         ControllerFixture(files)
+
+
+DISABLE = "kafka-features.sh AT disable --feature"
+
+
+@pytest.mark.parametrize(
+    ("levels", "command"),
+    [
+        (
+            {"metadata.version": 30, "share.version": 1, "group.version": 1},
+            f"{DISABLE} group.version --feature share.version",
+        ),
+        (
+            {"metadata.version": 31, "group.version": 1},
+            "kafka-features.sh AT downgrade --feature group.version=0 --feature metadata.version=30",
+        ),
+        ({"metadata.version": 6}, "kafka-features.sh AT upgrade --feature metadata.version=7"),
+        (
+            {"metadata.version": 5, "group.version": 1},
+            f"{DISABLE} group.version && kafka-features.sh AT upgrade --feature metadata.version=7",
+        ),
+        ({"metadata.version": 30}, ""),
+    ],
+)
+def test_the_way_back_is_what_an_operator_types(levels: dict[str, int], command: str) -> None:
+    assert way_back(FeaturesImage(levels), SUPPORTED_FEATURES, "AT") == command
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({}, "--bootstrap-server 127.0.0.1:9092"),
+        (
+            {"advertised__listeners": "PLAINTEXT://kafka.example:19092"},
+            "--bootstrap-server kafka.example:19092",
+        ),
+        (
+            {"process__roles": "controller", "listeners": "CONTROLLER://:9093"},
+            "--bootstrap-controller localhost:9093",
+        ),
+    ],
+)
+def test_it_says_where_the_cluster_is(changes: dict[str, str], option: str) -> None:
+    files = MemoryFiles()
+    format_(files)
+    records = [
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name="group.version", feature_level=1),
+    ]
+    content = encode_snapshot(records, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
+    files.write_atomically(f"{DATA}/bootstrap.checkpoint", content)
+    with pytest.raises(UnsupportedCluster) as refused:
+        ControllerFixture(files, config=one_node_config(**changes))
+    assert str(refused.value).endswith(f": kafka-features.sh {option} disable --feature group.version")
 
 
 def test_a_start_without_bootstrap_records_says_what_to_type() -> None:

@@ -11,13 +11,13 @@ import pytest
 from broker.ports.files import RealFiles
 from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load
+from controller.bootstrap_records import read_bootstrap_records
 from controller.format import Formatter
-from controller.image.brokers import Endpoint
-from controller.image.cluster_image import ClusterImage
-from controller.opening import read_bootstrap_records
+from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.log_opening import open_replica, raft_config
 from controller.quorum_controller import QuorumController
-from controller.replica.opening import open_replica, raft_config
-from controller.snapshots import snapshot_name
+from controller.raft.snapshot_files import snapshot_name
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from protocol.serving import Pending

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.image.cluster_image import ClusterImage
-from controller.metadata_log import LeaderAndEpoch, SnapshotId
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.log import LeaderAndEpoch, SnapshotId
 from tests.support.controllers import ControllerFixture
 
 

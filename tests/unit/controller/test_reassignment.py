@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.image.topics import PartitionRegistration
+from controller.metadata.image.topics import PartitionRegistration
 from controller.subjects.partition_change import Election, change_partition
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (

@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from broker.metadata_loader import MetadataLoader
-from controller.metadata_log import MetadataLogFailed
-from controller.snapshots import list_snapshots
+from controller.raft.log_failure import MetadataLogFailed
+from controller.raft.snapshot_files import list_snapshots
 from controller.snapshotting import SnapshotSchedule
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest

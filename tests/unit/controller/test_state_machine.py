@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.image.cluster_image import ClusterImage, ImageDelta
-from controller.image.replayer import MetadataBatch
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.replayer import MetadataBatch
 from controller.state_machine import ImageTimeline
 from protocol.codec.message import Message
 from protocol.metadata_log.configs import ConfigRecord

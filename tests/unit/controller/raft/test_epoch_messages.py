@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from controller.raft.effects import HardState
-from controller.raft.identity import LeaderAndEpoch, ReplicaKey
+from controller.raft.identity import EARLY_EPOCHS, LARGEST_LEAP, LeaderAndEpoch, ReplicaKey
 from controller.raft.transitions import Role
 from protocol.errors import ErrorCode
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from protocol.messages.fetch import FetchRequest
-from protocol.messages.vote import VoteRequest
-from tests.support.raft_messages import begin, end, end_answer, fetch, fetch_answer, fetched
+from protocol.messages.vote import VoteRequest, VoteResponse
+from tests.support.raft_messages import begin, end, end_answer, fetch, fetch_answer, fetched, vote
 from tests.support.raft_rig import RaftRig, address, directory, elected, key, win_election
 
 
@@ -181,3 +181,25 @@ def test_messages_of_another_cluster_are_refused(
     assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert rig.node.epoch == 0
     request_.cluster_id = "4L6g3nShT-eMCtK--X86sw"
+
+
+@pytest.mark.parametrize("epoch", [EARLY_EPOCHS + LARGEST_LEAP, 2**31 - 2, 2**31 - 1])
+def test_a_leap_towards_the_last_epoch_is_believed_of_nobody(epoch: int) -> None:
+    """Whoever believed it could not lead again: there is no epoch beyond 2^31 - 1, and it is on the disk."""
+    rig = elected()
+    before = rig.node.leader
+    assert begun(rig.ask(begin(2, epoch))).error_code == ErrorCode.INVALID_REQUEST
+    ended = rig.ask(end(2, epoch))
+    assert isinstance(ended, EndQuorumEpochResponse)
+    assert ended.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    voted = rig.ask(vote(2, epoch))
+    assert isinstance(voted, VoteResponse)
+    assert voted.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert (rig.node.role, rig.node.leader) == (Role.LEADER, before)
+
+
+def test_late_epochs_go_on_election_by_election() -> None:
+    rig = elected()
+    for epoch in (EARLY_EPOCHS - 1, EARLY_EPOCHS, EARLY_EPOCHS + LARGEST_LEAP):
+        rig.ask(begin(2, epoch))
+        assert rig.node.leader == LeaderAndEpoch(2, epoch)

@@ -7,10 +7,12 @@ import pytest
 from controller.raft.identity import SnapshotId
 from controller.raft.log_port import SnapshotControl
 from controller.raft.transitions import Role
+from protocol.codec.compiler import decode, encode
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from protocol.records.header import headers
+from protocol.values import ZERO_UUID
 from tests.support.raft_messages import begin, fetch, fetch_snapshot, fetched, vote
 from tests.support.raft_rig import RaftRig, elected
 
@@ -44,6 +46,33 @@ def test_a_fetch_gets_at_least_one_batch_and_then_as_many_as_it_wants() -> None:
     rig = established()
     assert bases(rig.ask(fetch(3, 1, 3, 1, max_bytes=1))) == [3]
     assert bases(rig.ask(fetch(3, 1, 3, 1, max_bytes=10_000))) == [3, 4]
+
+
+def test_the_limit_that_counts_is_the_request_s() -> None:
+    """As in Apache Kafka: a negative one fails where there is something to read."""
+    rig = established()
+    for limit, expected in ((-1, [3, 4]), (1, [3, 4]), (0, [3, 4])):
+        request = fetch(3, 1, 3, 1)
+        request.topics[0].partitions[0].partition_max_bytes = limit
+        assert bases(rig.ask(request)) == expected
+    for limit in (-1, -(1 << 31)):
+        answer = fetched(rig.ask(fetch(3, 1, 3, 1, max_bytes=limit)))
+        assert (answer.error_code, answer.high_watermark) == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+        assert rig.ask(fetch(3, 1, 5, 1, max_bytes=limit)) is None, "at the end it waits"
+    assert bases(rig.ask(fetch(3, 1, 3, 1, max_bytes=0))) == [3]
+
+
+@pytest.mark.parametrize("version", [4, 6, 7, 11, 12])
+def test_versions_that_cannot_name_a_topic_by_its_id_are_refused(version: int) -> None:
+    """With the whole answer's code, which versions 4 to 6 do not have: they get no topic and no error."""
+    rig = established()
+    request = fetch(3, 1, 3, 1)
+    request.topics[0].topic_id = ZERO_UUID  # what every such version is decoded to
+    answer = rig.ask(request, version=version)
+    assert isinstance(answer, FetchResponse)
+    assert (answer.error_code, answer.responses) == (ErrorCode.INVALID_REQUEST, [])
+    seen = decode(FetchResponse, version, encode(answer, version))
+    assert (seen.error_code, seen.responses) == (ErrorCode.INVALID_REQUEST if version >= 7 else 0, [])
 
 
 def test_a_fetch_at_the_end_waits_for_the_next_record() -> None:

@@ -1,0 +1,281 @@
+"""Brokers and controllers that are registered, with what they said of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from controller.metadata.image.mappings import copied
+from protocol.codec.message import Message
+from protocol.errors import invariant
+from protocol.metadata_log.brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from protocol.metadata_log.controllers import RegisterControllerRecord
+from protocol.values import ONE_UUID, ZERO_UUID
+
+__all__ = [
+    "BrokerRegistration",
+    "BrokersDelta",
+    "BrokersImage",
+    "ControllerRegistration",
+    "ControllersDelta",
+    "ControllersImage",
+    "Endpoint",
+    "VersionRange",
+    "is_reserved_directory",
+]
+
+MIGRATING_DIRECTORY: Final = ZERO_UUID
+"""The directory id of a replica from before brokers named their directories (KIP-858)."""
+UNASSIGNED_DIRECTORY: Final = ONE_UUID
+"""That of a replica of which its broker has not said yet where it lies."""
+LOST_DIRECTORY: Final = (2).to_bytes(16)
+"""That of a replica whose directory went offline and is not known by name."""
+
+RESERVED_DIRECTORIES: Final = 100
+"""The first ids; no real directory has one of them."""
+
+
+def is_reserved_directory(directory_id: bytes) -> bool:
+    """Whether no real directory may be called so."""
+    return int.from_bytes(directory_id) < RESERVED_DIRECTORIES
+
+
+class Endpoint(NamedTuple):
+    """Where a listener can be reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3
+    SASL_SSL."""
+
+    host: str
+    port: int
+    security_protocol: int
+
+
+class VersionRange(NamedTuple):
+    """The levels of a feature that a node can work with, both ends included."""
+
+    lowest: int
+    highest: int
+
+    def covers(self, level: int) -> bool:
+        return self.lowest <= level <= self.highest
+
+
+class BrokerRegistration(msgspec.Struct, frozen=True):
+    """One broker.
+
+    epoch: offset of its registration record, -1 never; it grows with every new incarnation, so a request of
+    an earlier life of the broker is known as stale. fenced: clients are not told of it, and it leads
+    nothing. endpoints are in the order in which the broker named them.
+    """
+
+    id: int
+    epoch: int
+    incarnation_id: bytes
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, VersionRange]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: tuple[bytes, ...] = ()
+    cordoned_log_dirs: tuple[bytes, ...] | None = None
+
+    @property
+    def active(self) -> bool:
+        """May lead partitions and be given new ones."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def usable_log_dirs(self) -> tuple[bytes, ...]:
+        cordoned = self.cordoned_log_dirs or ()
+        return tuple(directory for directory in self.log_dirs if directory not in cordoned)
+
+    @property
+    def default_directory(self) -> bytes:
+        """Where a new replica goes, as far as the controller can know: only with one directory."""
+        if not self.log_dirs:
+            return MIGRATING_DIRECTORY
+        return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
+
+    def has_online_directory(self, directory_id: bytes) -> bool:
+        """Whether a replica that is said to lie there can be read. What is not known is taken for good."""
+        if directory_id in self.log_dirs or directory_id in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY):
+            return True
+        return directory_id != LOST_DIRECTORY and not self.log_dirs
+
+    @classmethod
+    def from_record(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
+        return cls(
+            id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            endpoints=MappingProxyType(
+                {e.name: Endpoint(e.host, e.port, e.security_protocol) for e in record.end_points}
+            ),
+            features=MappingProxyType(
+                {
+                    f.name: VersionRange(f.min_supported_version, f.max_supported_version)
+                    for f in record.features
+                }
+            ),
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            log_dirs=tuple(record.log_dirs),
+            cordoned_log_dirs=None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
+        )
+
+    def to_record(self) -> RegisterBrokerRecord:
+        return RegisterBrokerRecord(
+            broker_id=self.id,
+            incarnation_id=self.incarnation_id,
+            broker_epoch=self.epoch,
+            end_points=[
+                RegisterBrokerRecord.BrokerEndpoint(
+                    name=name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                )
+                for name, e in self.endpoints.items()
+            ],
+            features=[
+                RegisterBrokerRecord.BrokerFeature(
+                    name=name, min_supported_version=r.lowest, max_supported_version=r.highest
+                )
+                for name, r in self.features.items()
+            ],
+            rack=self.rack,
+            fenced=self.fenced,
+            in_controlled_shutdown=self.in_controlled_shutdown,
+            log_dirs=list(self.log_dirs),
+            cordoned_log_dirs=None if self.cordoned_log_dirs is None else list(self.cordoned_log_dirs),
+        )
+
+
+class BrokersImage(msgspec.Struct, frozen=True):
+    """All registered brokers."""
+
+    by_id: Mapping[int, BrokerRegistration] = MappingProxyType({})
+
+    def get(self, broker_id: int) -> BrokerRegistration | None:
+        return self.by_id.get(broker_id)
+
+    def is_active(self, broker_id: int) -> bool:
+        registration = self.by_id.get(broker_id)
+        return registration is not None and registration.active
+
+    def unfenced(self) -> list[BrokerRegistration]:
+        """Those of which clients are told, by id."""
+        return [self.by_id[i] for i in sorted(self.by_id) if not self.by_id[i].fenced]
+
+    def records(self) -> Iterator[Message]:
+        for broker_id in sorted(self.by_id):
+            yield self.by_id[broker_id].to_record()
+
+
+class BrokersDelta:
+    """Changes to the brokers. `changed` holds the new registration, None for one that is gone."""
+
+    def __init__(self, base: BrokersImage) -> None:
+        self.base = base
+        self.changed: dict[int, BrokerRegistration | None] = {}
+
+    def _current(self, broker_id: int, epoch: int, record: str) -> BrokerRegistration:
+        registration = self.changed.get(broker_id, self.base.by_id.get(broker_id))
+        invariant(registration is not None, "a change names a registered broker", id=broker_id, record=record)
+        invariant(
+            registration is not None and registration.epoch == epoch,
+            "a change names the broker's epoch",
+            id=broker_id,
+            epoch=epoch,
+            record=record,
+        )
+        return registration  # type: ignore[return-value]
+
+    def register(self, record: RegisterBrokerRecord) -> None:
+        self.changed[record.broker_id] = BrokerRegistration.from_record(record)
+
+    def unregister(self, record: UnregisterBrokerRecord) -> None:
+        self._current(record.broker_id, record.broker_epoch, "UnregisterBroker")
+        self.changed[record.broker_id] = None
+
+    def fence(self, record: FenceBrokerRecord) -> None:
+        self._set_fenced(record.id, record.epoch, True)
+
+    def unfence(self, record: UnfenceBrokerRecord) -> None:
+        self._set_fenced(record.id, record.epoch, False)
+
+    def _set_fenced(self, broker_id: int, epoch: int, fenced: bool) -> None:
+        current = self._current(broker_id, epoch, "FenceBroker")
+        self.changed[broker_id] = msgspec.structs.replace(current, fenced=fenced)
+
+    def change(self, record: BrokerRegistrationChangeRecord) -> None:
+        """fenced and in_controlled_shutdown are three-valued: 1 set, 0 as it was, -1 (fenced only)
+        cleared."""
+        current = self._current(record.broker_id, record.broker_epoch, "BrokerRegistrationChange")
+        cordoned = record.cordoned_log_dirs
+        self.changed[record.broker_id] = msgspec.structs.replace(
+            current,
+            fenced=current.fenced if record.fenced == 0 else record.fenced > 0,
+            in_controlled_shutdown=current.in_controlled_shutdown or record.in_controlled_shutdown > 0,
+            log_dirs=tuple(record.log_dirs) if record.log_dirs else current.log_dirs,
+            cordoned_log_dirs=current.cordoned_log_dirs if cordoned is None else tuple(cordoned),
+        )
+
+    def apply(self) -> BrokersImage:
+        by_id = copied(self.base.by_id)
+        for broker_id, registration in self.changed.items():
+            if registration is None:
+                by_id.pop(broker_id, None)
+            else:
+                by_id[broker_id] = registration
+        return BrokersImage(MappingProxyType(by_id))
+
+
+class ControllerRegistration(msgspec.Struct, frozen=True):
+    """One controller, as KIP-919 has it register; the newest registration of an id counts."""
+
+    id: int
+    incarnation_id: bytes
+    endpoints: Mapping[str, Endpoint]
+    record: RegisterControllerRecord
+
+    @property
+    def features(self) -> Mapping[str, VersionRange]:
+        """The levels that it can work with."""
+        return {
+            f.name: VersionRange(f.min_supported_version, f.max_supported_version)
+            for f in self.record.features
+        }
+
+
+class ControllersImage(msgspec.Struct, frozen=True):
+    """All registered controllers."""
+
+    by_id: Mapping[int, ControllerRegistration] = MappingProxyType({})
+
+    def records(self) -> Iterator[Message]:
+        for controller_id in sorted(self.by_id):
+            yield self.by_id[controller_id].record
+
+
+class ControllersDelta:
+    """Changes to the controllers."""
+
+    def __init__(self, base: ControllersImage) -> None:
+        self.base = base
+        self.changed: dict[int, ControllerRegistration] = {}
+
+    def register(self, record: RegisterControllerRecord) -> None:
+        endpoints = {e.name: Endpoint(e.host, e.port, e.security_protocol) for e in record.end_points}
+        self.changed[record.controller_id] = ControllerRegistration(
+            record.controller_id, record.incarnation_id, MappingProxyType(endpoints), record
+        )
+
+    def apply(self) -> ControllersImage:
+        return ControllersImage(MappingProxyType(copied(self.base.by_id) | self.changed))

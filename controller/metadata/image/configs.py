@@ -1,0 +1,83 @@
+"""Dynamic configs: what was set at run time for topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from controller.metadata.image.mappings import copied
+from protocol.codec.message import Message
+from protocol.metadata_log.configs import ConfigRecord
+
+__all__ = ["ConfigResourceType", "ConfigsDelta", "ConfigsImage", "Resource"]
+
+
+class ConfigResourceType(IntEnum):
+    """Kafka's codes of what can be configured (not those of what can be authorized)."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+Resource = tuple[int, str]
+"""Type and name. A broker's name is its id in decimal; the empty name of a broker is the cluster's
+default."""
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class ConfigsImage(msgspec.Struct, frozen=True):
+    """By resource, then by config name. A resource without configs is not held."""
+
+    by_resource: Mapping[Resource, Mapping[str, str]] = MappingProxyType({})
+
+    def of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What is set for this very resource; defaults and wider scopes are the reader's business."""
+        return self.by_resource.get((int(resource_type), name), NOTHING)
+
+    def records(self) -> Iterator[Message]:
+        for resource_type, name in sorted(self.by_resource):
+            for key, value in sorted(self.by_resource[resource_type, name].items()):
+                yield ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+
+
+class ConfigsDelta:
+    """Changes to configs: by resource, the new value per name, None for one that was removed."""
+
+    def __init__(self, base: ConfigsImage) -> None:
+        self.base = base
+        self.changed: dict[Resource, dict[str, str | None]] = {}
+
+    def replay(self, record: ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        self.changed.setdefault(resource, {})[record.name] = record.value
+
+    def forget(self, resource: Resource) -> None:
+        """A deleted topic takes its configs with it, without records of its own."""
+        for name in self.base.by_resource.get(resource, NOTHING):
+            self.changed.setdefault(resource, {})[name] = None
+        for name in self.changed.get(resource, ()):
+            self.changed[resource][name] = None
+
+    def apply(self) -> ConfigsImage:
+        by_resource = copied(self.base.by_resource)
+        for resource, changes in self.changed.items():
+            values = dict(by_resource.get(resource, NOTHING))
+            for name, value in changes.items():
+                if value is None:
+                    values.pop(name, None)
+                else:
+                    values[name] = value
+            if values:
+                by_resource[resource] = MappingProxyType(values)
+            else:
+                by_resource.pop(resource, None)
+        return ConfigsImage(MappingProxyType(by_resource))

@@ -1,0 +1,60 @@
+"""Finalized feature levels: what the whole cluster may rely on.
+
+`kraft.version` is not among them: it lives in control records of the log itself, because it says how to read
+the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from controller.metadata.image.mappings import copied
+from protocol.codec.message import Message
+from protocol.metadata_log.features import FeatureLevelRecord
+
+__all__ = ["KRAFT_VERSION", "METADATA_VERSION", "FeaturesDelta", "FeaturesImage"]
+
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+
+NOT_FINALIZED: Final = 0
+
+
+class FeaturesImage(msgspec.Struct, frozen=True):
+    """Levels above zero by feature name, `metadata.version` among them; empty before the bootstrap
+    records."""
+
+    levels: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def metadata_version(self) -> int:
+        """0 before the bootstrap records."""
+        return self.levels.get(METADATA_VERSION, NOT_FINALIZED)
+
+    def level(self, name: str) -> int:
+        return self.levels.get(name, NOT_FINALIZED)
+
+    def records(self) -> Iterator[Message]:
+        """`metadata.version` first: it decides how the rest may be read."""
+        names = sorted(self.levels, key=lambda name: (name != METADATA_VERSION, name))
+        for name in names:
+            yield FeatureLevelRecord(name=name, feature_level=self.levels[name])
+
+
+class FeaturesDelta:
+    """Changes to levels; 0 takes a feature out."""
+
+    def __init__(self, base: FeaturesImage) -> None:
+        self.base = base
+        self.changed: dict[str, int] = {}
+
+    def replay(self, record: FeatureLevelRecord) -> None:
+        self.changed[record.name] = record.feature_level
+
+    def apply(self) -> FeaturesImage:
+        levels = copied(self.base.levels) | self.changed
+        return FeaturesImage(MappingProxyType({name: level for name, level in levels.items() if level > 0}))

@@ -1,0 +1,52 @@
+"""Subjects that are remembered as the records that made them: ACLs, SCRAM credentials, delegation tokens.
+
+Nothing decides by them here, but a snapshot must hold them, or a cluster would forget its security on the
+first restart after one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from controller.metadata.image.mappings import copied
+from protocol.codec.message import Message
+
+__all__ = ["RecordTable", "RecordTableDelta"]
+
+Key = tuple[int | str | bytes, ...]
+
+
+class RecordTable(msgspec.Struct, frozen=True):
+    """The newest record per key."""
+
+    by_key: Mapping[Key, Message] = MappingProxyType({})
+
+    def records(self) -> Iterator[Message]:
+        for key in sorted(self.by_key):
+            yield self.by_key[key]
+
+
+class RecordTableDelta:
+    """Changes by key: the new record, None for one that was removed."""
+
+    def __init__(self, base: RecordTable) -> None:
+        self.base = base
+        self.changed: dict[Key, Message | None] = {}
+
+    def put(self, key: Key, record: Message) -> None:
+        self.changed[key] = record
+
+    def remove(self, key: Key) -> None:
+        self.changed[key] = None
+
+    def apply(self) -> RecordTable:
+        by_key = copied(self.base.by_key)
+        for key, record in self.changed.items():
+            if record is None:
+                by_key.pop(key, None)
+            else:
+                by_key[key] = record
+        return RecordTable(MappingProxyType(by_key))

@@ -1,0 +1,195 @@
+"""The port to the replicated metadata log: what the controller asks of it, whoever keeps the replicas.
+
+    append ──▶ written ──▶ committed ──▶ listeners
+                 │             │
+                 │             └─ high_watermark: the end of what can never be lost again
+                 └─ end_offset
+
+One voter's log commits when its disk has synced; a raft log commits when a majority has. The controller sees
+only the difference in time. A listener gets everything in order: first a snapshot if there is one, then each
+committed batch, and a change of the leader only after the batches before it. All calls happen on the loop.
+
+`replicated_log` keeps it, with one voter or many; a contract test holds it to this text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.replayer import MetadataBatch
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION
+from controller.raft.identity import LeaderAndEpoch, SnapshotId
+from protocol.codec.message import Message
+from protocol.primitives import Records
+from protocol.serving import Pending
+
+__all__ = [
+    "METADATA_PARTITION",
+    "NO_LEADER",
+    "LeaderAndEpoch",
+    "MetadataLog",
+    "MetadataLogListener",
+    "NotLeader",
+    "QuorumView",
+    "ReadOutcome",
+    "ReplicaProgress",
+    "SnapshotId",
+]
+
+METADATA_PARTITION: Final = 0
+NO_LEADER: Final = -1
+
+
+class NotLeader(Exception):
+    """Only the leader appends, and only in its own epoch."""
+
+
+class MetadataLogListener(Protocol):
+    """Somebody who follows the committed log. No call may raise: what cannot be replayed ends the process."""
+
+    def load_snapshot(self, snapshot: SnapshotId, image: ClusterImage) -> None:
+        """Everything up to the snapshot at once; what the listener had before is to be dropped."""
+        ...
+
+    def commit(self, batch: MetadataBatch) -> None:
+        """The next committed batch. A leader gets its own batches here too. Control batches come without
+        records."""
+        ...
+
+    def leader_changed(self, leader: LeaderAndEpoch) -> None:
+        """All batches of earlier epochs have been committed to this listener when it is itself the leader."""
+        ...
+
+
+class ReplicaProgress(NamedTuple):
+    """How far a voter or observer is. Times are wall milliseconds, -1 unknown."""
+
+    replica_id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class QuorumView(NamedTuple):
+    """The quorum as its leader sees it. endpoints by voter id, then by listener name."""
+
+    leader: LeaderAndEpoch
+    high_watermark: int
+    voters: Sequence[ReplicaProgress]
+    observers: Sequence[ReplicaProgress]
+    endpoints: Mapping[int, Mapping[str, Endpoint]]
+
+
+class ReadOutcome(NamedTuple):
+    """What a replica that fetches from (offset, epoch of the record before it) gets: exactly one of
+
+    * records: committed batches from the offset on, empty at the end;
+    * diverging: its log differs; the pair is (epoch, end offset of that epoch here) to truncate to;
+    * snapshot: the offset is below the log's start; load this first.
+    """
+
+    records: Records
+    diverging: tuple[int, int] | None = None
+    snapshot: SnapshotId | None = None
+
+
+class MetadataLog(Protocol):
+    """One replica of the metadata log."""
+
+    @property
+    def leader(self) -> LeaderAndEpoch: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int:
+        """Offset of the next record that is appended here."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """One past the last committed offset."""
+        ...
+
+    @property
+    def size_since_snapshot_bytes(self) -> int:
+        """Bytes of the log behind the newest snapshot: what a restart must replay."""
+        ...
+
+    @property
+    def kraft_version(self) -> int:
+        """0: the voters stand in the config; 1: they are in the log (KIP-853)."""
+        ...
+
+    def register(self, listener: MetadataLogListener) -> None:
+        """Adds a follower; it gets the past first: at once, or as soon as the log has started."""
+        ...
+
+    def append(
+        self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
+    ) -> MetadataBatch:
+        """Writes these records (all of them or nothing is ever committed) and says what was written. Appends
+        that come at the same time may share a batch; listeners hear of each by itself.
+
+        metadata_version: the finalized level; it decides in which versions the records are written.
+        Raises NotLeader if `epoch` is not the one that this replica leads. What the disk refuses later ends
+        the process: the log is its only memory.
+        """
+        ...
+
+    def raise_kraft_version(self, epoch: int, version: int) -> MetadataBatch:
+        """Writes the version and the voters into the log, as a batch without metadata records (KIP-853).
+
+        From then on the voters of the log count, not those of the config. Raises NotLeader, and
+        VersionChangeRefused while a voter has not told its directory and versions yet.
+        """
+        ...
+
+    def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
+        """A request of the quorum (Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot of other
+        nodes, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter), by the listener with this name."""
+        ...
+
+    def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
+        """For observers: only what is committed."""
+        ...
+
+    def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls back once, when the high watermark next moves; the result takes the wish back."""
+        ...
+
+    def quorum(self, now_ms: int) -> QuorumView: ...
+
+    def latest_snapshot(self) -> SnapshotId | None:
+        """The newest one that holds state; the one written by `storage format` does not count."""
+        ...
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
+        """Bytes from a position and the snapshot's whole size; None if there is no such snapshot."""
+        ...
+
+    @property
+    def is_writing_snapshot(self) -> bool:
+        """One that was begun by `snapshot_steps` is not durable yet; another must wait."""
+        ...
+
+    @property
+    def is_within_batch(self) -> bool:
+        """What was committed last is followed by more in its batch: no place for a snapshot to end."""
+        ...
+
+    def snapshot_steps(self, image: ClusterImage) -> Iterator[None]:
+        """Keeps an image of committed state, so that the log before it need not be replayed again.
+
+        Each step is a few milliseconds of work; after the last one the file is handed to a helper thread.
+        """
+        ...
+
+    def shut_down(self) -> None:
+        """Writes what must be on disk and closes the files."""
+        ...

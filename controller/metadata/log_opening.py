@@ -1,0 +1,164 @@
+"""Opens this node's replica of the metadata log: what the disk has kept, what the config says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from config.broker_config import BrokerConfig
+from config.ports import Chance, Clock, Files, Offload, Timers
+from controller.metadata.image.brokers import Endpoint
+from controller.metadata.log import METADATA_PARTITION
+from controller.metadata.replicated_log import ReplicatedMetadataLog
+from controller.metadata.topic_names import METADATA_TOPIC
+from controller.raft.config import RaftConfig
+from controller.raft.disk import ReplicaDisk
+from controller.raft.driver import RaftDriver
+from controller.raft.effects import HardState
+from controller.raft.identity import NOBODY, Address, ReplicaKey, SnapshotId
+from controller.raft.node import RaftNode
+from controller.raft.peers import ClosablePeerChannel, ReplicaPeers
+from controller.raft.quorum_state import read as read_quorum_state
+from controller.raft.snapshot_directory import SnapshotDirectory, SnapshotRetention
+from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
+from storage.chores import Chores
+from storage.file_names import PARTITION_METADATA, partition_directory
+from storage.log_config import UNLIMITED, LogConfig
+from storage.opening import create_log, open_log
+from storage.partition_log import PartitionLog
+from storage.retention import SNAPSHOT_GENERATED
+
+__all__ = ["OtherVoters", "metadata_log_config", "open_replica", "raft_config"]
+
+FORMATTED: Final = SnapshotId(0, 0)
+
+
+class OtherVoters(Exception):
+    """The voters of the config and of the disk do not go together; one line for the operator."""
+
+
+def metadata_log_config(config: BrokerConfig) -> LogConfig:
+    """The log's own settings; it is never cleaned by age or size, only below a snapshot."""
+    return LogConfig(
+        segment_bytes=config.integer("metadata.log.segment.bytes"),
+        segment_ms=config.integer("metadata.log.segment.ms"),
+        max_message_bytes=config.integer("internal.metadata.max.batch.size.in.bytes"),
+        retention_ms=UNLIMITED,
+        retention_bytes=UNLIMITED,
+    )
+
+
+def raft_config(
+    config: BrokerConfig, *, cluster_id: str, directory_id: bytes, endpoints: Mapping[str, Endpoint]
+) -> RaftConfig:
+    """endpoints: where the controller listeners are, with their real ports."""
+    servers = config.items("controller.quorum.bootstrap.servers")
+    return RaftConfig(
+        node=ReplicaKey(config.node_id, directory_id),
+        cluster_id=cluster_id,
+        listener=config.controller_listener_names[0],
+        endpoints=MappingProxyType({name: Address(e.host, e.port) for name, e in endpoints.items()}),
+        static_voters=MappingProxyType(
+            {voter.node_id: Address(voter.host, voter.port) for voter in config.quorum_voters}
+        ),
+        bootstrap_servers=tuple(_address(server) for server in servers),
+        can_be_voter=config.is_controller,
+        auto_join=config.flag("controller.quorum.auto.join.enable"),
+        election_timeout_ms=config.integer("controller.quorum.election.timeout.ms"),
+        election_backoff_max_ms=config.integer("controller.quorum.election.backoff.max.ms"),
+        fetch_timeout_ms=config.integer("controller.quorum.fetch.timeout.ms"),
+        request_timeout_ms=config.integer("controller.quorum.request.timeout.ms"),
+        retry_backoff_ms=config.integer("controller.quorum.retry.backoff.ms"),
+        fetch_max_bytes=config.integer("controller.quorum.fetch.max.bytes"),
+        fetch_snapshot_max_bytes=config.integer("controller.quorum.fetch.snapshot.max.bytes"),
+    )
+
+
+def _address(server: str) -> Address:
+    """host:port, whose form the config's validator has checked."""
+    host, _, port = server.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def open_replica(
+    config: BrokerConfig,
+    quorum: RaftConfig,
+    *,
+    files: Files,
+    clock: Clock,
+    timers: Timers,
+    offload: Offload,
+    chance: Chance,
+    make_channel: Callable[[str, int], ClosablePeerChannel],
+    sync_offload: Offload | None = None,
+) -> ReplicatedMetadataLog:
+    """Opened, and not started yet. Synchronous, for the start of a node. sync_offload: for the log's syncs
+    and quorum-state, which follow one another; a thread of their own does not wait for snapshots, and no
+    other thread is woken with it. Raises OSError, LogStorageError, OtherVoters, and what malformed files
+    raise; each names the file."""
+    log = _open_log(config, files, clock)
+    retention = SnapshotRetention(
+        config.integer("metadata.max.retention.bytes"), config.integer("metadata.max.retention.ms")
+    )
+    snapshots = SnapshotDirectory(files, log.directory, offload, retention)
+    snapshots.load(log.log_start_offset)
+    disk = ReplicaDisk(log, snapshots, files, clock, sync_offload or offload)
+    _mend(disk)
+    node = RaftNode(quorum, disk, _hard_state(files, log.directory, quorum), chance)
+    if not node.voters.by_id and not quorum.bootstrap_servers:
+        raise OtherVoters(
+            f"{log.directory}: nobody is known to vote. Give controller.quorum.bootstrap.servers or "
+            "controller.quorum.voters, or format the directory with --standalone or --initial-controllers"
+        )
+    peers = ReplicaPeers(make_channel)
+    linger_ms = config.integer("controller.quorum.append.linger.ms")
+    driver = RaftDriver(node, disk, peers, clock, timers, linger_ms=linger_ms)
+    return ReplicatedMetadataLog(driver, disk, clock, node_id=config.node_id)
+
+
+def _open_log(config: BrokerConfig, files: Files, clock: Clock) -> PartitionLog:
+    directory = f"{config.metadata_log_directory}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
+    now_ms = clock.wall_ms()
+    log_config = metadata_log_config(config)
+    chores = Chores()
+    identity = (files, directory, METADATA_TOPIC, METADATA_PARTITION, METADATA_TOPIC_ID, log_config, chores)
+    if files.exists(f"{directory}/{PARTITION_METADATA}"):
+        # No marker tells of this log's last end: its tail is looked at each time.
+        return open_log(*identity, is_clean=False, now_ms=now_ms)[0]
+    return create_log(*identity, now_ms=now_ms)
+
+
+def _mend(disk: ReplicaDisk) -> None:
+    """Makes good what a crash left: a snapshot whose log was not begun anew yet, or one whose log's start was
+    not raised; and syncs what was found, because the node will say that it has it."""
+    log = disk.log
+    found = [each for each in disk.snapshots() if each != FORMATTED]
+    if found:
+        newest = found[-1]
+        # What the log lacks of it, or has of another epoch: also a later one, of which nothing was committed.
+        is_ours = log.leader_epochs.epoch_of(newest.end_offset - 1) == newest.epoch
+        is_held = is_ours and newest.end_offset <= log.log_end_offset
+        if not is_held and newest.end_offset > log.log_start_offset:
+            disk.begin_log_behind(newest)
+        elif log.log_start_offset > 0 and found[0].end_offset > log.log_start_offset:
+            log.increase_log_start(found[0].end_offset, SNAPSHOT_GENERATED)
+    disk.sync_now()
+
+
+def _hard_state(files: Files, directory: str, quorum: RaftConfig) -> HardState | None:
+    """Raises OtherVoters if the file remembers other voters than the config has."""
+    state = read_quorum_state(files, directory)
+    if state is None:
+        return None
+    configured = sorted(quorum.static_voters)
+    if state.data_version == 0 and state.voters and configured and sorted(state.voters) != configured:
+        raise OtherVoters(
+            f"{directory}/quorum-state remembers the voters {sorted(state.voters)}, and "
+            f"controller.quorum.voters says {configured}. Check the config, or remove the file if the quorum "
+            "was changed on purpose"
+        )
+    voted = None
+    if state.voted_id != NOBODY:
+        voted = ReplicaKey(state.voted_id, state.voted_directory_id or ZERO_UUID)
+    return HardState(state.leader_epoch, state.leader_id, voted)

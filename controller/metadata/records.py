@@ -1,0 +1,85 @@
+"""Metadata records as they lie in the log: a batch of them, written and read.
+
+The version in which a record is written follows from `metadata.version` (see `metadata_version`). Readers
+take any version that the record has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Final
+
+from config.limits import METADATA_RECORDS_PER_STEP
+from controller.metadata.image.replayer import MetadataBatch
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION, record_version
+from protocol.codec.message import Message
+from protocol.metadata_log.frame import decode_metadata_record, encode_metadata_record
+from protocol.record_types import metadata_record
+from protocol.records.builder import SimpleRecord, build_batch
+from protocol.records.header import ReadBuffer, headers
+from protocol.records.reader import records as read_records
+
+__all__ = [
+    "build_metadata_batch",
+    "metadata_batches",
+    "metadata_batches_in_steps",
+    "read_metadata_batches",
+    "record_values",
+]
+
+_record_class: Final = cache(metadata_record)
+"""A log has thousands of records of some twenty types."""
+
+
+def build_metadata_batch(
+    records: Iterable[Message],
+    *,
+    base_offset: int,
+    epoch: int,
+    timestamp_ms: int,
+    metadata_version: int = LATEST_METADATA_VERSION,
+) -> bytearray:
+    """One uncompressed batch, the raft epoch as its leader epoch."""
+    values = record_values(records, metadata_version)
+    return build_batch(
+        (SimpleRecord(value=value, timestamp=timestamp_ms) for value in values),
+        base_offset=base_offset,
+        leader_epoch=epoch,
+    )
+
+
+def record_values(records: Iterable[Message], metadata_version: int = LATEST_METADATA_VERSION) -> list[bytes]:
+    """As they stand in a batch, at that level."""
+    return [encode_metadata_record(record, record_version(record, metadata_version)) for record in records]
+
+
+def read_metadata_batches(buffer: ReadBuffer) -> list[MetadataBatch]:
+    """All whole batches in the buffer, decoded; a cut-off last one is left out. Control batches are empty.
+
+    Raises ProtocolError for records that are none, RecordsError for broken batches.
+    """
+    return list(metadata_batches(buffer))
+
+
+def metadata_batches(buffer: ReadBuffer) -> Iterator[MetadataBatch]:
+    """The same, each batch decoded when it is asked for: a record takes some 20 µs."""
+    return (batch for batch in metadata_batches_in_steps(buffer) if batch is not None)
+
+
+def metadata_batches_in_steps(buffer: ReadBuffer) -> Iterator[MetadataBatch | None]:
+    """The same for who has a loop: None now and then, as one batch may hold ten thousand records."""
+    for position, header in headers(buffer):
+        decoded: list[Message] = []
+        if not header.is_control:
+            for record in read_records(buffer, position, check_crc=True):
+                decoded.append(decode_metadata_record(record.value or b"", _record_class))
+                if len(decoded) % METADATA_RECORDS_PER_STEP == 0:
+                    yield None
+        yield MetadataBatch(
+            header.base_offset,
+            header.last_offset,
+            header.partition_leader_epoch,
+            header.max_timestamp,
+            decoded,
+        )

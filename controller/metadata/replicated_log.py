@@ -1,0 +1,418 @@
+"""The metadata log as the controller uses it, kept by a quorum: `controller.metadata.log.MetadataLog`.
+
+    controller ──append──▶ driver ──▶ raft node ──▶ disk, peers
+         ▲                                │
+         └── commit, leader_changed ◀─────┘ the high watermark has passed, a leader is established
+
+A leader gets its own appends back as it gave them, one by one, though several may lie in one batch
+(`controller.raft.batch_accumulator`); what it takes over from others, and everything that a follower applies,
+is read from the log and decoded. Control batches that the quorum wrote by itself say nothing to a state
+machine: a leader is not told of them, so that its commits are its appends, one by one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from config.ports import Clock
+from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.cluster_image import ClusterImage, image_records
+from controller.metadata.image.replayer import MetadataBatch
+from controller.metadata.log import (
+    NO_LEADER,
+    LeaderAndEpoch,
+    MetadataLogListener,
+    NotLeader,
+    QuorumView,
+    ReadOutcome,
+    ReplicaProgress,
+    SnapshotId,
+)
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION
+from controller.metadata.records import metadata_batches, record_values
+from controller.metadata.snapshots import read_image, snapshot_pieces
+from controller.raft.batch_accumulator import Gathering, says_something, stays_alone
+from controller.raft.disk import ReplicaDisk
+from controller.raft.driver import RaftDriver
+from controller.raft.effects import Ready
+from controller.raft.identity import Address
+from controller.raft.node import AppendRefused
+from controller.raft.quorum_metrics import Durations, QuorumVitals, vitals_of
+from controller.raft.roles import Progress
+from protocol.codec.message import Message
+from protocol.errors import invariant
+from protocol.records.header import headers
+from protocol.serving import Pending
+
+__all__ = ["ReplicatedMetadataLog"]
+
+READ_CHUNK_BYTES: Final = 1 << 20
+CLEAN_UP_INTERVAL_MS: Final = 60_000
+"""Between two looks at what may go; as in Kafka."""
+PLAINTEXT: Final = 0
+UNKNOWN_HIGH_WATERMARK: Final = -1
+
+
+class ReplicatedMetadataLog:
+    """`start` before anything else."""
+
+    def __init__(self, driver: RaftDriver, disk: ReplicaDisk, clock: Clock, *, node_id: int) -> None:
+        self._driver = driver
+        self._node = driver.node
+        self._disk = disk
+        self._clock = clock
+        self._node_id = node_id
+        self._listeners: list[MetadataLogListener] = []
+        self._own: deque[tuple[MetadataBatch, Gathering | None]] = deque()
+        self._applied_offset = self._node.high_watermark
+        self._leader = LeaderAndEpoch(NO_LEADER, self._node.epoch)
+        self._advance_waiters: dict[object, Callable[[], None]] = {}
+        self._size_since_snapshot_bytes = 0
+        self._is_writing_snapshot = False
+        self._is_within_batch = False
+        self._next_clean_up_ms = 0
+        self._commits = Durations()
+        self._elections = Durations()
+        self._elected_leaders = 0
+        self._leaderless_since_ms: int | None = None
+        self._is_closed = False
+        driver.on_commit = self._committed
+        driver.on_leader = self._leader_changed
+        driver.on_installed = self._installed
+
+    def start(self) -> None:
+        """An only voter leads when this returns. Raises OSError, LogStorageError."""
+        self._driver.start()
+
+    def _chunks(self, offset: int) -> Iterator[bytes]:
+        """The log's bytes from the batch at `offset` on."""
+        while offset < self._disk.end_offset:
+            content = self._disk.read_bytes(offset, READ_CHUNK_BYTES)
+            after = offset
+            for _, header in headers(content):
+                after = header.next_offset
+            invariant(after > offset, "a read gives a whole batch", offset=offset)
+            yield content
+            offset = after
+
+    # What is known
+
+    @property
+    def leader(self) -> LeaderAndEpoch:
+        """As it was announced: itself only when it has committed a record of its epoch."""
+        return self._leader
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where another replica that leads is reached by controllers."""
+        leader = self._node.leader_peer
+        return None if leader is None else Address(leader.host, leader.port)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._node.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._driver.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._node.high_watermark
+
+    @property
+    def size_since_snapshot_bytes(self) -> int:
+        return self._size_since_snapshot_bytes
+
+    @property
+    def kraft_version(self) -> int:
+        return self._node.kraft_version
+
+    # Append and commit
+
+    def append(
+        self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
+    ) -> MetadataBatch:
+        if self._leader != (self._node_id, epoch):
+            raise NotLeader(f"epoch {epoch} is not led here, {self._leader} is known")
+        # If the node has just lost the epoch and the listeners are about to hear of it, the driver drops the
+        # batch: it is one of those that are never committed.
+        invariant(bool(records), "a batch has records")
+        base_offset = self._driver.next_offset
+        values = record_values(records, metadata_version)
+        gathering = self._driver.append(
+            epoch,
+            values,
+            self._clock.wall_ms(),
+            is_alone=stays_alone(records),
+            is_news=says_something(records),
+        )
+        last_offset = base_offset + len(records) - 1
+        batch = MetadataBatch(base_offset, last_offset, epoch, gathering.timestamp_ms, tuple(records))
+        self._own.append((batch, gathering))
+        return batch
+
+    def _committed(self, high_watermark: int) -> None:
+        self._disk.log.update_high_watermark(high_watermark)
+        oldest_ms = self._own[0][0].timestamp_ms if self._own else None
+        while self._applied_offset < high_watermark:
+            if self._own and self._own[0][0].base_offset == self._applied_offset:
+                batch, gathering = self._own.popleft()
+                self._is_within_batch = gathering is not None and batch.last_offset + 1 < gathering.end_offset
+                if gathering is not None and not self._is_within_batch:
+                    self._size_since_snapshot_bytes += gathering.size_bytes
+                self._apply(batch)
+            else:
+                self._apply_from_log(high_watermark)
+        waiters, self._advance_waiters = self._advance_waiters, {}
+        for callback in waiters.values():
+            callback()
+        now_ms = self._clock.wall_ms()
+        if oldest_ms is not None:
+            self._commits.note(max(0, now_ms - oldest_ms), now_ms)
+        if now_ms >= self._next_clean_up_ms:
+            self._next_clean_up_ms = now_ms + CLEAN_UP_INTERVAL_MS
+            self._driver.feed(self._clean_up)
+
+    def _apply(self, batch: MetadataBatch) -> None:
+        self._applied_offset = batch.last_offset + 1
+        for listener in self._listeners:
+            listener.commit(batch)
+
+    def _apply_from_log(self, high_watermark: int) -> None:
+        """Batches of others, up to the next one of our own."""
+        leads = self._leader.leader_id == self._node_id
+        content = self._disk.read_bytes(self._applied_offset, READ_CHUNK_BYTES)
+        own_offset = self._own[0][0].base_offset if self._own else high_watermark
+        was = self._applied_offset
+        for batch in metadata_batches(content):
+            if batch.last_offset < self._applied_offset:
+                continue
+            if batch.base_offset >= min(own_offset, high_watermark):
+                break
+            if leads and not batch.records:
+                self._applied_offset = batch.last_offset + 1
+            else:
+                self._apply(batch)
+        invariant(self._applied_offset > was, "what is committed is in the log", offset=was)
+        for _, header in headers(content):
+            if was <= header.base_offset and header.last_offset < self._applied_offset:
+                self._size_since_snapshot_bytes += header.size_bytes
+
+    def _leader_changed(self, leader: LeaderAndEpoch) -> None:
+        if self._leader.leader_id == self._node_id:
+            self._own.clear()  # what of it is committed later comes from the log
+        self._leader = leader
+        self._note_election(leader)
+        for listener in self._listeners:
+            listener.leader_changed(self._leader)
+
+    def _note_election(self, leader: LeaderAndEpoch) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if leader.leader_id == NO_LEADER:
+            if self._leaderless_since_ms is None:
+                self._leaderless_since_ms = now_ms
+            return
+        self._elected_leaders += 1
+        if self._leaderless_since_ms is not None:
+            self._elections.note(now_ms - self._leaderless_since_ms, now_ms)
+            self._leaderless_since_ms = None
+
+    def vitals(self) -> QuorumVitals:
+        """How this replica is, for metrics."""
+        wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
+        return vitals_of(
+            self._node,
+            self._elected_leaders,
+            self._commits.mean_and_max_ms(wall_ms),
+            self._elections.mean_and_max_ms(now_ms),
+        )
+
+    def register(self, listener: MetadataLogListener) -> None:
+        offset = self._disk.start_offset
+        snapshot = self._disk.snapshot_directory.newest
+        if snapshot is not None:
+            listener.load_snapshot(snapshot, self._image_of(snapshot))
+            offset = max(offset, snapshot.end_offset)
+        for chunk in self._chunks(offset):
+            for batch in metadata_batches(chunk):
+                if batch.base_offset >= offset and batch.last_offset < self._applied_offset:
+                    listener.commit(batch)
+        self._listeners.append(listener)
+        listener.leader_changed(self._leader)
+
+    def raise_kraft_version(self, epoch: int, version: int) -> MetadataBatch:
+        try:
+            base_offset = self._driver.raise_kraft_version(epoch, version)
+        except AppendRefused as refusal:
+            raise NotLeader(str(refusal)) from refusal
+        batch = MetadataBatch(base_offset, base_offset + 1, epoch, self._clock.wall_ms(), ())
+        self._own.append((batch, None))
+        return batch
+
+    # Requests of the quorum
+
+    def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
+        """Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot and the voter changes."""
+        return self._driver.ask(message, version=version, listener=listener)
+
+    def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
+        """For this process's own broker, whoever leads: only what is committed, and applied here."""
+        fit = self._node.fit(offset, last_fetched_epoch)
+        if fit.snapshot is not None:
+            return ReadOutcome(b"", snapshot=fit.snapshot)
+        if fit.diverging is not None:
+            return ReadOutcome(b"", diverging=fit.diverging)
+        if offset >= self._applied_offset:
+            return ReadOutcome(b"")
+        piece = self._disk.log.read(offset, max_bytes=max_bytes, up_to_offset=self._applied_offset)
+        return ReadOutcome(b"" if piece is None else piece)
+
+    def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
+        token = object()
+        self._advance_waiters[token] = callback
+
+        def forget() -> None:
+            self._advance_waiters.pop(token, None)
+
+        return forget
+
+    def quorum(self, now_ms: int) -> QuorumView:
+        voters, observers = self._node.progress(self._clock.monotonic_ms())
+        is_established = self._leader == self._node.leader
+        return QuorumView(
+            leader=self._node.leader,
+            high_watermark=self._node.high_watermark if is_established else UNKNOWN_HIGH_WATERMARK,
+            voters=[self._progress_of(each, now_ms) for each in voters],
+            observers=[self._progress_of(each, now_ms) for each in observers],
+            endpoints=self._voter_endpoints(),
+        )
+
+    def _progress_of(self, progress: Progress, now_ms: int) -> ReplicaProgress:
+        if progress.key.id == self._node_id:
+            return ReplicaProgress(*self._own_key(), self.end_offset, now_ms, now_ms)
+        wall_offset_ms = self._node.wall_offset_ms
+        return ReplicaProgress(
+            progress.key.id,
+            progress.key.directory_id,
+            progress.end_offset,
+            _wall(progress.last_fetch_ms, wall_offset_ms),
+            _wall(progress.last_caught_up_ms, wall_offset_ms),
+        )
+
+    def _own_key(self) -> tuple[int, bytes]:
+        return self._node.key.id, self._node.key.directory_id
+
+    def _voter_endpoints(self) -> Mapping[int, Mapping[str, Endpoint]]:
+        found: dict[int, Mapping[str, Endpoint]] = {}
+        for voter in self._node.voters.by_id.values():
+            addresses = {
+                name: Endpoint(address.host, address.port, PLAINTEXT)
+                for name, address in voter.endpoints.items()
+            }
+            found[voter.key.id] = MappingProxyType(addresses)
+        return MappingProxyType(found)
+
+    # Snapshots
+
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self._disk.snapshot_directory.newest
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
+        return self._disk.snapshot_directory.read_piece(snapshot, position, max_bytes)
+
+    def snapshot_steps(self, image: ClusterImage) -> Iterator[None]:
+        invariant(
+            image.offset < self._applied_offset,
+            "a snapshot holds committed state only",
+            offset=image.offset,
+            applied=self._applied_offset,
+        )
+        snapshot = SnapshotId(image.offset + 1, image.epoch)
+        size_bytes = self._size_since_snapshot_bytes
+        self._is_writing_snapshot = True
+
+        def written() -> None:
+            self._is_writing_snapshot = False
+            self._size_since_snapshot_bytes = max(0, self._size_since_snapshot_bytes - size_bytes)
+            self._driver.feed(partial(self._taken, snapshot))
+
+        control = self._node.control_at(snapshot.end_offset)
+        voters = control.voters if control.kraft_version > 0 else None
+        pieces = snapshot_pieces(
+            image_records(image),
+            epoch=snapshot.epoch,
+            now_ms=self._clock.wall_ms(),
+            last_contained_timestamp_ms=image.timestamp_ms,
+            voters=voters,
+            metadata_version=image.features.metadata_version,
+        )
+        return self._disk.snapshot_directory.write_in_steps(snapshot, pieces, image.timestamp_ms, written)
+
+    def _image_of(self, snapshot: SnapshotId) -> ClusterImage:
+        return read_image(self._disk.files, self._disk.snapshot_directory.path(snapshot), snapshot)
+
+    def _taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
+        """If the leader's snapshot came while this one was being written, that one counts, this one goes."""
+        newest = self._node.latest_snapshot
+        if newest is not None and snapshot <= newest:
+            self._disk.forget_snapshots_before(newest.end_offset)
+            return self._node.tick(now_ms)
+        return self._node.snapshot_taken(snapshot, now_ms)
+
+    @property
+    def is_writing_snapshot(self) -> bool:
+        return self._is_writing_snapshot
+
+    @property
+    def is_within_batch(self) -> bool:
+        return self._is_within_batch
+
+    def write_snapshot(self, image: ClusterImage) -> SnapshotId:
+        """All steps at once."""
+        for _ in self.snapshot_steps(image):
+            pass
+        return SnapshotId(image.offset + 1, image.epoch)
+
+    def _installed(self, snapshot: SnapshotId) -> None:
+        """The leader's snapshot stands for everything that was applied here, and more."""
+        image = self._image_of(snapshot)
+        self._own.clear()
+        self._applied_offset = snapshot.end_offset
+        self._size_since_snapshot_bytes = 0
+        for listener in self._listeners:
+            listener.load_snapshot(snapshot, image)
+
+    def _clean_up(self, now_ms: int) -> Ready:
+        """Gives up the oldest snapshot if it is too old or they are too many, and the log that only it
+        needed; then looks again. A snapshot of which the node is about to be told waits for the next time."""
+        snapshots = self._disk.snapshot_directory
+        offset = snapshots.new_log_start(self._disk.log.size_bytes, self._clock.wall_ms())
+        snapshot = None if offset is None else self._node.snapshot_at(offset)
+        if snapshot is None or snapshot.end_offset <= self.log_start_offset:
+            return self._node.tick(now_ms)
+        self._driver.feed(self._clean_up)
+        return self._node.advance_log_start(snapshot, now_ms)
+
+    # The end
+
+    def resign_and_stop(self, timeout_ms: int, done: Callable[[], None]) -> None:
+        """A leader tells the others, and stays until one of them leads or the time is over."""
+        self._driver.shut_down(timeout_ms, done)
+
+    def shut_down(self) -> None:
+        """Syncs what is written. Nothing is answered any more."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._leader = LeaderAndEpoch(NO_LEADER, self._leader.epoch)
+        self._driver.stop()
+        self._disk.close()
+
+
+def _wall(monotonic_ms: int, wall_offset_ms: int) -> int:
+    return monotonic_ms if monotonic_ms < 0 else monotonic_ms + wall_offset_ms

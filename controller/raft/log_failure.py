@@ -1,0 +1,39 @@
+"""The failure of the disk under the metadata log, as one sentence that ends the node.
+
+A replica that cannot write its log cannot keep what it has promised to the quorum. No call may go on as if
+nothing had happened, and the operator must read which directory failed and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from protocol.errors import EndsProcess
+from storage.errors import LogStorageError
+
+__all__ = ["MetadataLogFailed", "named_refusals", "raise_if_refused"]
+
+
+class MetadataLogFailed(EndsProcess):
+    """The disk refuses what the quorum must remember: this replica cannot keep its word any more, and its
+    process ends. The text names the directory, the fault and the remedy."""
+
+
+@contextmanager
+def named_refusals(directory: str) -> Iterator[None]:
+    """Turns what the disk raises within into MetadataLogFailed. directory: of the metadata log."""
+    try:
+        yield
+    except (OSError, LogStorageError) as error:
+        raise MetadataLogFailed(
+            f"The metadata log in {directory} cannot be written: {error}. Without it this node cannot "
+            "keep its word, and ends. Make room on the disk or replace it, then start the node again."
+        ) from error
+
+
+def raise_if_refused(directory: str, outcome: object) -> None:
+    """For what a helper thread came back with. Raises MetadataLogFailed, and what is no refusal as it is."""
+    if isinstance(outcome, BaseException):
+        with named_refusals(directory):
+            raise outcome

@@ -1,0 +1,248 @@
+"""Replay makes images, and an image written as records replays into itself."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, image_records, replay
+from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
+from protocol.errors import InvariantViolated
+from protocol.metadata_log.brokers import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.quotas import ClientQuotaRecord
+from protocol.metadata_log.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from protocol.metadata_log.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from protocol.metadata_log.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
+
+TOPIC_ID = b"t" * 16
+DIRECTORY = b"d" * 16
+
+
+def broker(broker_id: int, epoch: int, **changes: object) -> RegisterBrokerRecord:
+    record = RegisterBrokerRecord(
+        broker_id=broker_id,
+        broker_epoch=epoch,
+        incarnation_id=bytes([broker_id]) * 16,
+        end_points=[RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="h", port=9092)],
+        features=[
+            RegisterBrokerRecord.BrokerFeature(
+                name="metadata.version", min_supported_version=7, max_supported_version=30
+            )
+        ],
+        rack=None,
+        log_dirs=[DIRECTORY],
+    )
+    return msgspec.structs.replace(record, **changes)
+
+
+def topic(name: str, partitions: int, topic_id: bytes = TOPIC_ID) -> list[TopicRecord | PartitionRecord]:
+    return [
+        TopicRecord(name=name, topic_id=topic_id),
+        *(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=[1, 2],
+                isr=[1, 2],
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[DIRECTORY, DIRECTORY],
+            )
+            for index in range(partitions)
+        ),
+    ]
+
+
+def after(*records: object, image: ClusterImage = EMPTY_IMAGE) -> ClusterImage:
+    return replay(image, records, offset=image.offset + len(records), epoch=1)[0]  # type: ignore[arg-type]
+
+
+def test_a_topic_is_found_by_both_of_its_names() -> None:
+    image = after(*topic("orders", 3))
+    assert image.topics.by_name["orders"] is image.topics.by_id[TOPIC_ID]
+    assert list(image.topics.by_name["orders"].partitions) == [0, 1, 2]
+    assert image.topics.partition("orders", 2) is not None
+    assert image.topics.partition("orders", 3) is None
+
+
+def test_a_change_of_leader_raises_the_leader_epoch_and_any_change_the_partition_epoch() -> None:
+    image = after(
+        *topic("orders", 1), PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[2], leader=2)
+    )
+    partition = image.topics.by_name["orders"].partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (2, 1, 1)
+    image = after(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[2, 1]), image=image)
+    partition = image.topics.by_name["orders"].partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (2, 1, 2)
+    assert partition.isr == (2, 1)
+
+
+def test_new_replicas_keep_the_directories_of_those_that_stay() -> None:
+    image = after(
+        *topic("orders", 1), PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[3, 1])
+    )
+    partition = image.topics.by_name["orders"].partitions[0]
+    assert partition.directories == (bytes(16), DIRECTORY)
+
+
+def test_a_deleted_topic_takes_its_configs_along() -> None:
+    image = after(
+        *topic("orders", 1),
+        ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="7"),
+        ConfigRecord(resource_type=2, resource_name="other", name="retention.ms", value="8"),
+    )
+    assert image.configs.of(ConfigResourceType.TOPIC, "orders") == {"retention.ms": "7"}
+    image, delta = replay(image, [RemoveTopicRecord(topic_id=TOPIC_ID)], offset=10, epoch=1)
+    assert not image.topics.by_name
+    assert image.configs.of(ConfigResourceType.TOPIC, "orders") == {}
+    assert image.configs.of(ConfigResourceType.TOPIC, "other") == {"retention.ms": "8"}
+    assert delta.topics is not None
+    assert [gone.name for gone in delta.topics.deleted.values()] == ["orders"]
+
+
+def test_a_topic_created_again_under_its_name_is_the_new_one() -> None:
+    image = after(*topic("orders", 1))
+    image, delta = replay(
+        image, [RemoveTopicRecord(topic_id=TOPIC_ID), *topic("orders", 2, b"u" * 16)], offset=9, epoch=1
+    )
+    assert image.topics.by_name["orders"].id == b"u" * 16
+    assert TOPIC_ID not in image.topics.by_id
+    assert delta.topics is not None
+    assert list(delta.topics.deleted) == [TOPIC_ID]
+    assert list(delta.topics.changed) == [b"u" * 16]
+
+
+def test_a_topic_that_lives_only_within_a_batch_was_never_there() -> None:
+    image, delta = replay(
+        EMPTY_IMAGE, [*topic("orders", 1), RemoveTopicRecord(topic_id=TOPIC_ID)], offset=2, epoch=1
+    )
+    assert not image.topics.by_id
+    assert delta.topics is not None
+    assert not delta.topics.deleted
+    assert not delta.topics.changed
+
+
+def test_subjects_that_did_not_change_are_shared() -> None:
+    before = after(broker(1, 0), *topic("orders", 100))
+    image, delta = replay(
+        before, [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=-1)], offset=200, epoch=1
+    )
+    assert image.topics is before.topics
+    assert delta.topics is None
+    assert not image.brokers.by_id[1].fenced
+    assert before.brokers.by_id[1].fenced
+
+
+def test_registration_changes_are_three_valued() -> None:
+    image = after(broker(1, 0))
+    change = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0)
+    for fenced, expected in ((0, True), (-1, False), (0, False), (1, True)):
+        image = after(msgspec.structs.replace(change, fenced=fenced), image=image)
+        assert image.brokers.by_id[1].fenced is expected
+    image = after(msgspec.structs.replace(change, in_controlled_shutdown=1, fenced=-1), image=image)
+    assert image.brokers.by_id[1].in_controlled_shutdown
+    assert not image.brokers.by_id[1].active
+
+
+def test_a_change_that_names_another_epoch_is_our_bug() -> None:
+    image = after(broker(1, 5))
+    with pytest.raises(InvariantViolated, match="epoch=6"):
+        after(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=6, fenced=-1), image=image)
+    assert 1 not in after(UnregisterBrokerRecord(broker_id=1, broker_epoch=5), image=image).brokers.by_id
+
+
+def everything() -> ClusterImage:
+    return after(
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name="a.feature", feature_level=2),
+        broker(1, 2),
+        broker(2, 3, rack="r", fenced=False, cordoned_log_dirs=[DIRECTORY]),
+        *topic("orders", 3),
+        *topic("a.b", 1, b"u" * 16),
+        ConfigRecord(resource_type=4, resource_name="", name="log.segment.bytes", value="1048577"),
+        ClientQuotaRecord(
+            entity=[ClientQuotaRecord.EntityData(entity_type="user", entity_name=None)],
+            key="producer_byte_rate",
+            value=10.0,
+        ),
+        UserScramCredentialRecord(name="alice", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"e"),
+        NoOpRecord(),
+    )
+
+
+def test_an_image_written_as_records_replays_into_itself() -> None:
+    image = everything()
+    again = replay(EMPTY_IMAGE, image_records(image), offset=image.offset, epoch=image.epoch)[0]
+    assert again == image
+
+
+def test_what_is_removed_is_not_written() -> None:
+    image = after(
+        RemoveUserScramCredentialRecord(name="alice", mechanism=1),
+        ClientQuotaRecord(
+            entity=[ClientQuotaRecord.EntityData(entity_type="user", entity_name=None)],
+            key="producer_byte_rate",
+            remove=True,
+        ),
+        FeatureLevelRecord(name="a.feature", feature_level=0),
+        image=everything(),
+    )
+    kinds = {type(record).__name__ for record in image_records(image)}
+    assert "UserScramCredentialRecord" not in kinds
+    assert "ClientQuotaRecord" not in kinds
+    assert dict(image.features.levels) == {"metadata.version": 30}
+
+
+def batch(base: int, *records: object) -> MetadataBatch:
+    return MetadataBatch(base, base + max(len(records), 1) - 1, 1, 5, records)  # type: ignore[arg-type]
+
+
+def test_a_transaction_over_two_batches_becomes_visible_at_its_end() -> None:
+    replayer = ImageReplayer()
+    steps = replayer.replay_batch(
+        batch(
+            0,
+            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            BeginTransactionRecord(),
+            *topic("orders", 1),
+        )
+    )
+    assert [step.image.features.metadata_version for step in steps] == [30]
+    assert not replayer.image.topics.by_name
+    assert replayer.in_transaction
+    steps = replayer.replay_batch(batch(4, *topic("more", 1, b"u" * 16), EndTransactionRecord()))
+    assert len(steps) == 1
+    assert sorted(steps[0].image.topics.by_name) == ["more", "orders"]
+    assert replayer.image.offset == 6
+
+
+def test_an_aborted_transaction_never_happened() -> None:
+    replayer = ImageReplayer()
+    replayer.replay_batch(batch(0, BeginTransactionRecord(name="x"), *topic("orders", 1)))
+    assert replayer.replay_batch(batch(3, AbortTransactionRecord(reason="no"), *topic("kept", 1))) != []
+    assert list(replayer.image.topics.by_name) == ["kept"]
+
+
+def test_a_control_batch_moves_the_offset_alone() -> None:
+    replayer = ImageReplayer(everything())
+    steps = replayer.replay_batch(MetadataBatch(50, 52, 3, 9, ()))
+    assert steps == []
+    assert (replayer.image.offset, replayer.image.epoch, replayer.image.timestamp_ms) == (52, 3, 9)

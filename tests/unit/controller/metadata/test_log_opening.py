@@ -1,0 +1,84 @@
+"""What a start makes of a snapshot whose log a crash kept from being begun anew."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controller.metadata.log import SnapshotId
+from controller.metadata.log_opening import _mend
+from storage.leader_epochs import LeaderEpochs
+
+
+class Disk:
+    """As much of `ReplicaDisk` as is asked; notes what is ordered."""
+
+    def __init__(self, epochs: list[tuple[int, int]], start: int, end: int, *snapshots: SnapshotId) -> None:
+        self.found = list(snapshots)
+        self.begun: SnapshotId | None = None
+        self.raised: int | None = None
+        self.synced = False
+        self.log = SimpleNamespace(
+            leader_epochs=LeaderEpochs(epochs),
+            log_start_offset=start,
+            log_end_offset=end,
+            increase_log_start=self.increase_log_start,
+        )
+
+    def snapshots(self) -> list[SnapshotId]:
+        return self.found
+
+    def begin_log_behind(self, snapshot: SnapshotId) -> None:
+        self.begun = snapshot
+
+    def increase_log_start(self, offset: int, reason: str) -> None:
+        self.raised = offset
+
+    def sync_now(self) -> None:
+        self.synced = True
+
+
+def mended(disk: Any) -> Any:
+    _mend(disk)
+    assert disk.synced
+    return disk
+
+
+@pytest.mark.parametrize(
+    ("epochs", "end", "snapshot"),
+    [
+        ([(1, 0)], 20, SnapshotId(29, 1)),
+        ([(1, 0)], 40, SnapshotId(29, 2)),
+        ([(1, 0), (2, 4)], 5, SnapshotId(29, 1)),
+        ([(1, 0), (3, 20)], 40, SnapshotId(29, 1)),
+        ([], 0, SnapshotId(29, 1)),
+    ],
+    ids=["beyond the end", "a later epoch", "an older epoch beyond", "an older epoch within", "no log yet"],
+)
+def test_a_log_that_does_not_hold_it_begins_behind_it(
+    epochs: list[tuple[int, int]], end: int, snapshot: SnapshotId
+) -> None:
+    assert mended(Disk(epochs, 0, end, snapshot)).begun == snapshot
+
+
+@pytest.mark.parametrize(
+    ("epochs", "start", "end", "snapshot"),
+    [
+        ([(1, 0)], 0, 40, SnapshotId(29, 1)),
+        ([(1, 0), (2, 29)], 0, 40, SnapshotId(29, 1)),
+        ([], 29, 29, SnapshotId(29, 1)),
+        ([(2, 29)], 29, 40, SnapshotId(29, 1)),
+    ],
+    ids=["its own", "its own, then another epoch", "begun behind it", "begun behind it, and gone on"],
+)
+def test_a_log_that_holds_it_stays(
+    epochs: list[tuple[int, int]], start: int, end: int, snapshot: SnapshotId
+) -> None:
+    assert mended(Disk(epochs, start, end, snapshot)).begun is None
+
+
+def test_a_log_start_is_raised_to_the_oldest_snapshot() -> None:
+    disk = mended(Disk([(1, 10)], 10, 60, SnapshotId(20, 1), SnapshotId(40, 1)))
+    assert (disk.begun, disk.raised) == (None, 20)
