@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from config.catalogue import BROKER
 from config.definition import LIST
 from config.dynamic import validate_broker_change
-from config.errors import ConfigError
+from config.errors import ConfigError, some_of
 from config.list_changes import changed_list
-from controller.config_requests import LoggerRequest, alter_loggers, node_fault
-from controller.image.configs import ConfigResourceType
-from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange
+from controller.config_requests import LoggerRequest, alter_loggers, node_fault, too_many
+from controller.metadata.image.configs import ConfigResourceType
+from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange, too_large
 from protocol.errors import ErrorCode
 from protocol.serving import Operation, Pending, RequestContext
 
@@ -90,7 +90,7 @@ def _check_form(changes: Sequence[Change]) -> None:
         name for name, operation, value in changes if value is None and operation != ConfigOperation.DELETE
     ]
     if nulls:
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+        raise _Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {some_of(nulls, ', ')}")
 
 
 def _check_broker(services: BrokerServices, resource: ResourceChange) -> None:
@@ -186,14 +186,14 @@ def change(
     forward: asks the controller for the resources that are marked. answer: throttle time in ms and outcomes
     in the request's order as the answer of the API.
     """
+    if too_many(resources):
+        return answer(0, too_large(resources))
     here = preprocess(services, context, resources, validate_only=validate_only)
     left = [outcome is None for outcome in here]
     if not any(left):
         return answer(0, [outcome for outcome in here if outcome is not None])
-    pending: Pending[AnswerT] = Pending()
 
-    def answered(response: AnswerT) -> None:
-        pending.complete(answer(response.throttle_time_ms, in_one_answer(resources, here, response)))
+    def answered(response: AnswerT) -> AnswerT:
+        return answer(response.throttle_time_ms, in_one_answer(resources, here, response))
 
-    forward(left).on_complete(answered)
-    return pending
+    return forward(left).then(answered)

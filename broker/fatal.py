@@ -17,7 +17,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Any, Final
 
-from controller.metadata_log import MetadataLogFailed
+from controller.raft.log_failure import MetadataLogFailed
 
 _log = logging.getLogger("barnabas.fatal")
 

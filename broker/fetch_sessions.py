@@ -31,7 +31,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from broker.replication.partition import Partition
+from broker.replication.partition import NO_EPOCH, Partition
 from config.ports import Chance
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
@@ -70,7 +70,8 @@ class WantedPartition(msgspec.Struct, gc=False, eq=False):
     current_leader_epoch: int
     last_fetched_epoch: int
     partition: Partition | None = None
-    """The hosted partition once it was found; looked up again when it refuses."""
+    """The hosted partition once it was found; looked up again when it refuses. A session with an id lets go
+    of it when it is hosted no longer, however long its client is silent."""
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
     replica_log_start_offset: int = UNTOLD
@@ -129,6 +130,9 @@ class FetchSession:
             for asked in topic.partitions:
                 key = (name, asked.partition)
                 known = wanted.get(key)
+                epoch = asked.current_leader_epoch
+                if epoch < NO_EPOCH:  # to a fetch, as to no other request, every negative number is none
+                    epoch = NO_EPOCH
                 if known is None:
                     known = wanted[key] = WantedPartition(
                         key,
@@ -137,13 +141,13 @@ class FetchSession:
                         asked.partition,
                         asked.fetch_offset,
                         asked.partition_max_bytes,
-                        asked.current_leader_epoch,
+                        epoch,
                         asked.last_fetched_epoch,
                     )
                 else:
                     known.fetch_offset = asked.fetch_offset
                     known.max_bytes = asked.partition_max_bytes
-                    known.current_leader_epoch = asked.current_leader_epoch
+                    known.current_leader_epoch = epoch
                     known.last_fetched_epoch = asked.last_fetched_epoch
                 known.replica_log_start_offset = asked.log_start_offset
                 active[key] = known
@@ -157,6 +161,20 @@ class FetchSession:
         self.active.pop(key, None)
         if known is not None and known.partition is not None:
             known.partition.unwatch(self)
+            known.partition.holders.pop(self, None)
+
+    def hold(self, wanted: WantedPartition) -> None:
+        """The partition stays at hand for later requests."""
+        if wanted.partition is not None:
+            wanted.partition.holders[self] = wanted
+
+    def let_go_of_all(self) -> None:
+        for wanted in self.wanted.values():
+            if wanted.partition is not None:
+                wanted.partition.holders.pop(self, None)
+
+    def partition_gone(self, token: WantedPartition) -> None:
+        token.partition = None
 
     def watch(self, wanted: WantedPartition) -> None:
         """Hear of the partition's next change."""
@@ -248,6 +266,8 @@ class FetchSessions:
         session.epoch = next_epoch(INITIAL_EPOCH)
         session.created_ms = session.last_used_ms = now_ms
         self._by_id[session.id] = session
+        for wanted in session.wanted.values():
+            session.hold(wanted)
         return True
 
     def close(self, session_id: int) -> None:
@@ -257,6 +277,7 @@ class FetchSessions:
             return
         session.id = NO_SESSION_ID
         session.may_stay = False
+        session.let_go_of_all()
         if session.waiting is None:
             session.unwatch_all()
 

@@ -113,14 +113,18 @@ class Forwarded(Pending[R]):
         if response.error_code or response.response_data is None:
             self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             return True
-        try:
-            self.complete(self._unwrap(response.response_data))
-        except ProtocolError:
-            self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        data = response.response_data
+        self.complete_by(lambda: self._unwrapped(data))
         return True
 
     def fail(self, error: ErrorCode) -> None:
-        self.complete(self._refuse(self._request, error))
+        self.complete_by(lambda: self._refuse(self._request, error))
+
+    def _unwrapped(self, data: bytes) -> R:
+        try:
+            return self._unwrap(data)
+        except ProtocolError:
+            return self._refuse(self._request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _unwrap(self, data: bytes) -> R:
         called = api(self._context.api_key)

@@ -28,8 +28,8 @@ from typing import Final
 import msgspec
 
 from config.ports import Chance, Clock, Timer, Timers
-from controller.image.brokers import Endpoint, VersionRange
-from controller.random_ids import random_uuid
+from controller.metadata.image.brokers import Endpoint, VersionRange
+from controller.metadata.random_ids import random_uuid
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

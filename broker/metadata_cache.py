@@ -17,9 +17,9 @@ import msgspec
 
 from broker.coordinator.ports import Endpoint
 from config.ports import Chance
-from controller.image.brokers import BrokerRegistration, BrokersImage
-from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
-from controller.image.topics import PartitionRegistration, TopicImage
+from controller.metadata.image.brokers import BrokerRegistration, BrokersImage
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
+from controller.metadata.image.topics import PartitionRegistration, TopicImage
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponse
 
@@ -107,10 +107,20 @@ class ListenerView:
         for parts in self._parts.values():
             parts.pop(topic, None)
 
-    def is_offline(self, broker_id: int) -> bool:
-        """Whether clients of this listener cannot read a replica there."""
+    def offline_replicas(self, entry: PartitionRegistration) -> list[int]:
+        """Brokers whose replica clients of this listener cannot read: the broker is fenced or not to be
+        reached here, or the replica lies in a log directory that has failed."""
+        return [
+            broker_id
+            for broker_id, directory_id in zip(entry.replicas, entry.directories, strict=True)
+            if self._is_offline(broker_id, directory_id)
+        ]
+
+    def _is_offline(self, broker_id: int, directory_id: bytes) -> bool:
         registration = self.brokers.by_id.get(broker_id)
-        return registration is None or registration.fenced or broker_id not in self.reachable
+        if registration is None or registration.fenced or broker_id not in self.reachable:
+            return True
+        return not registration.has_online_directory(directory_id)
 
     def leader_error(self, entry: PartitionRegistration, wording: Wording) -> int:
         """0 if the leader can be reached, otherwise why not."""
@@ -131,7 +141,7 @@ class ListenerView:
         leader = NO_LEADER if error else entry.leader
         if not error and (len(replicas) < len(entry.replicas) or len(isr) < len(entry.isr)):
             error = _REPLICA_NOT_AVAILABLE
-        offline = [replica for replica in entry.replicas if self.is_offline(replica)]
+        offline = self.offline_replicas(entry)
         return PartitionPart(error, index, leader, entry.leader_epoch, replicas, isr, offline)
 
 

@@ -12,7 +12,8 @@ publishers.
 Only committed records come, so what was replayed never has to be taken back. The image is this broker's
 own, in one process with the controller too: they exchange frames. Until the high watermark of the first
 answers is reached nothing is published; then everything at once, so a start costs one publication and not
-one per batch. An answer of much work takes several turns of the loop; the next fetch waits for its end.
+one per batch. An answer of much work takes several turns of the loop, for its decoding, its replay and its
+publication, and so does a snapshot; the next fetch waits for the end.
 
 Nothing is kept on disk: a restart reads the log again, from the newest snapshot on if there is one.
 """
@@ -24,14 +25,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from broker.publishers.publisher import MetadataPublisher, SteppedPublisher
+from config.limits import METADATA_RECORDS_PER_STEP
 from config.ports import Clock, Timer, Timers
-from controller.image.cluster_image import ClusterImage
-from controller.image.reload import reload
-from controller.image.replayer import ImageReplayer, MetadataBatch, Replayed
-from controller.metadata_log import METADATA_PARTITION, SnapshotId
-from controller.records import metadata_batches
-from controller.snapshots import decode_snapshot, snapshot_name
-from controller.subjects.topic_names import METADATA_TOPIC
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.reload import reload_in_steps
+from controller.metadata.image.replayer import ImageReplayer, MetadataBatch, Replayed
+from controller.metadata.log import METADATA_PARTITION, SnapshotId
+from controller.metadata.records import metadata_batches_in_steps
+from controller.metadata.snapshots import decode_snapshot_in_steps
+from controller.metadata.topic_names import METADATA_TOPIC
+from controller.raft.snapshot_files import snapshot_name
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -98,7 +101,7 @@ class MetadataLoader:
     @property
     def offset(self) -> int:
         """Of the last record that was replayed and published; -1 before. Heartbeats report it."""
-        return self._next_offset - 1 if self.caught_up else -1
+        return self._reported_offset - 1 if self.caught_up else -1
 
     def start(self) -> None:
         self._running = True
@@ -181,26 +184,29 @@ class MetadataLoader:
 
     def _intake(self, content: bytes, high_watermark: int) -> Iterator[None]:
         batches = []
-        for batch in metadata_batches(content):
-            if batch.last_offset >= self._next_offset:
+        for batch in metadata_batches_in_steps(content):
+            if batch is not None and batch.last_offset >= self._next_offset:
                 batches.append(batch)
             yield
         if batches:
-            self._replay(batches)
+            yield from self._replay(batches)
         yield
         yield from self._publication(high_watermark)
 
-    def _replay(self, batches: Sequence[MetadataBatch]) -> None:
-        """All batches of an answer as one step, so that publishers are called once for them."""
+    def _replay(self, batches: Sequence[MetadataBatch]) -> Iterator[None]:
+        """All batches of an answer become visible together, so that publishers are called once for them."""
         first, last = batches[0], batches[-1]
-        merged = MetadataBatch(
-            first.base_offset,
-            last.last_offset,
-            last.epoch,
-            last.timestamp_ms,
-            [record for batch in batches for record in batch.records],
-        )
-        self._unpublished += self._replayer.replay_batch(merged, hold=not self.caught_up)
+        records = [record for batch in batches for record in batch.records]
+        done = 0
+        while len(records) - done > METADATA_RECORDS_PER_STEP:
+            part = records[done : done + METADATA_RECORDS_PER_STEP]
+            place, done = first.base_offset + done, done + len(part)
+            batch = MetadataBatch(place, place + len(part) - 1, last.epoch, last.timestamp_ms, part)
+            self._unpublished += self._replayer.replay_batch(batch, hold=True)
+            yield
+        place = first.base_offset + done
+        rest = MetadataBatch(place, last.last_offset, last.epoch, last.timestamp_ms, records[done:])
+        self._unpublished += self._replayer.replay_batch(rest, hold=not self.caught_up)
         self._next_offset = last.last_offset + 1
         self._last_epoch = last.epoch
 
@@ -271,13 +277,13 @@ class MetadataLoader:
             self._fetch_snapshot(download)
             return
         self._snapshot = None
-        self._load(download)
-        self._fetch()
+        self._work = self._loading(download)
+        self._go_on()
 
-    def _load(self, download: _SnapshotDownload) -> None:
+    def _loading(self, download: _SnapshotDownload) -> Iterator[None]:
         snapshot = download.snapshot
-        content = decode_snapshot(bytes(download.content), snapshot_name(snapshot))
-        image, delta = reload(
+        content = yield from decode_snapshot_in_steps(bytes(download.content), snapshot_name(snapshot))
+        image, delta = yield from reload_in_steps(
             self.image,
             content.records,
             offset=snapshot.end_offset - 1,

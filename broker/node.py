@@ -14,11 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker.admin.http import AdminServer
 from broker.admin.pages import Pages
+from broker.idle_work import IdleWork, codec_imports
 from broker.lifecycle import BrokerState
+from broker.metrics.coordinator_families import coordinator_families
 from broker.metrics.loop_health import CollectorPauses, LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
 from broker.metrics.quorum_families import quorum_collector
@@ -30,8 +33,8 @@ from broker.roles.broker import BrokerRole
 from broker.roles.controller import ControllerRole
 from broker.roles.ground import Ground
 from config.broker_config import BrokerConfig
+from controller.metadata.log_opening import OtherVoters
 from controller.quorum_controller import UnsupportedCluster
-from controller.replica.opening import OtherVoters
 from protocol.serving import RequestContext
 from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError
@@ -77,6 +80,7 @@ class Node:
         self._admin: AdminServer | None = None
         self._health = LoopHealth(self._ground.clock, self._ground.timers)
         self._pauses = CollectorPauses()
+        self._idle_work = IdleWork(self._ground.clock, self._ground.timers, codec_imports())
         self._watchdog = Watchdog(loop, self._ground.clock, self._current_request)
 
     # Start
@@ -124,6 +128,7 @@ class Node:
         if broker is not None:
             requests.insert(0, broker.dispatcher.metrics)
             collectors.register(replica_collector(broker.replicas, broker.lifecycle))
+            collectors.register(partial(coordinator_families, broker.services.groups))
         collectors.register(
             quorum_collector(
                 controller.log,
@@ -174,9 +179,16 @@ class Node:
             ]
             serves = f" serves {', '.join(broker)};"
             self._ground.timers.call_soon(self._broker.dispatcher.routes.warm)
+            self._idle_work.start()
         self._on_ready(
             f"Barnabas is ready: node {self._config.node_id}{serves} controller {', '.join(controller)}"
         )
+
+    @property
+    def client_address(self) -> str:
+        """Where clients are told to connect, as one types it: the first listener; empty without a broker."""
+        first = None if self._broker is None else next(iter(self._broker.endpoints.values()), None)
+        return "" if first is None else _address(first.host, first.port)
 
     def _failed(self, sentence: str) -> None:
         _log.error("%s", sentence)
@@ -236,6 +248,7 @@ class Node:
         if self._admin is not None:
             self._admin.close()
         self._watchdog.stop()
+        self._idle_work.stop()
         self._pauses.remove()
         self._health.stop()
         self._on_stopped()
@@ -248,6 +261,7 @@ class Node:
         self._ground.append_offload.close()
         self._ground.codec_offload.close()
         self._ground.workers.close()
+        self._ground.stalls.close()
         if self._controller is not None:
             self._controller.close()
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch

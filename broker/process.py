@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
 from typing import Final
@@ -39,7 +40,7 @@ def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int |
     loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
     end_on_failure(loop)
-    process = _Process(loop)
+    process = _Process(loop, config)
     try:
         node = Node(loop, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
         node.start()
@@ -65,9 +66,10 @@ def _sentence(failure: Exception) -> str:
 class _Process:
     """What the node tells its process, and what the system tells the node."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: BrokerConfig) -> None:
         self.exit_code = STOPPED
         self._loop = loop
+        self._config = config
         self._node: Node | None = None
 
     def watch_signals(self, node: Node) -> None:
@@ -89,11 +91,39 @@ class _Process:
             self._node.stop()
 
     def ready(self, line: str) -> None:
-        """Clients may come: told on standard output, and to the service manager."""
+        """Clients may come: told on standard output, and to the service manager.
+
+        A person at a terminal is told what to type next as well; whoever reads a pipe gets the one line.
+        """
         settle_collector(self._loop)
         print(line, flush=True)
+        if sys.stdout.isatty() and self._node is not None:
+            creates_topics = self._config.flag("auto.create.topics.enable")
+            for step in first_steps(self._node.client_address, creates_topics=creates_topics):
+                print(step, flush=True)
         notify("READY=1", f"STATUS={line}")
         SignsOfLife(self._loop).start()
 
     def stopped(self) -> None:
         self._loop.stop()
+
+
+def first_steps(address: str, *, creates_topics: bool) -> list[str]:
+    """What somebody types next who has just started a broker at `address`; nothing for a controller alone."""
+    if not address:
+        return []
+    has_kcat = shutil.which("kcat") is not None
+    if not creates_topics:
+        kafkas = f"kafka-topics.sh --bootstrap-server {address} --create --topic flights"
+        commands = [f"kcat -b {address} -L" if has_kcat else kafkas]
+    elif has_kcat:
+        commands = [
+            f"echo Liftoff | kcat -b {address} -t flights -P",
+            f"kcat -b {address} -t flights -C -o beginning -e",
+        ]
+    else:
+        commands = [
+            f"echo Liftoff | kafka-console-producer.sh --bootstrap-server {address} --topic flights",
+            f"kafka-console-consumer.sh --bootstrap-server {address} --topic flights --from-beginning",
+        ]
+    return ["In another terminal:", *(f"    {command}" for command in commands), "Ctrl-C stops the broker."]

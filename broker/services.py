@@ -11,6 +11,7 @@ import msgspec
 
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.forwarding import ControllerChannel
+from broker.lookups import Lookups
 from broker.metadata_cache import MetadataCache
 from broker.producer_ids import ProducerIds
 from broker.replication.fetching import FetchPurgatory
@@ -19,7 +20,7 @@ from broker.topic_creation import TopicCreation
 from config.broker_config import BrokerConfig
 from config.log_levels import Loggers
 from config.ports import Clock, Timers
-from controller.image.brokers import VersionRange
+from controller.metadata.image.brokers import VersionRange
 from protocol.serving import HandlerTable
 from storage.log_manager import LogManager
 
@@ -42,6 +43,7 @@ class BrokerServices(msgspec.Struct):
     fetches: FetchPurgatory
     groups: GroupCoordinator
     topics: TopicCreation
+    lookups: Lookups
     producer_ids: ProducerIds
     controller: ControllerChannel
     handlers: HandlerTable

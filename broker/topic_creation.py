@@ -8,13 +8,13 @@ in the client's name, so the controller sees who wants it; for a coordinator in 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from broker.forwarding import ControllerChannel
 from broker.metadata_cache import MetadataCache
 from config.broker_config import BrokerConfig
-from controller.subjects.topic_names import name_fault
+from controller.metadata.topic_names import name_fault
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -29,6 +29,12 @@ SHARE_TOPIC: Final = "__share_group_state"
 
 IN_FLIGHT_MAX: Final = 10_000
 """Names that may be on their way to the controller together; others must ask again later."""
+
+CREATED_AT_ONCE_MAX: Final = 500
+"""Names of one request that are asked for together; who named more asks again, as clients do anyway."""
+
+NAMES_IN_LINE: Final = 5
+"""Of topics, in a line of the log."""
 
 CONTROLLER_DECIDES: Final = -1
 """As partition count or replication factor: the controller's own default."""
@@ -61,24 +67,25 @@ class TopicCreation:
             self._channel.send(request, answered)
         return False
 
-    def create_for(self, context: RequestContext, topics: Iterable[str]) -> list[tuple[str, ErrorCode]]:
+    def create_for(self, context: RequestContext, topics: Iterable[str]) -> Iterator[tuple[str, ErrorCode]]:
         """Create topics in a client's name; what to tell the client meanwhile, per topic.
 
         That is INVALID_TOPIC_EXCEPTION for a name that no topic can have, otherwise
-        UNKNOWN_TOPIC_OR_PARTITION, after which clients ask again.
+        UNKNOWN_TOPIC_OR_PARTITION, after which clients ask again. The controller is asked when the last one
+        has been told.
         """
-        verdicts = []
         wanted: list[str] = []
         for topic in topics:
             if name_fault(topic) is not None:
-                verdicts.append((topic, ErrorCode.INVALID_TOPIC_EXCEPTION))
+                yield topic, ErrorCode.INVALID_TOPIC_EXCEPTION
                 continue
-            verdicts.append((topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            if topic not in self._in_flight and len(self._in_flight) + len(wanted) < IN_FLIGHT_MAX:
+            yield topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic not in self._in_flight and len(wanted) < CREATED_AT_ONCE_MAX:
                 wanted.append(topic)
+        wanted = [topic for topic in wanted if topic not in self._in_flight]
+        del wanted[max(0, IN_FLIGHT_MAX - len(self._in_flight)) :]
         if wanted:
             self._forward(context, wanted)
-        return verdicts
 
     def _forward(self, context: RequestContext, topics: list[str]) -> None:
         request = self._request(topics)
@@ -106,7 +113,9 @@ class TopicCreation:
         for topic in topics:
             self._in_flight.pop(topic, None)
         if not isinstance(response, CreateTopicsResponse):
-            LOG.warning("Topics %s could not be created: the controller was not reached", ", ".join(topics))
+            more = len(topics) - NAMES_IN_LINE
+            named = ", ".join(topics[:NAMES_IN_LINE]) + (f" and {more} more" if more > 0 else "")
+            LOG.warning("Topics %s could not be created: the controller was not reached", named)
             return
         for result in response.topics:
             if result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping
 from typing import Final, TextIO
 
-from config.catalogue import broker_definition
-from config.effects import REASONS_IGNORED, Effect, effect_of
+from config.effects import Effect
 from config.errors import ConfigError
 from config.loading import file_settings, layered, load, refusal
+from config.meanings import meaning_of
 from config.setting import Setting, one_line
 from config.values import HIDDEN
 
@@ -27,9 +27,9 @@ _UNKNOWN: Final = "unknown"
 _REFUSED: Final = "refused"
 _HEADINGS: Final = (
     (Effect.HONOURED.value, "does what Kafka's documentation says"),
-    (Effect.NOT_USED_YET.value, "read and checked, but nothing depends on it so far"),
+    (Effect.NOT_USED_YET.value, "known and kept, but nothing depends on it so far"),
     (Effect.IGNORED.value, "has no meaning here"),
-    (_UNKNOWN, "no such config in Kafka 4.3; without effect, as in Kafka"),
+    (_UNKNOWN, "neither Kafka 4.3 nor a plug-in that comes with it reads it; without effect, as in Kafka"),
     (_REFUSED, "the broker would not start"),
 )
 
@@ -53,7 +53,7 @@ def check_file(path: str, out: TextIO) -> int:
 
     lines: dict[str, list[str]] = {heading: [] for heading, _ in _HEADINGS}
     for name in sorted(settings):
-        heading, line = _verdict(settings[name])
+        heading, line = _verdict(settings[name], settings)
         lines[heading].append(line)
     together = None if lines[_REFUSED] else _refused_together(settings)
     if together is not None:
@@ -69,21 +69,19 @@ def check_file(path: str, out: TextIO) -> int:
     return REFUSED if lines[_REFUSED] else WOULD_START
 
 
-def _verdict(setting: Setting) -> tuple[str, str]:
+def _verdict(setting: Setting, settings: Mapping[str, Setting]) -> tuple[str, str]:
     """The heading under which the setting stands, and its line."""
-    definition = broker_definition(setting.name)
-    if definition is None:
-        # A key that nobody knows may be a secret of a plug-in, so its value is not shown.
-        return _UNKNOWN, f"{one_line(setting.name)}  ({setting.place})"
     problem = refusal(setting)
     if problem is not None:
         return _REFUSED, problem
-    shown = HIDDEN if definition.sensitive else one_line(setting.text)
-    line = f"{setting.name} = {shown}"
-    effect = effect_of(definition)
-    if effect is Effect.IGNORED:
-        line += f"  ({REASONS_IGNORED[definition.name]})"
-    return effect.value, line
+    meaning = meaning_of(setting.name, settings)
+    if meaning.effect is None:
+        # It may be a secret of somebody's plug-in: the value is not shown.
+        notes = f"{setting.place}; {meaning.note}" if meaning.note else setting.place
+        return _UNKNOWN, f"{one_line(setting.name)}  ({notes})"
+    shown = HIDDEN if meaning.is_secret else one_line(setting.text)
+    line = f"{one_line(setting.name)} = {shown}"
+    return meaning.effect.value, f"{line}  ({meaning.note})" if meaning.note else line
 
 
 def _refused_together(settings: Mapping[str, Setting]) -> str | None:

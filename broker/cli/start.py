@@ -16,7 +16,7 @@ from broker.ports.files import RealFiles
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
 from controller.format import FormatRefused, Formatter, formatted_directories
-from controller.random_ids import random_uuid
+from controller.metadata.random_ids import random_uuid
 from protocol.values import uuid_to_text
 from storage.meta_properties import MalformedMetaProperties
 

@@ -20,11 +20,11 @@ from config.errors import ConfigError
 from config.loading import file_settings, layered, load
 from config.ports import Chance, Clock, Files
 from controller.format import FormatRefused, Formatter, formatted_directories
-from controller.image.features import METADATA_VERSION
 from controller.initial_voters import MalformedVoters, parse_initial_voters
-from controller.levels import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from controller.metadata.image.features import METADATA_VERSION
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from controller.metadata.random_ids import random_uuid as new_uuid
 from controller.raft.voters import Voter
-from controller.random_ids import random_uuid as new_uuid
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.values import uuid_to_text
 from storage.meta_properties import MalformedMetaProperties, MetaProperties

@@ -18,7 +18,7 @@ from broker.coordinator.outcome import Record
 from protocol.errors import ErrorCode
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import read_marker
-from protocol.records.errors import InvalidRecord, RecordsError
+from protocol.records.errors import CorruptRecord, InvalidRecord, RecordsError
 from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
 from protocol.records.reader import plain_records
 from protocol.varint import MalformedVarint, read_int, read_long
@@ -56,38 +56,52 @@ def split_records(records: Sequence[Record], max_bytes: int) -> list[Sequence[Re
 class LoadedBatch(msgspec.Struct, gc=False):
     """A batch as loading sees it.
 
-    next_offset: the offset after it; None if even that cannot be told, then nothing behind it can be read.
-    marker: of a control batch that ends a transaction, whether it committed. problem: why the records are
-    missing; empty if all is well.
+    next_offset: the offset after it. marker: of a control batch that ends a transaction, whether it
+    committed. problem: why the records are missing; empty if all is well. is_in_doubt: the checksum is wrong,
+    so the header may be, too.
     """
 
-    next_offset: int | None
+    base_offset: int
+    next_offset: int
+    size_bytes: int
     producer_id: int = -1
     is_transactional: bool = False
     marker: bool | None = None
     records: KeyValues = []
     problem: str = ""
+    is_in_doubt: bool = False
 
 
 def loaded_batches(data: bytes, from_offset: int) -> Iterator[LoadedBatch]:
-    """The whole batches of `data` that end at or after `from_offset`. Never raises for what the bytes say."""
-    position = 0
+    """The whole batches of `data`, the first of which contains `from_offset` or lies behind it.
+
+    Raises CorruptRecord where a header is none, or its offsets do not lie behind those of the batch before.
+    """
+    position, offset = 0, from_offset
     while len(data) - position >= HEADER_BYTES:
-        try:
-            header = read_header(data, position)
-        except RecordsError as error:
-            yield LoadedBatch(None, problem=error.message)
-            return
+        header = read_header(data, position)
+        if header.last_offset_delta < 0 or header.base_offset < offset:
+            raise CorruptRecord(
+                f"a batch of the offsets {header.base_offset} to {header.next_offset - 1} stands where "
+                f"offset {offset} should be"
+            )
         if position + header.size_bytes > len(data):
             return
-        if header.next_offset > from_offset:
-            yield _loaded(data, position, header)
+        yield _loaded(data, position, header)
         position += header.size_bytes
+        offset = header.next_offset
 
 
 def _loaded(data: bytes, position: int, header: BatchHeader) -> LoadedBatch:
-    batch = LoadedBatch(header.next_offset, header.producer_id, header.is_transactional)
+    batch = LoadedBatch(
+        header.base_offset,
+        header.next_offset,
+        header.size_bytes,
+        header.producer_id,
+        header.is_transactional,
+    )
     if not is_intact(data, position, header):
+        batch.is_in_doubt = True
         batch.problem = f"the checksum of the batch at offset {header.base_offset} is wrong"
         return batch
     try:

@@ -8,15 +8,21 @@ of members.
     deadlines:  key -> when it is due          (the truth)
     heap:       (when to look, number, key)    at least one entry per key, none later than the truth
 
+A cancelled key leaves its entry behind; when such leftovers are the majority the heap is built anew, so that
+members who come and go within their session timeouts take no room.
+
 Pure: the time is an argument, in whatever clock the caller keeps his deadlines.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush, heapreplace
-from typing import Generic, TypeVar
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
+
+REBUILD_FROM: Final = 64
+"""A smaller heap is never built anew; its leftovers cost nothing worth saving."""
 
 
 class DeadlineQueue(Generic[K]):
@@ -48,8 +54,9 @@ class DeadlineQueue(Generic[K]):
             self._push(key, deadline_ms)
 
     def cancel(self, key: K) -> None:
-        """Forget the key. Its entry stays in the heap until it comes up."""
-        self._deadlines.pop(key, None)
+        """Forget the key. Its entry stays in the heap until it comes up, or until most entries are such."""
+        if self._deadlines.pop(key, None) is not None:
+            self._tidy()
 
     def next_look_ms(self) -> int | None:
         """When `pop_due` should be called next: not later than the first deadline, perhaps earlier."""
@@ -76,7 +83,18 @@ class DeadlineQueue(Generic[K]):
                 return key
         return None
 
+    def _tidy(self) -> None:
+        """If most entries are leftovers: one entry for each key, at its deadline. Equal ones keep their
+        order."""
+        if len(self._heap) <= max(2 * len(self._deadlines), REBUILD_FROM):
+            return
+        numbers = {key: number for look, number, key in self._heap if look == self._looks.get(key)}
+        self._heap = [(deadline, numbers[key], key) for key, deadline in self._deadlines.items()]
+        heapify(self._heap)
+        self._looks = dict(self._deadlines)
+
     def _push(self, key: K, deadline_ms: int) -> None:
         self._number += 1
         self._looks[key] = deadline_ms
         heappush(self._heap, (deadline_ms, self._number, key))
+        self._tidy()

@@ -4,21 +4,32 @@ Batches come in log order. Of each key only the last value matters, so the machi
 later; the order is kept all the same, because transactions need it: records of an open transaction are held
 back until their marker says commit (then they count as written there) or abort.
 
-A batch that cannot be read is reported and passed over: one bad batch must not take all groups of a partition
-away. The log ends where a read returns nothing.
+A batch whose content cannot be read (checksum, compression, records) is reported and passed over: one bad
+batch must not take all groups of a partition away. That takes a header that can be believed: where a checksum
+is wrong, the next batch in the file must begin just where the header says. Where a header makes no sense, or
+offsets do not grow from batch to batch, nobody knows what would be passed over, and the partition is given up
+(CorruptRecord).
+
+The log ends where a read returns nothing. Each batch moves the offset on, so loading comes to an end.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, Protocol
 
 from broker.coordinator.batches import LoadedBatch, loaded_batches
 from broker.coordinator.outcome import Outcome
 from broker.coordinator.ports import Moment, PartitionReader
+from protocol.records.errors import CorruptRecord
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
+
+
+class LogOutOfReach(Exception):
+    """The log cannot be read now; it may be later."""
 
 
 class LoadTarget(Protocol):
@@ -65,7 +76,7 @@ class PartitionLoad:
     def step(self, max_records: int) -> bool:
         """Load until `max_records` are passed, at least one batch, or build as many. True when all is built.
 
-        Raises OSError if the disk fails.
+        Raises LogOutOfReach if the disk fails, RecordsError if what lies there is no log.
         """
         if not self._at_end:
             self._at_end = self._read(max_records)
@@ -78,23 +89,43 @@ class PartitionLoad:
         while self.records < limit:
             batch = next(self._batches, None)
             if batch is None:
-                data = self._reader.read_batches(
-                    self._topic, self._partition, self._next_offset, self._buffer_bytes
-                )
+                data = self._read_from(self._next_offset, self._buffer_bytes)
                 if not data:
                     return True
                 self._batches = loaded_batches(data, self._next_offset)
                 batch = next(self._batches, None)
                 if batch is None:
-                    self._report(f"{len(data)} bytes at offset {self._next_offset} hold no whole batch")
-                    return True
+                    raise CorruptRecord(
+                        f"{len(data)} bytes at offset {self._next_offset} hold no whole batch"
+                    )
             self._take(batch)
         return False
 
-    def _take(self, batch: LoadedBatch) -> None:
-        if batch.next_offset is None:
-            self._report(batch.problem)
+    def _read_from(self, offset: int, max_bytes: int) -> bytes:
+        try:
+            return self._reader.read_batches(self._topic, self._partition, offset, max_bytes)
+        except (OSError, LookupError) as problem:
+            raise LogOutOfReach(str(problem)) from problem
+
+    def _clear_up(self, batch: LoadedBatch) -> None:
+        """The batch's checksum is wrong: is its header right? The next one in the file shows it, or the log's
+        end. Raises CorruptRecord if it is not."""
+        following = next(self._batches, None)
+        if following is None:
+            data = self._read_from(self._next_offset, batch.size_bytes + self._buffer_bytes)
+            self._batches = loaded_batches(data, self._next_offset)
+            next(self._batches, None)  # itself
+            following = next(self._batches, None)
+        if following is not None:
+            self._batches = chain((following,), self._batches)
+        elif not self._read_from(batch.next_offset, self._buffer_bytes):
             return
+        if following is None or following.base_offset != batch.next_offset:
+            raise CorruptRecord(f"{batch.problem}, and nothing shows where the next one begins")
+
+    def _take(self, batch: LoadedBatch) -> None:
+        if batch.is_in_doubt:
+            self._clear_up(batch)
         self._next_offset = batch.next_offset
         if batch.problem:
             self._report(batch.problem)

@@ -7,12 +7,15 @@ returned, and nobody is answered in the middle of one: an answer may let the cli
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from broker.coordinator.ports import Moment
-from protocol.errors import ErrorCode
+from protocol.errors import EncodeError, ErrorCode
 from protocol.serving import Pending
+
+LOG: Final = logging.getLogger("barnabas.coordinator")
 
 R = TypeVar("R")
 
@@ -36,9 +39,12 @@ class Outcome(Generic[R]):
     returns what follows from that. Without records it is never called.
 
     atomic: all records in one batch. Deletions of many keys need not be; they are cut to fit.
+
+    refusal: a record of it cannot be written down at all. Then none is, and it goes on as if the log had
+    refused them with this error.
     """
 
-    __slots__ = ("answers", "atomic", "on_stored", "records", "response")
+    __slots__ = ("answers", "atomic", "on_stored", "records", "refusal", "response")
 
     def __init__(self, response: R | None = None, *, atomic: bool = True) -> None:
         self.response = response
@@ -46,6 +52,15 @@ class Outcome(Generic[R]):
         self.answers: list[tuple[Pending[Any], Any]] = []
         self.on_stored: Callable[[ErrorCode, Moment], Outcome[None]] | None = None
         self.atomic = atomic
+        self.refusal = ErrorCode.NONE
+
+    def write(self, make: Callable[[], Record]) -> None:
+        """Add a record that may turn out to be none: a name in it too long for its form, say."""
+        try:
+            self.records.append(make())
+        except EncodeError as problem:
+            LOG.error("a record cannot be written down: %s", problem)
+            self.refusal = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def answer(self, waiting: Pending[R] | Pending[Any], response: Any) -> None:
         self.answers.append((waiting, response))

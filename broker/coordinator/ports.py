@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from protocol.errors import ErrorCode
 from protocol.primitives import Uuid
+from storage.append import AppendResult
+from storage.errors import AppendRefused
 
 
 class Endpoint(NamedTuple):
@@ -32,14 +33,18 @@ class PartitionWriter(Protocol):
     """Appends to partitions that this broker leads."""
 
     def append_internal(
-        self, topic: str, index: int, batch: bytes, on_result: Callable[[ErrorCode, int], None]
+        self, topic: str, index: int, batch: bytes, on_result: Callable[[AppendResult | AppendRefused], None]
     ) -> None:
         """Append one batch with acks=all; base offset and leader epoch are filled in by the log.
 
-        `on_result(error, base_offset)` is called once, at once or later, in the order of the appends: with
-        NONE when the high watermark has passed the batch; with an error when the batch was refused (then
-        nothing of it is in the log) or when the partition is led by this broker no longer.
+        `on_result` is called once, at once or later, in the order of the appends: with the batch's place when
+        the high watermark has passed it; with an error when the batch was refused (then nothing of it is in
+        the log) or when the partition is led by this broker no longer.
         """
+        ...
+
+    def max_batch_bytes(self, topic: str, index: int) -> int:
+        """The largest batch that the partition takes (`max.message.bytes`)."""
         ...
 
 
@@ -50,7 +55,8 @@ class PartitionReader(Protocol):
         """Whole batches from the one that holds `from_offset` (or the next one) on; `b""` at the log's end.
 
         At least one batch, however large, otherwise up to `max_bytes`. An offset before the log's start means
-        the start. Raises OSError if the disk fails, LookupError if the partition is not here.
+        the start. Raises OSError if the disk fails, LookupError if the partition is not here, CorruptRecord
+        where the file holds no batch and for an offset beyond the log's end.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from protocol.serving import Pending
+from protocol.serving import Failed, Pending
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -13,11 +13,7 @@ S = TypeVar("S")
 
 def then(result: R | Pending[R], change: Callable[[R], S]) -> S | Pending[S]:
     """`change` applied to the result: now if it is there, otherwise when it comes."""
-    if not isinstance(result, Pending):
-        return change(result)
-    changed: Pending[S] = Pending()
-    result.on_complete(lambda response: changed.complete(change(response)))
-    return changed
+    return result.then(change) if isinstance(result, Pending) else change(result)
 
 
 def gather(results: Sequence[R | Pending[R]], combine: Callable[[list[R]], S]) -> S | Pending[S]:
@@ -28,9 +24,11 @@ def gather(results: Sequence[R | Pending[R]], combine: Callable[[list[R]], S]) -
     found: dict[int, R] = {}
 
     def take(index: int, response: R) -> None:
+        if isinstance(response, Failed):
+            gathered.complete(response)  # type: ignore[arg-type]
         found[index] = response
         if len(found) == len(results):
-            gathered.complete(combine([found[place] for place in range(len(results))]))
+            gathered.complete_by(lambda: combine([found[place] for place in range(len(results))]))
 
     for index, result in enumerate(results):
         if isinstance(result, Pending):

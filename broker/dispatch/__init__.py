@@ -5,6 +5,8 @@ In reading order:
 * `routes`       what is needed to serve one API at one version, put together on first use
 * `dispatcher`   the way through: header, route, body, handler, answer
 * `waiting`      a request whose answer comes later
+* `lane`         requests that take longer than a turn of the loop, in turns
+* `long_request` one of them, from its frame to its answer; `long_answer` encodes that
 * `failures`     what a client gets when a handler failed in a way that it must not
 * `malformed`    peers that send what is no request: counted, and named once in the log
 

@@ -3,9 +3,10 @@
     frame   int16 api key, int16 version, int32 correlation id, client id, tags, body
 
 The dispatcher is the boundary at which errors of a request end. The peer broke the protocol: its connection
-is closed. A handler raised what it must not: it is logged with its stack, and the client is told
-UNKNOWN_SERVER_ERROR. Only `InvariantViolated` goes on, up to the loop, and ends the process: whoever cannot
-trust its own state must not answer anybody.
+is closed. A handler raised what it must not, at once or in what makes its answer later: it is logged with its
+stack, counted, and the client is told UNKNOWN_SERVER_ERROR, or, where the API cannot say that, the connection
+is closed. Only an `EndsProcess` goes on, up to the loop: whoever cannot trust its own state must not answer
+anybody.
 
 Every line of `serve` runs for every request. It makes as few calls and objects as it can, and counts inline.
 """
@@ -17,7 +18,9 @@ import struct
 from bisect import bisect_left
 from typing import Any, Final
 
-from broker.dispatch.failures import failure_response
+from broker.dispatch.failures import failure_response, raise_failure
+from broker.dispatch.lane import Lane
+from broker.dispatch.long_request import LongRequest
 from broker.dispatch.malformed import MalformedLog
 from broker.dispatch.routes import Route, Routes
 from broker.dispatch.waiting import WaitingAnswer
@@ -29,12 +32,13 @@ from broker.network.pieces import BYTES_LIKE, Piece, as_pieces
 from broker.throttle import NoThrottle, Throttle
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS
 from config.ports import Clock
+from protocol.codec.compiler import stepping_decoder
 from protocol.codec.message import Message
-from protocol.codec.reading import skip_tags
-from protocol.errors import ErrorCode, InvariantViolated, ProtocolError
+from protocol.codec.reading import lenient_text, skip_tags
+from protocol.errors import EndsProcess, ErrorCode, ProtocolError
 from protocol.framing import encode_response_frame
 from protocol.messages.api_versions import ApiVersionsResponse
-from protocol.registry import ApiKey, find_api
+from protocol.registry import ApiKey, api, find_api
 from protocol.serving import (
     NO_ANSWER,
     Authorizer,
@@ -44,6 +48,7 @@ from protocol.serving import (
     RequestContext,
     Session,
 )
+from protocol.turns import run_through
 
 _log = logging.getLogger("barnabas.dispatch")
 
@@ -66,16 +71,20 @@ class Dispatcher:
         *,
         clock: Clock,
         authorizer: Authorizer,
+        lane: Lane,
         throttle: Throttle | None = None,
         metrics: RequestMetrics | None = None,
     ) -> None:
+        """lane: where requests go that take longer than a turn of the loop; one for all dispatchers of a
+        node."""
         self.metrics = metrics or RequestMetrics()
         self.routes = Routes(handlers, self.metrics)
         self.current: RequestContext | None = None
         self._made_routes = self.routes.made
-        self._services = services
+        self.services = services
+        self.monotonic_ns = clock.monotonic_ns
+        self._lane = lane
         self._clock = clock
-        self._monotonic_ns = clock.monotonic_ns
         self._authorizer = authorizer
         self._throttle = None if throttle is None or isinstance(throttle, NoThrottle) else throttle
         self._malformed = MalformedLog()
@@ -91,75 +100,96 @@ class Dispatcher:
             api_key, version, correlation_id, name_length = _read_header(frame)
             route = self._made_routes.get((api_key << 16) | version) or self.routes.find(api_key, version)
             if route is None:
-                return self._unserved(connection, api_key, version, correlation_id, arrived_ns)
+                return self._unserved(connection, frame, arrived_ns)
             at = _HEADER_BYTES
             client_id = ""
             if name_length > 0:
                 at += name_length
-                client_id = frame[_HEADER_BYTES:at].tobytes().decode("utf-8", "replace")
+                try:
+                    client_id = frame[_HEADER_BYTES:at].tobytes().decode()
+                except UnicodeDecodeError:
+                    client_id = lenient_text(frame[_HEADER_BYTES:at].tobytes(), "the client id")
             if route.flexible:
                 count = frame[at]
                 at = skip_tags(frame, at + 1, count, size) if count else at + 1
             if at > size:
                 raise ProtocolError(f"the client id ends {at - size} bytes after the frame")
-            request = route.decode(frame, at)[0]
+            if size <= route.plain_bytes:
+                request = route.decode(frame, at)[0]
+            elif route.is_produce:
+                request = _decode_within_budget(route, frame, at)
+            else:
+                return LongRequest(
+                    self, self._lane, connection, route, frame, at, correlation_id, client_id, arrived_ns
+                ).serve()
         except _MALFORMED as error:
-            raise self._unreadable(connection, frame, error, arrived_ns) from error
+            raise self.unreadable(connection, frame, error) from error
         if arrived_ns - self._wall_read_ns > _WALL_CLOCK_VALID_NS:
             self._wall_read_ns = arrived_ns
             self._wall_ms = self._clock.wall_ms()
         self.current = context = RequestContext(
-            api_key,
-            version,
-            correlation_id,
-            client_id,
-            connection.session,
-            self._wall_ms,
-            self._authorizer,
-            size,
-        )
+            api_key, version, correlation_id, client_id, connection.session,
+            self._wall_ms, self._authorizer, size,
+        )  # fmt: skip
         counts = route.counts
         counts.requests += 1
         counts.received_bytes += size
         try:
-            response = route.handler(self._services, context, request)
+            response = route.handler(self.services, context, request)
             if response.__class__ is not route.response_class and response is not None:
                 if not _is_finished(route, response):
-                    connection.now_ns = now_ns = self._monotonic_ns()
-                    return WaitingAnswer(self, connection, route, context, response, arrived_ns, now_ns)
+                    connection.now_ns = self.monotonic_ns()
+                    return WaitingAnswer(self, connection, route, context, request, response, arrived_ns)
                 response = response.response
             if api_key == ApiKey.API_VERSIONS:
                 _note_client_software(connection.session, version, request, response)
             pieces = (
                 None if response is None else self._encode(connection, route, context, response, arrived_ns)
             )
-        except (CloseConnection, InvariantViolated):
-            connection.now_ns = self._monotonic_ns()
+        except (CloseConnection, EndsProcess):
+            connection.now_ns = self.monotonic_ns()
             raise
         except Exception:
-            pieces = self._failed(connection, route, context, request)
-        connection.now_ns = now_ns = self._monotonic_ns()
+            pieces = self.answer_failure(connection, route, context, request)
+        connection.now_ns = now_ns = self.monotonic_ns()
         bucket = bisect_left(BOUNDS_NS, now_ns - arrived_ns)
         times = route.times
         times.local[bucket] += 1
-        queued_ns = arrived_ns - connection.turn_began_ns
-        if queued_ns:
+        if queued_ns := arrived_ns - connection.turn_began_ns:
             times.queue[bisect_left(BOUNDS_NS, queued_ns)] += 1
             bucket = bisect_left(BOUNDS_NS, queued_ns + now_ns - arrived_ns)
         times.total[bucket] += 1
         connection.last_served = times
         return pieces
 
-    def malformed(self, connection: Connection, reason: str) -> None:
-        """See `broker.network.neighbours.Service`."""
+    def give_up(self, pending: Pending[Any], connection: Connection) -> None:
+        """The peer has gone while its answer was pending. One that is there already counts no longer."""
+        if pending.done:
+            return
+        self.metrics.waiting -= 1
+        try:
+            pending.cancel()
+        except EndsProcess:
+            raise
+        except Exception:
+            self.failed(connection)
+
+    def malformed(self, connection: Connection, reason: str, kind: str = "") -> None:
+        """See `broker.network.neighbours.Service`. kind: see `MalformedLog`."""
         self.metrics.malformed += 1
-        self._malformed.complain(connection, reason)
+        self._malformed.complain(connection, reason, kind)
+
+    def failed(self, connection: Connection) -> None:
+        """See `broker.network.neighbours.Service`."""
+        self.metrics.failures += 1
+        session = connection.session
+        _log.exception("%s on listener %s: this is our fault", session.connection_id, session.listener)
 
     def sent(self, connection: Connection) -> None:
         """See `broker.network.neighbours.Service`."""
         times = connection.last_served
         if times is not None:
-            times.send[bisect_left(BOUNDS_NS, self._monotonic_ns() - connection.now_ns)] += 1
+            times.send[bisect_left(BOUNDS_NS, self.monotonic_ns() - connection.now_ns)] += 1
 
     # Answers
 
@@ -167,7 +197,7 @@ class Dispatcher:
         self, connection: Connection, route: Route, context: RequestContext, response: Any, arrived_ns: int
     ) -> list[Piece]:
         if self._throttle is not None:
-            elapsed_ns = self._monotonic_ns() - arrived_ns
+            elapsed_ns = self.monotonic_ns() - arrived_ns
             self._apply_throttle(self._throttle, connection, route, context, response, elapsed_ns)
         if route.count_errors is not None:
             route.count_errors(response, route.counts.errors)
@@ -180,7 +210,7 @@ class Dispatcher:
     def answer_late(self, waiting: WaitingAnswer, response: Any) -> None:
         """What a handler left pending is there now."""
         route, connection = waiting.route, waiting.connection
-        began_ns = self._monotonic_ns()
+        began_ns = self.monotonic_ns()
         if response is NO_ANSWER:
             waiting.complete([])
             return
@@ -189,21 +219,65 @@ class Dispatcher:
             return
         try:
             if response.__class__ is not route.response_class:
-                raise TypeError(f"{route.name} was completed with a {type(response).__name__}")
+                raise_failure(route.name, response)
             pieces = self._encode(connection, route, waiting.context, response, began_ns - waiting.local_ns)
-        except InvariantViolated:
+        except EndsProcess:
             raise
         except Exception:
-            self._log_failure(connection, waiting.context, route)
-            connection.close("its request could not be answered")
-            return
-        connection.now_ns = now_ns = self._monotonic_ns()
+            try:
+                pieces = self.answer_failure(connection, route, waiting.context, waiting.request)
+            except CloseConnection as verdict:
+                connection.close(str(verdict))
+                return
+        connection.now_ns = now_ns = self.monotonic_ns()
         times = route.times
         times.remote[bisect_left(BOUNDS_NS, began_ns - waiting.waits_since_ns)] += 1
         times.local[bisect_left(BOUNDS_NS, waiting.local_ns + now_ns - began_ns)] += 1
         times.total[bisect_left(BOUNDS_NS, now_ns - waiting.arrived_ns)] += 1
         connection.last_served = times
         waiting.complete(pieces)
+
+    # What a long request asks for (see `long_request`)
+
+    def begin(
+        self, route: Route, connection: Connection, correlation_id: int, client_id: str, size: int
+    ) -> RequestContext:
+        """It is decoded and about to be handled."""
+        self.current = context = RequestContext(
+            route.api_key,
+            route.version,
+            correlation_id,
+            client_id,
+            connection.session,
+            self._clock.wall_ms(),
+            self._authorizer,
+            size,
+        )
+        route.counts.requests += 1
+        route.counts.received_bytes += size
+        return context
+
+    def before_encoding(
+        self, connection: Connection, route: Route, context: RequestContext, response: Any, spent_ns: int
+    ) -> None:
+        """Its response is there, but for elements that are encoded already."""
+        if self._throttle is not None:
+            self._apply_throttle(self._throttle, connection, route, context, response, spent_ns)
+        if route.count_errors is not None:
+            route.count_errors(response, route.counts.errors)
+
+    def count_long(self, request: LongRequest, now_ns: int, local_ns: int) -> None:
+        """Its answer is there. What it neither worked nor waited for others, it waited for its turns."""
+        times = request.route.times
+        total_ns = now_ns - request.arrived_ns
+        times.local[bisect_left(BOUNDS_NS, local_ns)] += 1
+        times.total[bisect_left(BOUNDS_NS, total_ns)] += 1
+        if request.remote_ns:
+            times.remote[bisect_left(BOUNDS_NS, request.remote_ns)] += 1
+        queued_ns = total_ns - local_ns - request.remote_ns
+        if queued_ns > 0:
+            times.queue[bisect_left(BOUNDS_NS, queued_ns)] += 1
+        request.connection.last_served = times
 
     def _apply_throttle(
         self,
@@ -224,10 +298,9 @@ class Dispatcher:
 
     # What goes wrong
 
-    def _unserved(
-        self, connection: Connection, api_key: int, version: int, correlation_id: int, arrived_ns: int
-    ) -> list[Piece]:
+    def _unserved(self, connection: Connection, frame: memoryview, arrived_ns: int) -> list[Piece]:
         """No such API here, or not this version. Only ApiVersions has an answer to that (KIP-511)."""
+        api_key, version, correlation_id, name_length = _read_header(frame)
         connection.now_ns = arrived_ns
         registration = self.routes.handlers.get(api_key)
         if api_key == ApiKey.API_VERSIONS and registration is not None:
@@ -251,13 +324,19 @@ class Dispatcher:
             reason = f"{name}, which is not served on this listener"
         else:
             reason = f"{name}, which nobody knows"
-        self.malformed(connection, f"the peer asked for {reason}")
+        session = connection.session
+        client_id = frame[_HEADER_BYTES : _HEADER_BYTES + max(0, name_length)].tobytes()
+        client = client_id[:CLIENT_ID_LENGTH_FOR_METRICS].decode("utf-8", "replace")
+        software = session.client_software_name[:CLIENT_ID_LENGTH_FOR_METRICS]
+        who = f"client {client!r} ({software})"
+        self.malformed(connection, f"{who} asked for {reason}", f"{name} {who}")
         raise CloseConnection(reason)
 
-    def _unreadable(
-        self, connection: Connection, frame: memoryview, error: Exception, arrived_ns: int
+    def unreadable(
+        self, connection: Connection, frame: memoryview | bytes, error: Exception
     ) -> CloseConnection:
-        connection.now_ns = arrived_ns
+        """Counts and tells it; what to raise."""
+        connection.now_ns = self.monotonic_ns()
         what = "a request"
         if len(frame) >= _HEADER_BYTES:
             known = find_api(_read_header(frame)[0])
@@ -266,35 +345,55 @@ class Dispatcher:
         self.malformed(connection, reason)
         return CloseConnection(reason)
 
-    def _failed(
-        self, connection: Connection, route: Route, context: RequestContext, request: Message
+    def answer_failure(
+        self, connection: Connection, route: Route, context: RequestContext, request: Message | None
     ) -> list[Piece]:
-        """Called while the exception is being handled."""
-        self._log_failure(connection, context, route)
-        response = failure_response(request, route.response_class, context.version)
-        if response is None:
-            connection.now_ns = self._monotonic_ns()
-            raise CloseConnection(f"a {route.name} request failed")
-        if route.count_errors is not None:
-            route.count_errors(response, route.counts.errors)
-        return route.encode(response, context.version, context.correlation_id)
+        """Called while the exception is being handled. Raises CloseConnection where nothing can be said.
 
-    def _log_failure(self, connection: Connection, context: RequestContext, route: Route) -> None:
+        request: None where it is not kept, or too long to be answered item by item.
+        """
+        self.log_failure(connection, route, context)
+        try:
+            response = failure_response(request, route.response_class, context.version)
+            if response is not None:
+                pieces = route.encode(response, context.version, context.correlation_id)
+                if route.count_errors is not None:
+                    route.count_errors(response, route.counts.errors)
+                return pieces
+        except EndsProcess:
+            raise
+        except Exception:
+            _log.exception("Nor could the client be told so")
+        connection.now_ns = self.monotonic_ns()
+        raise CloseConnection(f"a {route.name} request failed")
+
+    def log_failure(self, connection: Connection, route: Route, context: RequestContext | None) -> None:
+        """context: None of a request that was not even decoded."""
         self.metrics.failures += 1
         _log.exception(
             "%s version %d from client %r at %s failed; this is our fault",
             route.name,
-            context.version,
-            context.client_id[:CLIENT_ID_LENGTH_FOR_METRICS],
+            route.version,
+            "" if context is None else context.client_id[:CLIENT_ID_LENGTH_FOR_METRICS],
             connection.session.connection_id,
         )
+
+
+def _decode_within_budget(route: Route, frame: memoryview, at: int) -> Message:
+    """A long request with records, which is handled in one go: that its arrays take no more than they may is
+    seen before they are there."""
+    steps = stepping_decoder(api(route.api_key).request, route.version)(frame, at, route.memory_bytes)
+    return run_through(steps)[0]
 
 
 def _is_finished(route: Route, response: Any) -> bool:
     """The handler gave no response: whether the pending answer that it gave is there already."""
     if not isinstance(response, Pending):
         raise TypeError(f"the handler of {route.name} answered with a {type(response).__name__}")
-    return response.response is not None
+    found = response.response
+    if found is not None and found.__class__ is not route.response_class:
+        raise_failure(route.name, found)
+    return found is not None
 
 
 def _note_client_software(session: Session, version: int, request: Any, response: Any) -> None:

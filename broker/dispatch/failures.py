@@ -9,26 +9,37 @@ and the connection is closed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-from broker.dispatch.routes import struct_arrays
+from broker.dispatch.routes import has_own_error_code, struct_arrays
 from protocol.codec.message import Message, Struct
-from protocol.codec.schema import schema
 from protocol.errors import ErrorCode
+from protocol.serving import CloseConnection, Failed
 
 
 def failure_response(
-    request: Message,
+    request: Message | None,
     response_class: type[Message],
     version: int,
     code: int = ErrorCode.UNKNOWN_SERVER_ERROR,
 ) -> Message | None:
-    """The whole request answered with one error; None where the response cannot say it in this version."""
-    for field in schema(response_class):
-        if field.name == "error_code" and field.present.covers(version):
-            return response_class(error_code=code)
+    """The whole request answered with one error; None where the response cannot say it in this version, or
+    would need the request for it and that is gone."""
+    if has_own_error_code(response_class, version):
+        return response_class(error_code=code)
+    if request is None:
+        return None
     mirrored: Message | None = _mirror(request, response_class, code)
     return mirrored
+
+
+def raise_failure(name: str, response: Any) -> NoReturn:
+    """Raises what came in place of a response of the API `name`: the exception that it stands for."""
+    if isinstance(response, Failed):
+        raise response.failure
+    if isinstance(response, CloseConnection):
+        raise response
+    raise TypeError(f"{name} was completed with a {type(response).__name__}")
 
 
 def _mirror(source: Struct, target: type[Any], code: int) -> Any:

@@ -1,7 +1,9 @@
-"""Peers that send what is no request.
+"""Peers that send what is no request, or one that is not served here.
 
 Their connection is closed and they are counted. The log names each address once a minute at most: a port
-scanner or a browser that found the port must not fill the disk.
+scanner or a browser that found the port must not fill the disk. A request that is whole but not served tells
+an operator which of his clients wants what: it is named by itself, once a minute for each API and client of
+an address. The client id is the client's own choice, so an address gets a few such lines a minute, not more.
 """
 
 from __future__ import annotations
@@ -15,25 +17,50 @@ _log = logging.getLogger("barnabas.dispatch")
 
 _QUIET_NS: Final = 60 * 1_000_000_000
 _HOSTS_REMEMBERED: Final = 1_000
+_KINDS_PER_HOST: Final = 20
+
+
+class _Host:
+    """What was said of an address: by kind until when nothing is said again, and how often it was not."""
+
+    __slots__ = ("kept", "quiet_until_ns")
+
+    def __init__(self) -> None:
+        self.quiet_until_ns: dict[str, int] = {}
+        self.kept = 0
+
+    def is_new(self, kind: str, now_ns: int) -> bool:
+        """Whether a line is due for the kind. The oldest ones are forgotten first, when their time is up."""
+        quiet = self.quiet_until_ns
+        if now_ns < quiet.get(kind, now_ns):
+            return False
+        quiet.pop(kind, None)
+        if len(quiet) >= _KINDS_PER_HOST:
+            oldest = next(iter(quiet))
+            if now_ns < quiet[oldest]:
+                return False
+            del quiet[oldest]
+        quiet[kind] = now_ns + _QUIET_NS
+        return True
 
 
 class MalformedLog:
-    """Says the first complaint about an address, and later how many it kept to itself."""
+    """Says the first complaint of a kind about an address, and later how many it kept to itself."""
 
     def __init__(self) -> None:
-        self._quiet_until_ns: dict[str, int] = {}
-        self._kept: dict[str, int] = {}
+        self._hosts: dict[str, _Host] = {}
 
-    def complain(self, connection: Connection, reason: str) -> None:
+    def complain(self, connection: Connection, reason: str, kind: str = "") -> None:
+        """kind: what a client asks for that is not served, and which client; "" for what is no request."""
         session = connection.session
-        now_ns = connection.now_ns
-        if now_ns < self._quiet_until_ns.get(session.host, now_ns):
-            self._kept[session.host] = self._kept.get(session.host, 0) + 1
+        host = self._hosts.get(session.host)
+        if host is None:
+            if len(self._hosts) >= _HOSTS_REMEMBERED:
+                del self._hosts[next(iter(self._hosts))]
+            host = self._hosts[session.host] = _Host()
+        if not host.is_new(kind, connection.now_ns):
+            host.kept += 1
             return
-        if len(self._quiet_until_ns) >= _HOSTS_REMEMBERED:
-            self._quiet_until_ns.clear()
-            self._kept.clear()
-        self._quiet_until_ns[session.host] = now_ns + _QUIET_NS
-        kept = self._kept.pop(session.host, 0)
+        kept, host.kept = host.kept, 0
         more = f" ({kept} more from this address since the last such line)" if kept else ""
         _log.warning("Closing %s on listener %s: %s%s", session.connection_id, session.listener, reason, more)

@@ -13,12 +13,14 @@ from typing import Any, Final
 
 from broker.metrics.requests import RequestCounts, RequestMetrics
 from broker.network.pieces import Piece
+from config.limits import LONG_REQUEST_BYTES, ONE_STEP_MEMORY_BYTES, PLAIN_REQUEST_BYTES, REQUEST_MEMORY_BYTES
 from protocol.codec.compiler import decoder
+from protocol.codec.decoding import holds_arrays
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Kind, schema
 from protocol.framing import encode_response_frame
 from protocol.registry import ApiKey, api
-from protocol.serving import Handler, HandlerTable
+from protocol.serving import HandlerTable, Registration
 
 ErrorCounter = Callable[[Any, dict[int, int]], None]
 """Adds the error codes of a response, zero left out, to a count per code."""
@@ -38,8 +40,18 @@ WARMED: Final = (
 )
 
 
+_NO_BOUND: Final = 1 << 31
+"""Of a request without arrays: what it takes is what its frame takes."""
+
+
 class Route:
-    """One API at one version, on one kind of listener. `index` is where the dispatcher finds it."""
+    """One API at one version, on one kind of listener. `index` is where the dispatcher finds it.
+
+    keeps_request: an answer that comes later may need its request, to say of each item in it that it failed.
+    A Produce request is never kept, its records are not ours by then.
+    plain_bytes: a frame up to this is decoded and handled in one go. memory_bytes: what the arrays of a
+    longer one may take.
+    """
 
     __slots__ = (
         "api_key",
@@ -51,13 +63,18 @@ class Route:
         "handler",
         "has_throttle_time",
         "is_produce",
+        "keeps_request",
+        "memory_bytes",
         "name",
+        "plain_bytes",
         "response_class",
         "times",
+        "turns",
         "version",
     )
 
-    def __init__(self, api_key: int, version: int, handler: Handler, counts: RequestCounts) -> None:
+    def __init__(self, registration: Registration, version: int, counts: RequestCounts) -> None:
+        api_key, handler = registration.api_key, registration.handler
         described = api(api_key)
         self.api_key = api_key
         self.version = version
@@ -70,8 +87,14 @@ class Route:
         self.encode: EncodeFrame = encode_response_frame  # type: ignore[assignment]
         self.has_throttle_time = "throttle_time_ms" in described.response.__struct_fields__
         self.count_errors = error_counter(described.response)
+        self.keeps_request = not self.is_produce and not has_own_error_code(described.response, version)
         self.counts = counts
         self.times = counts.times
+        self.turns = registration.turns
+        self.memory_bytes = registration.memory_bytes or (
+            ONE_STEP_MEMORY_BYTES if self.turns is None else REQUEST_MEMORY_BYTES
+        )
+        self.plain_bytes = _plain_bytes(described.request, version, has_turns=self.turns is not None)
 
 
 class Routes:
@@ -95,7 +118,7 @@ class Routes:
             if registration is None or not registration.min_version <= version <= registration.max_version:
                 return None
             counts = self._metrics.counts(api(api_key).name, version)
-            route = Route(api_key, version, registration.handler, counts)
+            route = Route(registration, version, counts)
             self.made[self.index(api_key, version)] = route
         return route
 
@@ -103,6 +126,17 @@ class Routes:
         """Makes the routes that every client asks for first; some 20 ms."""
         for api_key, version in WARMED:
             self.find(api_key, version)
+
+
+def has_own_error_code(response: type[Message], version: int) -> bool:
+    """Whether a response can say of the whole request that it failed."""
+    return any(field.name == "error_code" and field.present.covers(version) for field in schema(response))
+
+
+def _plain_bytes(request: type[Message], version: int, *, has_turns: bool) -> int:
+    if has_turns:
+        return PLAIN_REQUEST_BYTES
+    return LONG_REQUEST_BYTES if holds_arrays(request, version) else _NO_BOUND
 
 
 @cache

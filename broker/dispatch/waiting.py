@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.network.connection import Connection
 from broker.network.neighbours import Answer
+from protocol.codec.message import Message
 from protocol.serving import Pending, RequestContext
 
 if TYPE_CHECKING:
@@ -14,10 +15,21 @@ if TYPE_CHECKING:
 
 
 class WaitingAnswer(Answer):
-    """Stands in the connection's queue until the pending answer is there. local_ns: what it has cost so
-    far."""
+    """Stands in the connection's queue until the pending answer is there.
 
-    __slots__ = ("_dispatcher", "_pending", "arrived_ns", "context", "local_ns", "route", "waits_since_ns")
+    request: where its names would be needed to say that it failed. local_ns: what it has cost so far.
+    """
+
+    __slots__ = (
+        "_dispatcher",
+        "_pending",
+        "arrived_ns",
+        "context",
+        "local_ns",
+        "request",
+        "route",
+        "waits_since_ns",
+    )
 
     def __init__(
         self,
@@ -25,17 +37,19 @@ class WaitingAnswer(Answer):
         connection: Connection,
         route: Route,
         context: RequestContext,
+        request: Message,
         pending: Pending[Any],
         arrived_ns: int,
-        now_ns: int,
     ) -> None:
+        """The connection's `now_ns` is when the wait begins."""
         super().__init__(connection, route.is_produce)
         self._dispatcher = dispatcher
         self._pending = pending
         self.route = route
         self.context = context
+        self.request = request if route.keeps_request else None
         self.arrived_ns = arrived_ns
-        self.waits_since_ns = now_ns
+        self.waits_since_ns = now_ns = connection.now_ns
         self.local_ns = now_ns - arrived_ns
         dispatcher.metrics.waiting += 1
         pending.on_complete(self._deliver)
@@ -45,7 +59,5 @@ class WaitingAnswer(Answer):
         self._dispatcher.answer_late(self, response)
 
     def cancel(self) -> None:
-        """The peer has gone. An answer that is there already counts no longer either."""
-        if not self._pending.done:
-            self._dispatcher.metrics.waiting -= 1
-            self._pending.cancel()
+        """The peer has gone."""
+        self._dispatcher.give_up(self._pending, self.connection)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from config.limits import ONE_STEP_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -31,6 +32,7 @@ from protocol.messages.alter_replica_log_dirs import (
 )
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, serves
+from protocol.turns import Turns, in_turns
 from storage.file_names import may_have_future
 
 if TYPE_CHECKING:
@@ -40,22 +42,26 @@ TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
-@serves(ApiKey.ALTER_REPLICA_LOG_DIRS)
+@serves(ApiKey.ALTER_REPLICA_LOG_DIRS, memory_bytes=ONE_STEP_MEMORY_BYTES)
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsResponse:
+) -> Turns[AlterReplicaLogDirsResponse]:
     allowed = context.allows_cluster(Operation.ALTER)
-    wishes = {
-        (topic.name, index): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for index in topic.partitions
-    }
+    wishes: dict[tuple[str, int], str] = {}
+    for directory in request.dirs:
+        yield None
+        for topic in directory.topics:
+            yield None
+            for index in topic.partitions:
+                wishes[topic.name, index] = directory.path
+                yield None
     results: dict[str, TopicResult] = {}
-    for (topic, index), path in wishes.items():
-        error = _answer(services, topic, index, path) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        result = results.setdefault(topic, TopicResult(topic))
+    for (name, index), path in wishes.items():
+        error = _answer(services, name, index, path) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        result = results.setdefault(name, TopicResult(name))
         result.partitions.append(PartitionResult(index, error))
+        yield None
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 

@@ -12,21 +12,29 @@ from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.waiting import gather
+from config.limits import ONE_STEP_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 
-@serves(ApiKey.DELETE_GROUPS)
+@serves(ApiKey.DELETE_GROUPS, memory_bytes=ONE_STEP_MEMORY_BYTES)
+@in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | Pending[DeleteGroupsResponse]:
+) -> Turns[DeleteGroupsResponse | Pending[DeleteGroupsResponse]]:
     allowed: list[str] = []
     refused: list[str] = []
-    for name in dict.fromkeys(request.groups_names):
+    names: dict[str, None] = {}
+    for name in request.groups_names:
+        names[name] = None
+        yield None
+    for name in names:
         may_delete = context.allows(Operation.DELETE, ResourceType.GROUP, name)
         (allowed if may_delete else refused).append(name)
+        yield None
 
     def answer(errors: list[ErrorCode]) -> DeleteGroupsResponse:
         results = [*zip(allowed, errors, strict=True)]
@@ -35,4 +43,8 @@ def handle(
             results=[DeleteGroupsResponse.DeletableGroupResult(name, error) for name, error in results]
         )
 
-    return gather([services.groups.delete_group(name) for name in allowed], answer)
+    outcomes: list[ErrorCode | Pending[ErrorCode]] = []
+    for name in allowed:
+        outcomes.append(services.groups.delete_group(name))
+        yield None
+    return gather(outcomes, answer)

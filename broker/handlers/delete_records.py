@@ -22,6 +22,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -31,25 +32,29 @@ PartitionAnswer = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
 @serves(ApiKey.DELETE_RECORDS)
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
+) -> Turns[DeleteRecordsResponse | Pending[DeleteRecordsResponse]]:
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
+        yield None
         for asked in topic.partitions:
             wanted.setdefault(topic.name, {})[asked.partition_index] = asked.offset
+            yield None
     response = DeleteRecordsResponse()
     delayed = DelayedDeleteRecords(services.metadata.is_alive)
     for name, offsets in wanted.items():
         allowed = context.allows(Operation.DELETE, ResourceType.TOPIC, name)
         answers = []
         for index, offset in offsets.items():
-            answer = PartitionAnswer(index, NO_LOW_WATERMARK)
+            answer = PartitionAnswer(index, NO_LOW_WATERMARK, ErrorCode.UNKNOWN_SERVER_ERROR)
             if not allowed:
                 answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else:
                 _delete(services, delayed, name, offset, answer)
             answers.append(answer)
+            yield None
         response.topics.append(TopicAnswer(name, answers))
     return delayed.start(
         response, timeout_ms=request.timeout_ms, clock=services.clock, timers=services.timers

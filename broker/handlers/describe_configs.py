@@ -28,12 +28,13 @@ from config.describe import (
     describe_topic,
 )
 from config.errors import InvalidValue
-from controller.image.configs import ConfigResourceType
-from controller.subjects.topic_names import name_fault
+from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -67,28 +68,25 @@ class Refused(Exception):
 
 
 @serves(ApiKey.DESCRIBE_CONFIGS)
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    results = []
+) -> Turns[DescribeConfigsResponse]:
     if any(resource.resource_type not in _KINDS for resource in request.resources):
         # Kafka drops the whole request then, and says of each resource the same.
         code = ErrorCode.INVALID_REQUEST
-        refused = [
-            Result(code, code.message, each.resource_type, each.resource_name) for each in request.resources
-        ]
-        return DescribeConfigsResponse(0, refused)
+        for each in request.resources:
+            yield Result(code, code.message, each.resource_type, each.resource_name)
+        return DescribeConfigsResponse()
     for resource in request.resources:
         try:
             rows = _describe(services, context, resource)
         except Refused as refusal:
-            results.append(
-                Result(refusal.code, refusal.message, resource.resource_type, resource.resource_name)
-            )
+            yield Result(refusal.code, refusal.message, resource.resource_type, resource.resource_name)
             continue
         configs = [_row(row, request) for row in rows]
-        results.append(Result(0, "", resource.resource_type, resource.resource_name, configs))
-    return DescribeConfigsResponse(0, results)
+        yield Result(0, "", resource.resource_type, resource.resource_name, configs)
+    return DescribeConfigsResponse()
 
 
 def _describe(

@@ -17,24 +17,26 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 
 @serves(ApiKey.DESCRIBE_GROUPS)
+@in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse:
-    refused: list[DescribeGroupsResponse.DescribedGroup] = []
-    described: list[DescribeGroupsResponse.DescribedGroup] = []
+) -> Turns[DescribeGroupsResponse]:
+    allowed: list[str] = []
     for group_id in request.groups:
-        if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            refused.append(
-                DescribeGroupsResponse.DescribedGroup(
-                    group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
-                )
+        if context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            allowed.append(group_id)
+            yield None
+        else:
+            yield DescribeGroupsResponse.DescribedGroup(
+                group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
             )
-            continue
+    for group_id in allowed:
         group = services.groups.describe(group_id, context.version)
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group_id)
-        described.append(group)
-    return DescribeGroupsResponse(groups=refused + described)
+        yield group
+    return DescribeGroupsResponse()

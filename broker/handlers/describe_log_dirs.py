@@ -25,6 +25,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, serves
+from protocol.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -40,12 +41,21 @@ Replica = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
 @serves(ApiKey.DESCRIBE_LOG_DIRS)
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
+) -> Turns[DescribeLogDirsResponse]:
     if not context.allows_cluster(Operation.DESCRIBE):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    lying = _replicas_by_directory(services, request)
+    wanted = None
+    if request.topics is not None:
+        wanted = set[tuple[str, int]]()
+        for topic in request.topics:
+            yield None
+            for index in topic.partitions:
+                wanted.add((topic.topic, index))
+                yield None
+    lying = _replicas_by_directory(services, wanted)
     results = []
     for directory in services.logs.directories:
         path = directory.absolute_path
@@ -65,12 +75,9 @@ def handle(
 
 
 def _replicas_by_directory(
-    services: BrokerServices, request: DescribeLogDirsRequest
+    services: BrokerServices, wanted: set[tuple[str, int]] | None
 ) -> dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]]:
-    """By directory and topic: the replicas that were asked for."""
-    wanted = None
-    if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    """By directory and topic: the replicas that were asked for, or all."""
     found: dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]] = {}
     hosted = services.replicas.by_name
     for key, log in services.logs.logs.items():

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.subjects.topic_names import name_fault
+from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -26,18 +27,20 @@ Producer = DescribeProducersResponse.ProducerState
 
 
 @serves(ApiKey.DESCRIBE_PRODUCERS)
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    topics = []
+) -> Turns[DescribeProducersResponse]:
     for topic in request.topics:
         refusal = _refusal(services, context, topic.name)
-        answers = [
-            PartitionAnswer(index, *refusal) if refusal else _partition(services, topic.name, index)
-            for index in topic.partition_indexes
-        ]
-        topics.append(TopicAnswer(topic.name, answers))
-    return DescribeProducersResponse(topics=topics)
+        answers = []
+        for index in topic.partition_indexes:
+            answers.append(
+                PartitionAnswer(index, *refusal) if refusal else _partition(services, topic.name, index)
+            )
+            yield None
+        yield TopicAnswer(topic.name, answers)
+    return DescribeProducersResponse()
 
 
 def _refusal(services: BrokerServices, context: RequestContext, name: str) -> tuple[ErrorCode, str] | None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.metadata_cache import INTERNAL_TOPICS, NEWEST_WORDING, NO_LEADER, ListenerView
-from controller.image.topics import PartitionRegistration
-from controller.subjects.topic_names import name_fault
+from controller.metadata.image.topics import PartitionRegistration
+from controller.metadata.topic_names import name_fault
 from protocol.authorized_operations import authorized_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
@@ -25,6 +25,7 @@ from protocol.messages.describe_topic_partitions import (
 )
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -37,16 +38,20 @@ _TOPIC: Final = ResourceType.TOPIC
 
 
 @serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Turns[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
-    named = dict.fromkeys(topic.name for topic in request.topics)
+    named: dict[str, None] = {}
+    for topic in request.topics:
+        named[topic.name] = None
+        yield None
     if "" in named:
         # No topic can have it, and Kafka stumbles over it.
-        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return (yield from _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
     if cursor is not None and (cursor.partition_index < 0 or (named and cursor.topic_name not in named)):
-        return _refused(request, ErrorCode.INVALID_REQUEST)
+        return (yield from _refused(request, ErrorCode.INVALID_REQUEST))
     names = sorted(named or services.metadata.topic_names())
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -54,14 +59,17 @@ def handle(
     hidden: list[str] = []
     for name in names:
         (seen if context.allows(Operation.DESCRIBE, _TOPIC, name) else hidden).append(name)
+        yield None
     limit = services.config.integer("max.request.partition.size.limit")
     page = _Page(services, context, max(1, min(limit, request.response_partition_limit)))
     for name in seen:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        if not page.add(name, first, tells_missing=bool(named)):
+        yield page.topic(name, first, tells_missing=bool(named))
+        if page.response.next_cursor is not None:
             break
     if named:
-        page.response.topics += [TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in hidden]
+        for name in hidden:
+            yield TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     return page.response
 
 
@@ -74,36 +82,32 @@ class _Page:
         self._context = context
         self._left = limit
 
-    def add(self, name: str, first: int, *, tells_missing: bool) -> bool:
-        """Add a topic from partition `first` on; False if the page is full, with the cursor set."""
+    def topic(
+        self, name: str, first: int, *, tells_missing: bool
+    ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic | None:
+        """The topic from partition `first` on. Sets the cursor if the page is full with it, or before it."""
         if self._left == 0:
             self.response.next_cursor = Cursor(name, 0)
-            return False
+            return None
         metadata = self._services.metadata
         image = metadata.topic(name)
         operations = authorized_operations(self._context, _TOPIC, name)
         if image is None:
-            if tells_missing:
-                self.response.topics.append(_unknown(name, operations))
-            return True
+            return _unknown(name, operations) if tells_missing else None
         view = metadata.view(self._context.session.listener)
         indexes = [index for index in image.partitions if index >= first]
         shown = indexes[: self._left]
-        self.response.topics.append(
-            TopicPart(
-                0,
-                name,
-                image.id,
-                name in INTERNAL_TOPICS,
-                [_partition(view, index, image.partitions[index]) for index in shown],
-                operations,
-            )
-        )
         self._left -= len(shown)
         if len(shown) < len(indexes):
             self.response.next_cursor = Cursor(name, indexes[len(shown)])
-            return False
-        return True
+        return TopicPart(
+            0,
+            name,
+            image.id,
+            name in INTERNAL_TOPICS,
+            [_partition(view, index, image.partitions[index]) for index in shown],
+            operations,
+        )
 
 
 def _partition(
@@ -119,7 +123,7 @@ def _partition(
         list(entry.isr),
         list(entry.elr),
         list(entry.last_known_elr),
-        [replica for replica in entry.replicas if view.is_offline(replica)],
+        view.offline_replicas(entry),
     )
 
 
@@ -134,6 +138,10 @@ def _unknown(
     return TopicPart(error, name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=operations)
 
 
-def _refused(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
+def _refused(
+    request: DescribeTopicPartitionsRequest, error: ErrorCode
+) -> Turns[DescribeTopicPartitionsResponse]:
     """The same error for each topic: a cursor that points nowhere, or a name that is none."""
-    return DescribeTopicPartitionsResponse(topics=[TopicPart(error, topic.name) for topic in request.topics])
+    for topic in request.topics:
+        yield TopicPart(error, topic.name)
+    return DescribeTopicPartitionsResponse()

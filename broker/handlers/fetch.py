@@ -21,6 +21,9 @@ See `broker.fetch_sessions` for sessions and `replication.fetching` for reading 
 Needs READ on the topic, from a replica CLUSTER_ACTION. A partition that may not be read, or is not known,
 does not make the others answer at once.
 
+A negative `max_bytes` spoils the first partition that has records, a negative limit of a partition that one,
+with UNKNOWN_SERVER_ERROR; so does an isolation level that does not exist the whole request.
+
 read_committed reads up to the last stable offset, and is told which transactions it has to leave out.
 Left out: the choice of a nearer replica (version 11), and remote storage (version 14).
 """
@@ -31,8 +34,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.fetch_sessions import WantedPartition
-from broker.replication.fetching import Fetch, FetchLimits
+from broker.replication.fetching import Fetch, FetchLimits, refused_data
 from broker.replication.partition import Partition
+from config.limits import FETCH_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.registry import ApiKey
@@ -55,7 +59,7 @@ _READ: Final = Operation.READ
 _TOPIC: Final = ResourceType.TOPIC
 
 
-@serves(ApiKey.FETCH)
+@serves(ApiKey.FETCH, memory_bytes=FETCH_MEMORY_BYTES)
 def handle(
     services: BrokerServices, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Pending[FetchResponse]:
@@ -70,16 +74,29 @@ def handle(
     )
     if isinstance(session, ErrorCode):
         return FetchResponse(0, session)
+    isolation_level = request.isolation_level
+    if isolation_level and isolation_level != READ_COMMITTED and session.wanted:
+        return _refuse_all(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
     max_bytes = min(fetches.max_bytes, request.max_bytes)
     limits = FetchLimits(
         request.max_wait_ms,
         min(max_bytes, request.min_bytes),
         max_bytes,
-        request.isolation_level == READ_COMMITTED,
+        isolation_level == READ_COMMITTED,
         replica_id,
         replica_id >= 0 or (replica_id == CONSUMER and version < FIRST_VERSION_WITH_RACK),
     )
     return Fetch(session, limits, services, context, _find, _refine).start()
+
+
+def _refuse_all(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
+    """The whole request is refused; clients that name topics look for it at each partition."""
+    response = FetchResponse(0, error, request.session_id)
+    if version < FIRST_VERSION_WITH_TOPIC_IDS:
+        for topic in request.topics:
+            refused = [refused_data(asked.partition, error) for asked in topic.partitions]
+            response.responses.append(FetchResponse.FetchableTopicResponse(topic.topic, partitions=refused))
+    return response
 
 
 def _replica_id(request: FetchRequest, version: int) -> int:
@@ -125,6 +142,8 @@ def _look_up(fetch: Fetch, wanted: WantedPartition) -> Partition | ErrorCode:
         fetch.must_answer = error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or fetch.must_answer
         return error
     wanted.partition = partition
+    if fetch.session.id:
+        fetch.session.hold(wanted)
     return partition
 
 

@@ -25,6 +25,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 SEVERAL_KEYS_SINCE: Final = 4
 GROUP: Final = 0
@@ -36,13 +37,14 @@ NO_TRANSACTIONS: Final = (
 
 
 @serves(ApiKey.FIND_COORDINATOR)
+@in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
+) -> Turns[FindCoordinatorResponse]:
     if context.version >= SEVERAL_KEYS_SINCE:
-        return FindCoordinatorResponse(
-            coordinators=[_find(services, context, request.key_type, key) for key in request.coordinator_keys]
-        )
+        for key in request.coordinator_keys:
+            yield _find(services, context, request.key_type, key)
+        return FindCoordinatorResponse()
     found = _find(services, context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.group.turn import fitted, join_error
+from config.limits import JOIN_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
 
 
-@serves(ApiKey.JOIN_GROUP)
+@serves(ApiKey.JOIN_GROUP, memory_bytes=JOIN_MEMORY_BYTES)
 def handle(
     services: GroupServices, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Pending[JoinGroupResponse]:

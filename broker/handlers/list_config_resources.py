@@ -10,10 +10,9 @@ Authorization: DESCRIBE_CONFIGS on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from controller.image.configs import ConfigResourceType
+from controller.metadata.image.configs import ConfigResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from protocol.registry import ApiKey
@@ -39,9 +38,9 @@ def handle(
 ) -> ListConfigResourcesResponse:
     if not context.allows_cluster(Operation.DESCRIBE_CONFIGS):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    wanted: Iterable[int] = request.resource_types or _IN_ORDER
+    wanted: set[int] = set(request.resource_types or _IN_ORDER)
     if context.version < TYPES_SINCE:
-        wanted = (ConfigResourceType.CLIENT_METRICS,)
+        wanted = {ConfigResourceType.CLIENT_METRICS}
     if any(kind not in _IN_ORDER for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     resource = ListConfigResourcesResponse.ConfigResource

@@ -10,7 +10,10 @@ Versions 1-11.
 
 The ends are two attributes of the log, so they cost the same for any size: consumers that plan their work
 by offsets (Spark, lag monitors) ask for thousands of partitions at once. A time is looked up in the time
-indexes.
+indexes, and then in the records of a batch: a request that takes long is answered later, a slice of the work
+at a time (`broker.lookups`).
+
+An isolation level that does not exist is UNKNOWN_SERVER_ERROR for every partition, as in Kafka.
 
 Needs DESCRIBE on the topic. There is no remote storage yet: -5 and -6 answer offset -1, as Kafka does for
 topics that are not tiered, and -4 is the log start.
@@ -18,6 +21,7 @@ topics that are not tiered, and -4 is the log start.
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -25,8 +29,9 @@ from broker.replication.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
 from storage.errors import LogStorageError
+from storage.time_lookup import LookupSteps
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -51,9 +56,12 @@ FIRST_VERSION_OF: Final = MappingProxyType(
 """The version since which a special timestamp may be asked for."""
 
 READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
 """As a replica id: reads from any replica."""
+
+PARTITIONS_PER_STEP: Final = 64
 
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
@@ -66,11 +74,24 @@ TopicAnswer = ListOffsetsResponse.ListOffsetsTopicResponse
 @serves(ApiKey.LIST_OFFSETS)
 def handle(
     services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse:
+) -> ListOffsetsResponse | Pending[ListOffsetsResponse]:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _refuse_all(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return services.lookups.run(
+        answers_in_steps(services, context, request),
+        partial(_refuse_all, request, ErrorCode.UNKNOWN_SERVER_ERROR),
+    )
+
+
+def answers_in_steps(
+    services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
+) -> LookupSteps[ListOffsetsResponse]:
+    """Each partition is judged on the state of its own moment."""
     topics = []
     replicas = services.replicas
     hosted = replicas.by_name
-    repeated = _repeated_partitions(request)
+    repeated = yield from _repeated_partitions(request)
+    count = 0
     for topic in request.topics:
         name = topic.name
         allowed = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
@@ -88,29 +109,40 @@ def handle(
                 if partition is None:
                     answers.append(Answer(index, replicas.why_not_hosted(name, index)))
                 else:
-                    answers.append(_answer(partition, asked, request, context.version))
+                    answer = _answer(partition, asked, request, context.version)
+                    if answer is None:
+                        answer = yield from _by_time(partition, asked, request, context.version)
+                    answers.append(answer)
+            count += 1
+            if not count % PARTITIONS_PER_STEP:
+                yield None
         topics.append(TopicAnswer(name, answers))
     return ListOffsetsResponse(0, topics)
 
 
-def _repeated_partitions(request: ListOffsetsRequest) -> dict[tuple[str, int], None]:
+def _refuse_all(request: ListOffsetsRequest, error: ErrorCode) -> ListOffsetsResponse:
+    topics = [
+        TopicAnswer(topic.name, [Answer(asked.partition_index, error) for asked in topic.partitions])
+        for topic in request.topics
+    ]
+    return ListOffsetsResponse(0, topics)
+
+
+def _repeated_partitions(request: ListOffsetsRequest) -> LookupSteps[set[tuple[str, int]]]:
     """Partitions that are asked for more than once; Kafka refuses each of them."""
-    total = 0
-    seen: dict[tuple[str, int], None] = {}
+    seen: dict[str, set[int]] = {}
+    repeated: set[tuple[str, int]] = set()
+    count = 0
     for topic in request.topics:
+        indexes = seen.setdefault(topic.name, set())
         for asked in topic.partitions:
-            total += 1
-            seen[topic.name, asked.partition_index] = None
-    if len(seen) == total:
-        return {}
-    once: dict[tuple[str, int], None] = {}
-    repeated: dict[tuple[str, int], None] = {}
-    for topic in request.topics:
-        for asked in topic.partitions:
-            key = (topic.name, asked.partition_index)
-            if key in once:
-                repeated[key] = None
-            once[key] = None
+            index = asked.partition_index
+            if index in indexes:
+                repeated.add((topic.name, index))
+            indexes.add(index)
+            count += 1
+            if not count % PARTITIONS_PER_STEP:
+                yield None
     return repeated
 
 
@@ -119,40 +151,57 @@ def _answer(
     asked: ListOffsetsRequest.ListOffsetsPartition,
     request: ListOffsetsRequest,
     version: int,
-) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
-    """One partition that this broker hosts."""
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse | None:
+    """One partition that this broker hosts; None if a time is to be looked up."""
     index = asked.partition_index
-    refusal = partition.refusal(
-        asked.current_leader_epoch, leader_only=request.replica_id != DEBUGGING_CONSUMER
-    )
+    refusal = _refusal(partition, asked, request)
     if refusal:
         return Answer(index, refusal)
     log = partition.log
     timestamp = asked.timestamp
-    readable = _readable_end(partition, request)
     if timestamp == LATEST:
         if request.replica_id == CONSUMER and partition.leader_epoch_start_offset > log.high_watermark:
             return Answer(index, _not_available(version))
+        readable = _readable_end(partition, request)
         return Answer(index, 0, NO_TIMESTAMP, readable, _epoch(partition.leader_epoch, version))
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         return Answer(index, 0, NO_TIMESTAMP, start, _epoch(log.leader_epochs.epoch_of(start), version))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return Answer(index)
+    return Answer(index) if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD) else None
+
+
+def _by_time(
+    partition: Partition,
+    asked: ListOffsetsRequest.ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    version: int,
+) -> LookupSteps[ListOffsetsResponse.ListOffsetsPartitionResponse]:
+    index, timestamp, log = asked.partition_index, asked.timestamp, partition.log
     try:
-        found = (
-            log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-        )
+        if timestamp == MAX_TIMESTAMP:
+            found = yield from log.find_largest_timestamp()
+        else:
+            found = yield from log.find_since(timestamp)
     except (OSError, LogStorageError):
-        return Answer(index, ErrorCode.KAFKA_STORAGE_ERROR)
+        return Answer(index, _refusal(partition, asked, request) or ErrorCode.KAFKA_STORAGE_ERROR)
+    refusal = _refusal(partition, asked, request)  # meanwhile somebody else may lead
+    if refusal:
+        return Answer(index, refusal)
     if found is None:
         return Answer(index)
     found_timestamp, offset, epoch = found
-    if timestamp >= 0 and offset >= readable:
+    if timestamp >= 0 and offset >= _readable_end(partition, request):
         if partition.leader_epoch_start_offset > log.high_watermark:
             return Answer(index, _not_available(version))
         return Answer(index)
     return Answer(index, 0, found_timestamp, offset, _epoch(epoch, version))
+
+
+def _refusal(
+    partition: Partition, asked: ListOffsetsRequest.ListOffsetsPartition, request: ListOffsetsRequest
+) -> int:
+    leader_only = request.replica_id != DEBUGGING_CONSUMER
+    return partition.refusal(asked.current_leader_epoch, leader_only=leader_only)
 
 
 def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:

@@ -23,16 +23,18 @@ are there already.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.metadata_cache import INTERNAL_TOPICS, with_operations, wording_of
-from controller.image.topics import TopicImage
-from controller.subjects.topic_names import name_fault
+from broker.metadata_cache import INTERNAL_TOPICS, ListenerView, Wording, with_operations, wording_of
+from controller.metadata.image.topics import TopicImage, TopicsImage
+from controller.metadata.topic_names import name_fault
 from protocol.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 from protocol.values import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -43,27 +45,38 @@ LAST_VERSION_WITH_CLUSTER_OPERATIONS: Final = 10
 FIRST_VERSION_BY_ID: Final = 12
 
 TopicPart = MetadataResponse.MetadataResponseTopic
+Parts = Iterator[MetadataResponse.MetadataResponseTopic | None]
+"""Topics of the answer, and None where a turn may end without one."""
 
 _TOPIC: Final = ResourceType.TOPIC
 
 
+class _Picture(NamedTuple):
+    """The cluster as it was when the request began: the brokers and the topics of one answer belong
+    together."""
+
+    view: ListenerView
+    topics: TopicsImage
+    wording: Wording
+
+    def of(self, image: TopicImage) -> MetadataResponse.MetadataResponseTopic:
+        return self.view.topic(image, self.wording)
+
+
 @serves(ApiKey.METADATA)
-def handle(services: BrokerServices, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+@in_turns
+def handle(
+    services: BrokerServices, context: RequestContext, request: MetadataRequest
+) -> Turns[MetadataResponse]:
     version = context.version
-    asked = request.topics
     metadata = services.metadata
-    if asked is None or (version == 0 and not asked):
-        topics = _all_topics(services, context)
-    elif not asked:
-        topics = []
-    elif version < FIRST_VERSION_BY_ID and _asks_by_id(asked):
-        topics = [TopicPart(ErrorCode.INVALID_REQUEST, entry.name or "") for entry in asked]
-    elif version >= FIRST_VERSION_BY_ID and any(entry.topic_id != ZERO_UUID for entry in asked):
-        topics = _topics_by_id(services, context, asked)
-    else:
-        topics = _topics_by_name(services, context, request, asked)
+    picture = _Picture(metadata.view(context.session.listener), metadata.image.topics, wording_of(version))
+    parts = _topics(services, picture, context, request)
     if request.include_topic_authorized_operations and version >= FIRST_VERSION_WITH_OPERATIONS:
-        topics = [_with_operations(context, part) for part in topics]
+        for part in parts:
+            yield None if part is None else _with_operations(context, part)
+    else:
+        yield from parts
     operations = NOT_ASKED
     if request.include_cluster_authorized_operations and (
         FIRST_VERSION_WITH_OPERATIONS <= version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS
@@ -71,85 +84,101 @@ def handle(services: BrokerServices, context: RequestContext, request: MetadataR
         operations = cluster_operations(context)
     return MetadataResponse(
         0,
-        metadata.view(context.session.listener).broker_parts,
+        picture.view.broker_parts,
         services.cluster_id,
         metadata.any_broker_id(),
-        topics,
+        [],
         operations,
     )
 
 
-def _asks_by_id(asked: list[MetadataRequest.MetadataRequestTopic]) -> bool:
-    return any(entry.name is None or entry.topic_id != ZERO_UUID for entry in asked)
+def _topics(
+    services: BrokerServices, picture: _Picture, context: RequestContext, request: MetadataRequest
+) -> Parts:
+    version, asked = context.version, request.topics
+    if asked is None or (version == 0 and not asked):
+        yield from _all_topics(picture, context)
+        return
+    has_ids = lacks_names = False
+    for entry in asked:
+        has_ids = has_ids or entry.topic_id != ZERO_UUID
+        lacks_names = lacks_names or entry.name is None
+        yield None
+    if version >= FIRST_VERSION_BY_ID:
+        if has_ids:
+            yield from _topics_by_id(picture, context, asked)
+        else:
+            yield from _topics_by_name(services, picture, context, request, asked)
+    elif has_ids or lacks_names:
+        for entry in asked:
+            yield TopicPart(ErrorCode.INVALID_REQUEST, entry.name or "")
+    else:
+        yield from _topics_by_name(services, picture, context, request, asked)
 
 
-def _all_topics(
-    services: BrokerServices, context: RequestContext
-) -> list[MetadataResponse.MetadataResponseTopic]:
+def _all_topics(picture: _Picture, context: RequestContext) -> Parts:
     """Every topic that the client may see."""
-    view = services.metadata.view(context.session.listener)
-    wording = wording_of(context.version)
     allows = context.allows
-    return [
-        view.topic(image, wording)
-        for image in services.metadata.image.topics.by_name.values()
-        if allows(Operation.DESCRIBE, _TOPIC, image.name)
-    ]
+    for image in picture.topics.by_name.values():
+        if allows(Operation.DESCRIBE, _TOPIC, image.name):
+            yield picture.of(image)
 
 
 def _topics_by_id(
-    services: BrokerServices,
+    picture: _Picture,
     context: RequestContext,
     asked: list[MetadataRequest.MetadataRequestTopic],
-) -> list[MetadataResponse.MetadataResponseTopic]:
+) -> Parts:
     """Topics by their ids; entries without one are passed over, as Kafka does."""
-    view = services.metadata.view(context.session.listener)
-    wording = wording_of(context.version)
-    by_id = services.metadata.image.topics.by_id
-    parts = []
-    for topic_id in dict.fromkeys(entry.topic_id for entry in asked):
-        if topic_id == ZERO_UUID:
+    by_id = picture.topics.by_id
+    seen = {ZERO_UUID}
+    for entry in asked:
+        topic_id = entry.topic_id
+        if topic_id in seen:
+            yield None
             continue
+        seen.add(topic_id)
         image = by_id.get(topic_id)
         if image is None:
-            parts.append(TopicPart(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+            yield TopicPart(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
         elif context.allows(Operation.DESCRIBE, _TOPIC, image.name):
-            parts.append(view.topic(image, wording))
+            yield picture.of(image)
         else:
-            parts.append(TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
-    return parts
+            yield TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
 
 
 def _topics_by_name(
     services: BrokerServices,
+    picture: _Picture,
     context: RequestContext,
     request: MetadataRequest,
     asked: list[MetadataRequest.MetadataRequestTopic],
-) -> list[MetadataResponse.MetadataResponseTopic]:
-    view = services.metadata.view(context.session.listener)
-    wording = wording_of(context.version)
-    by_name = services.metadata.image.topics.by_name
+) -> Parts:
+    by_name = picture.topics.by_name
     creates = request.allow_auto_topic_creation and services.config.flag("auto.create.topics.enable")
-    parts = []
     missing: list[str] = []
-    for name in dict.fromkeys(entry.name or "" for entry in asked):
+    seen: set[str] = set()
+    for entry in asked:
+        name = entry.name or ""
+        if name in seen:
+            yield None
+            continue
+        seen.add(name)
         image: TopicImage | None = by_name.get(name)
         if not context.allows(Operation.DESCRIBE, _TOPIC, name):
-            parts.append(TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
+            yield TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
         elif image is not None:
-            parts.append(view.topic(image, wording))
+            yield picture.of(image)
         elif not creates:
-            parts.append(_unknown(name))
+            yield _unknown(name)
         elif context.allows_cluster(Operation.CREATE) or context.allows(Operation.CREATE, _TOPIC, name):
             missing.append(name)
+            yield None
         else:
-            parts.append(
-                TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=name in INTERNAL_TOPICS)
-            )
+            yield TopicPart(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=name in INTERNAL_TOPICS)
     if missing:
         for name, error in services.topics.create_for(context, missing):
-            parts.append(TopicPart(error, name, is_internal=name in INTERNAL_TOPICS))
-    return parts
+            yield TopicPart(error, name, is_internal=name in INTERNAL_TOPICS)
 
 
 def _unknown(name: str) -> MetadataResponse.MetadataResponseTopic:

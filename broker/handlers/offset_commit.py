@@ -10,7 +10,8 @@
     10   topics by id (KIP-848)
 
 Needs READ on the group and on each topic. The answer comes when the offsets are committed to the log;
-partitions that may not or cannot be committed have their errors, the others are committed all the same.
+partitions that may not or cannot be committed have their errors, the others are committed all the same, in
+one batch. More than that takes are refused with UNKNOWN_SERVER_ERROR, as Kafka does when its log refuses it.
 """
 
 from __future__ import annotations
@@ -20,25 +21,29 @@ from typing import Final
 from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.group.offset_commit import refused_commit
 from broker.coordinator.waiting import then
+from config.limits import OFFSETS_PER_COMMIT
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 from protocol.values import ZERO_UUID
 
 TOPIC_IDS_SINCE: Final = 10
 
 
 @serves(ApiKey.OFFSET_COMMIT)
+@in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
+) -> Turns[OffsetCommitResponse | Pending[OffsetCommitResponse]]:
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return refused_commit(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = services.groups
     refused: list[OffsetCommitResponse.OffsetCommitResponseTopic] = []
     accepted: list[OffsetCommitRequest.OffsetCommitRequestTopic] = []
     for topic in request.topics:
+        yield None
         if context.version >= TOPIC_IDS_SINCE:
             topic.name = groups.cluster.topic_name(topic.topic_id) or ""
         error = _topic_error(context, topic)
@@ -58,6 +63,8 @@ def handle(
     if not accepted:
         return OffsetCommitResponse(topics=refused)
     request.topics = accepted
+    if sum(len(topic.partitions) for topic in accepted) > OFFSETS_PER_COMMIT:
+        return _merged(refused, refused_commit(request, ErrorCode.UNKNOWN_SERVER_ERROR))
     result = groups.commit_offsets(request, context.version)
     return then(result, lambda response: _merged(refused, response)) if refused else result
 

@@ -10,25 +10,29 @@ from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.waiting import then
+from config.limits import ONE_STEP_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 AnswerTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 AnswerPartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-@serves(ApiKey.OFFSET_DELETE)
+@serves(ApiKey.OFFSET_DELETE, memory_bytes=ONE_STEP_MEMORY_BYTES)
+@in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Pending[OffsetDeleteResponse]:
+) -> Turns[OffsetDeleteResponse | Pending[OffsetDeleteResponse]]:
     if not context.allows(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = services.groups
     refused: list[AnswerTopic] = []
     accepted: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
     for topic in request.topics:
+        yield None
         error, count = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0
         if context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
             count = groups.cluster.partition_count(topic.name) or 0

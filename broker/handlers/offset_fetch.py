@@ -12,28 +12,37 @@
 
 Needs DESCRIBE on each group and topic. Asked for all topics, those that one may not see are left out, and
 from version 10 on those that have no id any more.
+
+What a request asks for is looked up some hundred partitions at a time: between two of them offsets may be
+committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from broker.coordinator.group.coordinator import NO_IDS, GroupServices
-from broker.coordinator.group.offset_fetch import FetchedGroup, FetchedPartition, FetchedTopic, failed_fetch
+from broker.coordinator.group.offset_fetch import FetchedGroup, FetchedPartition, FetchedTopic
 from broker.coordinator.waiting import gather, then
+from config.limits import OFFSET_FETCH_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.primitives import Uuid
 from protocol.registry import ApiKey
 from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns, run_through
 from protocol.values import ZERO_UUID
 
 SEVERAL_GROUPS_SINCE: Final = 8
 TOPIC_IDS_SINCE: Final = 10
 GROUP_ERROR_SINCE: Final = 2
+
+PARTITIONS_AT_ONCE: Final = 500
+"""Of one group, looked up in one step."""
 
 ResponseGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 
@@ -46,20 +55,61 @@ class _Wanted(msgspec.Struct):
     partitions: list[int]
 
 
-@serves(ApiKey.OFFSET_FETCH)
+class _Found(msgspec.Struct):
+    """What came of one group: an error alone, or topics as the response has them."""
+
+    error: ErrorCode
+    topics: list[Any]
+
+
+class _Run(NamedTuple):
+    """Topics and partitions that are looked up in one step; the first topic may be the rest of the last run's
+    last one."""
+
+    wanted: list[tuple[str, list[int]]]
+    continues: bool
+
+
+Make = Callable[[FetchedTopic], Any]
+"""From a topic's offsets to the struct of the response; None leaves it out."""
+
+
+@serves(ApiKey.OFFSET_FETCH, memory_bytes=OFFSET_FETCH_MEMORY_BYTES)
+@in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Pending[OffsetFetchResponse]:
-    if context.version >= SEVERAL_GROUPS_SINCE:
-        return gather(
-            [_several(services, context, group, request.require_stable) for group in request.groups],
-            lambda groups: OffsetFetchResponse(groups=groups),
+) -> Turns[OffsetFetchResponse | Pending[OffsetFetchResponse]]:
+    if context.version < SEVERAL_GROUPS_SINCE:
+        topics = None if request.topics is None else list[_Wanted]()
+        for topic in request.topics or ():
+            topics.append(_Wanted(topic.name, ZERO_UUID, topic.partition_indexes))  # type: ignore[union-attr]
+            yield None
+        found = yield from _fetch(
+            services, context, request.group_id, topics, request.require_stable, make=_without_id
         )
-    topics = None
-    if request.topics is not None:
-        topics = [_Wanted(topic.name, ZERO_UUID, topic.partition_indexes) for topic in request.topics]
-    fetched = _fetch(services, context, request.group_id, topics, request.require_stable)
-    return then(fetched, lambda group: _single(group, topics or [], context.version))
+        if context.version >= GROUP_ERROR_SINCE:
+            return then(found, lambda group: OffsetFetchResponse(error_code=group.error, topics=group.topics))
+        if isinstance(found, _Found):
+            return (yield from _first_version(found, topics or []))
+
+        def late(group: _Found) -> OffsetFetchResponse:
+            return run_through(_first_version(group, topics or []))
+
+        return then(found, late)
+    groups: list[ResponseGroup | Pending[ResponseGroup]] = []
+    order: list[int] = []
+    whole: dict[str, int] = {}
+    for asked in request.groups:
+        # A group may be named again and again, and all its offsets asked for: they are there once.
+        place = whole.get(asked.group_id) if asked.topics is None else None
+        if place is None:
+            place = len(groups)
+            groups.append((yield from _several(services, context, asked, request.require_stable)))
+            if asked.topics is None:
+                whole[asked.group_id] = place
+        order.append(place)
+        yield None
+    return gather(groups, lambda each: OffsetFetchResponse(groups=[each[place] for place in order]))
 
 
 def _several(
@@ -67,37 +117,42 @@ def _several(
     context: RequestContext,
     asked: OffsetFetchRequest.OffsetFetchRequestGroup,
     require_stable: bool,
-) -> ResponseGroup | Pending[ResponseGroup]:
+) -> Turns[ResponseGroup | Pending[ResponseGroup]]:
+    """One of several groups."""
     cluster = services.groups.cluster
+    by_id = context.version >= TOPIC_IDS_SINCE
     topics: list[_Wanted] | None = None
     ids: dict[str, Uuid] = {}
-    unknown: list[_Wanted] = []
+    unknown: list[OffsetFetchResponse.OffsetFetchResponseTopics] = []
     if asked.topics is not None:
-        topics = [_Wanted(topic.name, topic.topic_id, topic.partition_indexes) for topic in asked.topics]
-        if context.version >= TOPIC_IDS_SINCE:
-            for topic in topics:
-                topic.name = cluster.topic_name(topic.topic_id) or ""
-                ids[topic.name] = topic.topic_id
-            unknown = [topic for topic in topics if not topic.name]
-            topics = [topic for topic in topics if topic.name]
+        topics = []
+        for topic in asked.topics:
+            wanted = _Wanted(topic.name, topic.topic_id, topic.partition_indexes)
+            if by_id:
+                wanted.name = cluster.topic_name(topic.topic_id) or ""
+                ids[wanted.name] = topic.topic_id
+            if by_id and not wanted.name:
+                gone = partial(_with_id, topic_id=wanted.topic_id)
+                unknown.append((yield from _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID, gone)))
+            else:
+                topics.append(wanted)
+            yield None
 
-    def finish(group: FetchedGroup) -> ResponseGroup:
-        if group.error is not ErrorCode.NONE:
-            return ResponseGroup(group_id=asked.group_id, error_code=group.error)
-        response = ResponseGroup(group_id=asked.group_id)
-        for topic in group.topics:
-            topic_id = ids.get(topic.name, ZERO_UUID)
-            if context.version >= TOPIC_IDS_SINCE and asked.topics is None:
-                topic_id = cluster.topic_id(topic.name) or ZERO_UUID
-                if topic_id == ZERO_UUID:
-                    continue
-            response.topics.append(_with_id(topic, topic_id))
-        response.topics += [
-            _with_id(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID), topic.topic_id) for topic in unknown
-        ]
-        return response
+    def make(topic: FetchedTopic) -> OffsetFetchResponse.OffsetFetchResponseTopics | None:
+        topic_id = ids.get(topic.name, ZERO_UUID)
+        if by_id and asked.topics is None:
+            topic_id = cluster.topic_id(topic.name) or ZERO_UUID
+            if topic_id == ZERO_UUID:
+                return None
+        return _with_id(topic, topic_id)
 
-    return then(_fetch(services, context, asked.group_id, topics, require_stable, ids), finish)
+    def finish(found: _Found) -> ResponseGroup:
+        if found.error is not ErrorCode.NONE:
+            return ResponseGroup(group_id=asked.group_id, error_code=found.error)
+        return ResponseGroup(group_id=asked.group_id, topics=found.topics + unknown)
+
+    fetched = yield from _fetch(services, context, asked.group_id, topics, require_stable, ids, make=make)
+    return then(fetched, finish)
 
 
 def _fetch(
@@ -107,39 +162,77 @@ def _fetch(
     topics: Sequence[_Wanted] | None,
     require_stable: bool,
     topic_ids: Mapping[str, Uuid] = NO_IDS,
-) -> FetchedGroup | Pending[FetchedGroup]:
+    *,
+    make: Make,
+) -> Turns[_Found | Pending[_Found]]:
     """One group's offsets, seen with the client's rights."""
     if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        return failed_fetch(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _Found(ErrorCode.GROUP_AUTHORIZATION_FAILED, [])
 
     def may_see(name: str) -> bool:
         return context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
+    def made(group: FetchedGroup) -> _Found:
+        found = (make(topic) for topic in group.topics if topics is not None or may_see(topic.name))
+        return _Found(group.error, [topic for topic in found if topic is not None])
+
     if topics is None:
-        fetched = services.groups.fetch_offsets(group_id, None, require_stable=require_stable)
-        return then(
-            fetched,
-            lambda group: FetchedGroup(group.error, [topic for topic in group.topics if may_see(topic.name)]),
+        return then(services.groups.fetch_offsets(group_id, None, require_stable=require_stable), made)
+    visible: list[_Wanted] = []
+    refused: list[Any] = []
+    for topic in topics:
+        if may_see(topic.name):
+            visible.append(topic)
+        else:
+            refused.append((yield from _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED, make)))
+        yield None
+    runs: list[_Run] = []
+    results: list[_Found | Pending[_Found]] = []
+    for run in _runs(visible):
+        runs.append(run)
+        fetched = services.groups.fetch_offsets(
+            group_id, run.wanted, require_stable=require_stable, topic_ids=topic_ids
         )
-    visible = [topic for topic in topics if may_see(topic.name)]
-    hidden = [topic for topic in topics if not may_see(topic.name)]
-    fetched = services.groups.fetch_offsets(
-        group_id,
-        [(topic.name, topic.partitions) for topic in visible],
-        require_stable=require_stable,
-        topic_ids=topic_ids,
-    )
-    if not hidden:
-        return fetched
-    refused = [_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
-    return then(
-        fetched,
-        lambda group: group if group.error else FetchedGroup(group.error, group.topics + refused),
-    )
+        results.append(then(fetched, made))
+        yield None
+    return gather(results, lambda parts: _joined(parts, runs, refused))
 
 
-def _failed(topic: _Wanted, error: ErrorCode) -> FetchedTopic:
-    return FetchedTopic(topic.name, [FetchedPartition(index, error=error) for index in topic.partitions])
+def _runs(topics: Sequence[_Wanted]) -> Iterator[_Run]:
+    """One at least: the group is looked at even if nothing is asked of it."""
+    wanted: list[tuple[str, list[int]]] = []
+    continues, left = False, PARTITIONS_AT_ONCE
+    for topic in topics:
+        for start in range(0, len(topic.partitions) or 1, PARTITIONS_AT_ONCE):
+            part = topic.partitions[start : start + PARTITIONS_AT_ONCE]
+            if left < len(part) or len(wanted) == PARTITIONS_AT_ONCE:
+                yield _Run(wanted, continues)
+                wanted, continues, left = [], start > 0, PARTITIONS_AT_ONCE
+            wanted.append((topic.name, part))
+            left -= len(part)
+    yield _Run(wanted, continues)
+
+
+def _joined(parts: Sequence[_Found], runs: Sequence[_Run], refused: list[Any]) -> _Found:
+    topics: list[Any] = []
+    for part, run in zip(parts, runs, strict=True):
+        if part.error is not ErrorCode.NONE:
+            return _Found(part.error, [])
+        if run.continues:
+            topics[-1].partitions.extend(part.topics[0].partitions)
+        topics += part.topics[1:] if run.continues else part.topics
+    return _Found(ErrorCode.NONE, topics + refused)
+
+
+def _refused(topic: _Wanted, error: ErrorCode, make: Make) -> Turns[Any]:
+    """The topic of the response, with the error for each of its partitions."""
+    made = make(FetchedTopic(topic.name, []))
+    for start in range(0, len(topic.partitions), PARTITIONS_AT_ONCE):
+        indexes = topic.partitions[start : start + PARTITIONS_AT_ONCE]
+        part = FetchedTopic(topic.name, [FetchedPartition(index, error=error) for index in indexes])
+        made.partitions.extend(make(part).partitions)
+        yield None
+    return made
 
 
 def _with_id(topic: FetchedTopic, topic_id: Uuid) -> OffsetFetchResponse.OffsetFetchResponseTopics:
@@ -159,27 +252,27 @@ def _with_id(topic: FetchedTopic, topic_id: Uuid) -> OffsetFetchResponse.OffsetF
     )
 
 
-def _single(group: FetchedGroup, asked: Sequence[_Wanted], version: int) -> OffsetFetchResponse:
-    """The form of versions 1 to 7. The first one has no place for the group's error but the partitions."""
-    topics = group.topics
-    if group.error is not ErrorCode.NONE and version < GROUP_ERROR_SINCE:
-        topics = [_failed(topic, group.error) for topic in asked]
-    return OffsetFetchResponse(
-        error_code=group.error,
-        topics=[
-            OffsetFetchResponse.OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponse.OffsetFetchResponsePartition(
-                        partition_index=entry.partition,
-                        committed_offset=entry.offset,
-                        committed_leader_epoch=entry.leader_epoch,
-                        metadata=entry.metadata,
-                        error_code=entry.error,
-                    )
-                    for entry in topic.partitions
-                ],
+def _without_id(topic: FetchedTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
+    return OffsetFetchResponse.OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponse.OffsetFetchResponsePartition(
+                partition_index=entry.partition,
+                committed_offset=entry.offset,
+                committed_leader_epoch=entry.leader_epoch,
+                metadata=entry.metadata,
+                error_code=entry.error,
             )
-            for topic in topics
+            for entry in topic.partitions
         ],
     )
+
+
+def _first_version(found: _Found, asked: Sequence[_Wanted]) -> Turns[OffsetFetchResponse]:
+    """It has no place for the group's error but the partitions."""
+    topics = found.topics
+    if found.error is not ErrorCode.NONE:
+        topics = []
+        for topic in asked:
+            topics.append((yield from _refused(topic, found.error, _without_id)))
+    return OffsetFetchResponse(topics=topics)

@@ -21,6 +21,7 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 from protocol.registry import ApiKey
 from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -29,22 +30,23 @@ Answer = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 @serves(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+) -> Turns[OffsetForLeaderEpochResponse]:
     is_peer = context.allows_cluster(Operation.CLUSTER_ACTION)
-    topics = []
     for topic in request.topics:
         name = topic.topic
         allowed = is_peer or context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        answers = [
-            _answer(services, name, asked)
-            if allowed
-            else Answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.partition)
-            for asked in topic.partitions
-        ]
-        topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(name, answers))
-    return OffsetForLeaderEpochResponse(0, topics)
+        answers = []
+        for asked in topic.partitions:
+            if allowed:
+                answers.append(_answer(services, name, asked))
+            else:
+                answers.append(Answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.partition))
+            yield None
+        yield OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(name, answers)
+    return OffsetForLeaderEpochResponse()
 
 
 def _answer(

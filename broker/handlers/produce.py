@@ -9,30 +9,36 @@ Versions 3-13.
 
 Per partition, in this order: the topic is known, the client may WRITE it, the partition exists, `acks` is
 -1, 0 or 1, the topic is not one of the coordinators' own (but for clients called `__admin_client`), this
-broker leads, enough replicas are in sync for acks=all, and then the log judges the batch. A batch is taken
-whole or not at all; the partitions of a request are independent of each other. A batch that an idempotent
-producer sends again is answered with the offset that it got the first time.
+broker hosts and leads it, enough replicas are in sync for acks=all, and then the log judges the batch. A
+batch is taken whole or not at all; the partitions of a request are independent of each other. A batch that
+an idempotent producer sends again is answered with the offset that it got the first time. Of a partition
+that is named twice the batch named last is taken; one without records refuses it.
+
+An answer without error is made from an `AppendResult` and from nothing else: whatever stands before the log
+is an error by its type, and an answer that waits holds an error until its result fills it.
 
 acks=0 is never answered; if anything failed the connection is closed, which is all that such a producer can
 notice. acks=all waits for the high watermark. A large batch that must be decompressed or compressed anew, a
 slow disk, or a topic with `flush.messages` makes any answer wait for helper threads; answers leave in the
 order of the requests all the same (see `replication.delayed_produce`).
 
-Left out: transactions. Whoever may use the transactional id is told INVALID_TXN_STATE, whoever may not is
-told TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as for any transactional batch without an id; both are final for
-a producer.
+Left out: transactions. A request with a transactional batch is refused as a whole: whoever may use the
+transactional id is told INVALID_TXN_STATE; whoever may not, or names none, is told
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Both are final for a producer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from broker.metadata_cache import INTERNAL_TOPICS
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.partition import Partition
-from protocol.errors import ErrorCode
+from broker.replication.replica_manager import NotHosted
+from config.limits import PRODUCE_MEMORY_BYTES
+from protocol.errors import ErrorCode, invariant
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.header import MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
 from protocol.registry import ApiKey
@@ -73,67 +79,78 @@ _ATTRIBUTES_LOW_BYTE: Final = 22
 
 _NO_TRANSACTIONS: Final = "Transactions are not available on this broker"
 
+TopicData = ProduceRequest.TopicProduceData
+PartitionData = ProduceRequest.PartitionProduceData
 Answer = ProduceResponse.PartitionProduceResponse
 TopicAnswer = ProduceResponse.TopicProduceResponse
 
-_NONE: Final = ErrorCode.NONE
+BeforeTheLog = (
+    NotHosted
+    | Literal[
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+)
+"""What can stand between a batch and the log. NONE is not among it."""
+
 _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 
 
-@serves(ApiKey.PRODUCE)
+@serves(ApiKey.PRODUCE, memory_bytes=PRODUCE_MEMORY_BYTES)
 def handle(
     services: BrokerServices, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[Any] | None:
-    if request.transactional_id is not None and _is_transactional(request):
+    acks = request.acks
+    if _is_transactional(request):
         refused = _refused_transaction(context, request)
-        if request.acks == ACKS_NONE:
+        if acks == ACKS_NONE:
             _close_if_failed(refused)
         return refused
-    acks = request.acks
     version = context.version
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     replicas = services.replicas
+    hosted: Mapping[Any, Partition] = replicas.by_id if by_id else replicas.by_name
     now_ms = context.now_ms
     connection_id = context.session.connection_id
     delayed: DelayedProduce | None = None
     failed = False
+    wanted = request.topic_data
+    if len(wanted) != 1 or len(wanted[0].partition_data) != 1:
+        wanted = _each_once(wanted, by_id)
     topics = []
-    for topic in request.topic_data:
+    for topic in wanted:
         answers = []
-        hosted: Mapping[Any, Partition] = replicas.by_id if by_id else replicas.by_name
         key: Any = topic.topic_id if by_id else topic.name
-        name = services.metadata.topic_name(topic.topic_id) if by_id else topic.name
-        allowed = name is not None and context.allows(_WRITE, _TOPIC, name)
+        name = services.metadata.topic_name(key) if by_id else key
+        is_open = (
+            name is not None
+            and context.allows(_WRITE, _TOPIC, name)
+            and ACKS_ALL <= acks <= ACKS_LEADER
+            and (name not in INTERNAL_TOPICS or context.client_id == ADMIN_CLIENT)
+        )
         for asked in topic.partition_data:
             partition = hosted.get((key, asked.index))
             records: Any = asked.records
-            error = _NONE
-            if (
-                partition is None
-                or not allowed
-                or not records
-                or not ACKS_ALL <= acks <= ACKS_LEADER
-                or name in INTERNAL_TOPICS
-                or (len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT)
-            ):
-                error = _refusal(services, context, request, name, asked)
-            if partition is None or error:
+            if partition is None or not is_open or not records:
                 failed = True
-                answers.append(_failure(services, context, name, asked.index, error))
+                refusal = _refusal(services, context, acks, name, asked)
+                answers.append(_refused(services, context, name, asked.index, refusal))
                 continue
             try:
                 result = replicas.append(partition, records, acks, version, connection_id, now_ms)
-            except AppendRefused as refusal:
+            except AppendRefused as reason:
                 failed = True
                 partition.counters.failed_produce_requests += 1
-                answers.append(_refused_batch(services, context, partition, refusal))
+                answers.append(_refused_batch(services, context, partition, reason))
                 continue
             if isinstance(result, WaitingAppend):
                 delayed = delayed or _delayed(services, request)
-                answers.append(answer := Answer(asked.index, 0, -1))
                 blame = partial(_refused_late, services, context, partition)
-                delayed.wait_for_append(partition, answer, result, blame)
+                answers.append(delayed.wait_for_append(partition, result, blame))
                 continue
             answer = Answer(
                 asked.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset
@@ -141,7 +158,7 @@ def handle(
             answers.append(answer)
             if acks == ACKS_ALL and partition.log.high_watermark <= result.last_offset:
                 delayed = delayed or _delayed(services, request)
-                delayed.wait(partition, answer, result.last_offset + 1)
+                delayed.wait(partition, answer, result)
         topics.append(TopicAnswer(topic.name, topic.topic_id, answers))
     response = ProduceResponse(topics)
     if delayed is not None:
@@ -182,42 +199,54 @@ def _close_if_failed(response: ProduceResponse) -> None:
         raise CloseConnection(f"a produce request with acks=0 failed ({', '.join(errors[:3])})")
 
 
+def _each_once(topics: list[TopicData], by_id: bool) -> list[TopicData]:
+    """The topics of a request, with each of their partitions once."""
+    if len(topics) > 1 and len({each.topic_id if by_id else each.name for each in topics}) < len(topics):
+        return _merged(topics, by_id)
+    for topic in topics:
+        batches = topic.partition_data
+        if len(batches) > 1 and len({each.index for each in batches}) < len(batches):
+            return _merged(topics, by_id)
+    return topics
+
+
+def _merged(topics: list[TopicData], by_id: bool) -> list[TopicData]:
+    """Of a partition that is named more than once the batch named last; but one without records stays, as
+    its error is what Kafka answers then."""
+    merged: dict[bytes | str, tuple[TopicData, dict[int, PartitionData]]] = {}
+    for topic in topics:
+        _, batches = merged.setdefault(topic.topic_id if by_id else topic.name, (topic, {}))
+        for asked in topic.partition_data:
+            known = batches.get(asked.index)
+            if known is None or known.records:
+                batches[asked.index] = asked
+    return [TopicData(topic.name, topic.topic_id, list(each.values())) for topic, each in merged.values()]
+
+
 def _refusal(
-    services: BrokerServices,
-    context: RequestContext,
-    request: ProduceRequest,
-    name: str | None,
-    asked: ProduceRequest.PartitionProduceData,
-) -> ErrorCode:
-    """Why a batch does not come as far as the log, in Kafka's order of checks; NONE if it does after all."""
-    records: Any = asked.records
-    if (
-        records
-        and len(records) > _ATTRIBUTES_LOW_BYTE
-        and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
-        and records[MAGIC_POSITION] == MAGIC
-    ):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    services: BrokerServices, context: RequestContext, acks: int, name: str | None, asked: PartitionData
+) -> BeforeTheLog:
+    """Why a batch does not come as far as the log, in Kafka's order of checks."""
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if not context.allows(_WRITE, _TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    partition = services.replicas.partition(name, asked.index)
-    if partition == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if services.metadata.partition(name, asked.index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not records:
+    if not asked.records:
         return ErrorCode.INVALID_RECORD
-    if not ACKS_ALL <= request.acks <= ACKS_LEADER:
+    if not ACKS_ALL <= acks <= ACKS_LEADER:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return partition if isinstance(partition, ErrorCode) else ErrorCode.NONE
+    return services.replicas.why_not_hosted(name, asked.index)
 
 
-def _failure(
-    services: BrokerServices, context: RequestContext, name: str | None, index: int, error: int
+def _refused(
+    services: BrokerServices, context: RequestContext, name: str | None, index: int, error: ErrorCode
 ) -> ProduceResponse.PartitionProduceResponse:
     """A partition that failed; since version 10 with the leader that its client should have asked."""
+    invariant(error is not ErrorCode.NONE, "A batch that is not in the log is refused with an error")
     answer = Answer(index, error, -1)
     if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= FIRST_VERSION_WITH_LEADERS:
         entry = None if name is None else services.metadata.partition(name, index)
@@ -231,7 +260,7 @@ def _refused_batch(
 ) -> ProduceResponse.PartitionProduceResponse:
     """A batch that the log, or its replication, did not take. The text goes with the records at fault
     only."""
-    answer = _failure(services, context, partition.topic, partition.index, int(refusal.error_code))
+    answer = _refused(services, context, partition.topic, partition.index, refusal.error_code)
     _blame(answer, refusal)
     return answer
 
@@ -245,7 +274,7 @@ def _refused_late(
 ) -> None:
     """The same for one that had to wait before it was refused."""
     partition.counters.failed_produce_requests += 1
-    verdict = _failure(services, context, partition.topic, partition.index, int(refusal.error_code))
+    verdict = _refused(services, context, partition.topic, partition.index, refusal.error_code)
     answer.error_code = verdict.error_code
     answer.current_leader = verdict.current_leader
     _blame(answer, refusal)
@@ -285,17 +314,20 @@ def _is_transactional(request: ProduceRequest) -> bool:
     for topic in request.topic_data:
         for asked in topic.partition_data:
             records: Any = asked.records
-            if not records or len(records) <= _ATTRIBUTES_LOW_BYTE:
-                continue
-            if records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+            if (
+                records
+                and len(records) > _ATTRIBUTES_LOW_BYTE
+                and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+                and records[MAGIC_POSITION] == MAGIC
+            ):
                 return True
     return False
 
 
 def _refused_transaction(context: RequestContext, request: ProduceRequest) -> ProduceResponse:
     """Every partition of a request with transactional batches, refused for good."""
-    name = request.transactional_id or ""
-    if context.allows(_WRITE, ResourceType.TRANSACTIONAL_ID, name):
+    name = request.transactional_id
+    if name is not None and context.allows(_WRITE, ResourceType.TRANSACTIONAL_ID, name):
         error, text = ErrorCode.INVALID_TXN_STATE, _NO_TRANSACTIONS
     else:
         error, text = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None

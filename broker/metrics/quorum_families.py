@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from broker.metrics.families import Collector, Family, Sample, gauge
 from config.limits import LABELS_PER_METRIC
 from config.ports import Clock
-from controller.image.topics import NO_LEADER, TopicImage, TopicsImage
+from controller.metadata.image.topics import NO_LEADER, TopicImage, TopicsImage
+from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.quorum_controller import QuorumController
-from controller.replica.metadata_log import ReplicatedMetadataLog
-from controller.replica.vitals import QuorumVitals
+from controller.raft.quorum_metrics import QuorumVitals
 from protocol.values import ZERO_UUID, uuid_to_text
 
 _RAFT: Final = "kafka_server_raftmetrics_"

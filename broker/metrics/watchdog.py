@@ -23,7 +23,7 @@ import threading
 import traceback
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final, TextIO
 
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS, SLOW_TURN_MS
@@ -34,6 +34,7 @@ from protocol.serving import RequestContext
 _log = logging.getLogger("barnabas.watchdog")
 
 _ASK_EVERY_MS: Final = 100
+_TRIES: Final = 5
 _LOOKS_IN_ONE: Final = ((10, 10), (2, 3), (0, 1))
 """At a loop that rested at least so often in a row: one look instead of so many."""
 
@@ -111,14 +112,30 @@ class Watchdog:
         self._answered.set()
 
     def _report(self) -> None:
-        frame = sys._current_frames().get(self._loop_thread)
-        stack = "".join(traceback.format_stack(frame)) if frame is not None else "unknown\n"
+        context, places = self._look()
+        lines = traceback.StackSummary.from_list(
+            [traceback.FrameSummary(code.co_filename, line, code.co_name) for code, line in reversed(places)]
+        ).format()
         _log.warning(
             "The loop has not come round for %d ms; %s. It is here:\n%s",
             self._limit_ns // 1_000_000,
-            _describe(self._current()),
-            stack.rstrip(),
+            _describe(context),
+            "".join(lines).rstrip() or "unknown",
         )
+
+    def _look(self) -> tuple[RequestContext | None, list[tuple[CodeType, int]]]:
+        """The request and the places in the code, innermost first, that belong together.
+
+        The loop runs on while sources are read and lines are written, so both are only noted here, some
+        microseconds apart; and if another request has begun in between, once more.
+        """
+        for _ in range(_TRIES):
+            context = self._current()
+            frame = sys._current_frames().get(self._loop_thread)
+            places = [] if frame is None else [(f.f_code, line) for f, line in traceback.walk_stack(frame)]
+            if self._current() is context:
+                break
+        return context, places
 
 
 def _looks_in_one(rests: int) -> int:

@@ -10,10 +10,13 @@ order of the requests.
 
 **Holds.** Everything that keeps the next request from being begun is a bit in `holds`: an answer that is
 awaited, a throttle, an output queue that is too long, a turn that is over, a frame that waits for memory, a
-server that is going down. While any bit is set nothing is parsed and the wire does not read; when the last
-one is cleared, parsing goes on from the kept tail without a new read.
+server that is going down, a peer that has sent its last byte. While any bit is set nothing is parsed and the
+wire does not read; when the last one is cleared, parsing goes on from the kept tail without a new read.
 
 **Turns.** A turn ends after 64 requests, 2 ms or 1 MiB of answers; the rest follows through the agenda.
+
+**Faults.** What is raised in here, or comes through from the service, is a fault of ours. It ends this
+connection and nobody else's turn; only an `EndsProcess` goes on to the loop.
 
 **Views.** A frame is a view into the scratch buffer, valid until the service returns. What is kept from one
 turn to the next is a copy: the tail, or the large frame. Both are writable, because the log patches offset
@@ -32,6 +35,7 @@ from broker.network.neighbours import Answer, Service, Wire
 from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
 from config.limits import TURN_MS, TURN_REQUESTS, TURN_SENT_BYTES, WAITING_PRODUCE_PER_CONNECTION
 from config.ports import Clock, Timer, Timers
+from protocol.errors import EndsProcess
 from protocol.serving import CloseConnection, Session
 
 AWAITS_ANSWER: Final = 1
@@ -41,6 +45,7 @@ TURN_OVER: Final = 8
 AWAITS_MEMORY: Final = 16
 DRAINING: Final = 32
 CLOSED: Final = 64
+FINISHED: Final = 128
 
 _TURN_NS: Final = TURN_MS * 1_000_000
 _read_size: Final = Struct(">i").unpack_from
@@ -134,36 +139,49 @@ class Connection:
 
     def received(self, count: int) -> None:
         """`count` bytes were put into `space`; handles what is complete."""
-        self.received_bytes += count
-        large = self._large
-        if large is not None:
-            large.filled_bytes += count
-            if large.complete:
-                self._large = None
-                self._tail, self._tail_at = large.frame, 0
-                self._parse_tail()
-                if self._tail is None:
-                    self._memory.give_back(large.buffer)
-                self._flush()
-            else:
-                self.now_ns = self._clock.monotonic_ns()
-                self._await_room(large)
-            return
-        memory = self._memory
-        end = self._begun_at + count
-        if self._tail is not None:
-            self._tail = None
-            memory.hold(self, 0)
-        at = self._parse(memory.view, 0, end)
-        if at != end and not self.holds & CLOSED:
-            self._keep(memory.view[at:end])
-        self._flush()
-        if memory.poison:
-            memory.overwrite()
+        try:
+            self.received_bytes += count
+            large = self._large
+            if large is not None:
+                large.filled_bytes += count
+                if large.complete:
+                    self._large = None
+                    self._tail, self._tail_at = large.frame, 0
+                    self._parse_tail()
+                    if self._tail is None:
+                        self._memory.give_back(large.buffer)
+                    self._flush()
+                else:
+                    self.now_ns = self._clock.monotonic_ns()
+                    self._await_room(large)
+                return
+            memory = self._memory
+            end = self._begun_at + count
+            if self._tail is not None:
+                self._tail = None
+                memory.hold(self, 0)
+            at = self._parse(memory.view, 0, end)
+            if at != end and not self.holds & CLOSED:
+                self._keep(memory.view[at:end])
+            self._flush()
+            if memory.poison:
+                memory.overwrite()
+        except EndsProcess:
+            raise
+        except Exception:
+            self.failed()
 
     def peer_gone(self, reason: str) -> None:
         """The peer will take no answer: what waits for one is given up. Nothing new is begun."""
         self.close(reason)
+
+    def peer_finished(self) -> None:
+        """The peer has sent its last byte, and all requests before it have begun. It may still read: what
+        waits is answered, then the connection is closed."""
+        if self._waiting:
+            self.holds |= FINISHED
+        else:
+            self.close("the peer has closed the connection")
 
     def touch(self) -> None:
         """The peer has taken something: it is not idle."""
@@ -231,17 +249,24 @@ class Connection:
         self._on_agenda = False
         if self.holds & CLOSED:
             return
-        self.holds &= ~TURN_OVER
-        if self._waiting:
-            self._collect()
-        large = self._large
-        if large is not None:
-            self._await_room(large)
-        elif self._tail is not None and not self.holds:
-            self._parse_tail()
-        self._flush()
-        if not self.holds:
-            self._wire.resume()
+        try:
+            self.holds &= ~TURN_OVER
+            if self._waiting:
+                self._collect()
+            large = self._large
+            if large is not None:
+                self._await_room(large)
+            elif self._tail is not None and not self.holds:
+                self._parse_tail()
+            self._flush()
+            if not self.holds:
+                self._wire.resume()
+            elif self.holds & FINISHED and not self._waiting:
+                self.close("the peer has closed the connection, and all is answered")
+        except EndsProcess:
+            raise
+        except Exception:
+            self.failed()
 
     def close(self, reason: str) -> None:
         """Ends the connection from either side; answers that are ready are still tried to be sent."""
@@ -261,6 +286,13 @@ class Connection:
             else:
                 release_pieces(answer.pieces)
         self._wire.close(reason)
+
+    def failed(self) -> None:
+        """Called while an exception of ours is handled: this connection pays for it."""
+        self._service.failed(self)
+        out, self._out = self._out, []
+        release_pieces(out)
+        self.close("a fault of ours")
 
     # Parsing
 

@@ -35,10 +35,11 @@ class Hangups:
     def __len__(self) -> int:
         return len(self._callbacks)
 
-    def watch(self, descriptor: int, callback: HangupCallback) -> None:
+    def watch(self, descriptor: int, callback: HangupCallback, *, finished: bool = False) -> None:
+        """finished: the peer's last byte has come already, only that the connection breaks is news."""
         if self._epoll is not None and descriptor not in self._callbacks:
             self._callbacks[descriptor] = callback
-            self._epoll.register(descriptor, select.EPOLLRDHUP)
+            self._epoll.register(descriptor, 0 if finished else select.EPOLLRDHUP)
 
     def forget(self, descriptor: int) -> None:
         """Before the descriptor is read again, and before it is closed."""

@@ -59,5 +59,9 @@ class Service(Protocol):
         ...
 
     def malformed(self, connection: Connection, reason: str) -> None:
-        """What arrived is no request; counted, and logged once per connection."""
+        """What arrived is no request; counted, and logged now and then."""
+        ...
+
+    def failed(self, connection: Connection) -> None:
+        """Called while an exception of ours is handled that has no request to end at: counted and logged."""
         ...

@@ -4,6 +4,13 @@ Reading: one `recv_into` per readiness, into the loop's scratch buffer, and what
 once. Writing: answers of a turn are sent at once, as far as the peer takes them; only what is left over
 waits for the socket to become writable. So a request that is answered in its turn costs two system calls
 beside the loop's.
+
+The end of a stream (FIN) says only that the peer sends nothing more. It may have closed its sending side to
+say so, as `nc -N` and some test tools do, or be gone; the two look alike until an answer is sent, which a
+peer that is gone refuses with a reset. So all that came before it is answered, as by Apache Kafka: the
+requests that lie unread, those that wait (measured with 4.3.1: a long poll, a join), and then the connection
+is closed. A reset ends it at once with all that waits. What waits for longer than `connections.max.idle.ms`
+behind the end of a stream is given up: nobody is kept waiting for ever for a peer that has gone in silence.
 """
 
 from __future__ import annotations
@@ -24,6 +31,7 @@ from broker.network.output import OutputQueue
 from broker.network.pieces import Piece, release_pieces
 from broker.network.transport import Transport
 from config.limits import OUTPUT_QUEUE_PAUSE_BYTES, OUTPUT_QUEUE_RESUME_BYTES, TURN_SENT_BYTES
+from protocol.errors import EndsProcess
 
 _log = logging.getLogger("barnabas.network")
 
@@ -49,6 +57,12 @@ class Endpoint(Protocol):
     def output_full(self) -> None: ...
     def output_drained(self) -> None: ...
     def peer_gone(self, reason: str) -> None: ...
+    def peer_finished(self) -> None: ...
+    def failed(self) -> None:
+        """Called while an exception of ours is handled. Raises it again where the connection is the node's
+        own."""
+        ...
+
     def close(self, reason: str) -> None: ...
 
 
@@ -70,6 +84,7 @@ class SocketChannel:
     """The wire of one connection. `begin` it with its connection; `on_closed` is called once, at the end."""
 
     __slots__ = (
+        "_finished",
         "_hangups",
         "_linger",
         "_loop",
@@ -115,6 +130,8 @@ class SocketChannel:
         self._reading = False
         self._writing = False
         self._linger = False
+        self._finished = False
+        """The end of the stream was seen; unread bytes may lie before it."""
 
     def begin(self, connection: Endpoint) -> None:
         self.connection = connection
@@ -124,7 +141,7 @@ class SocketChannel:
         return self.connection.now_ns // 1_000_000
 
     def awaits_us(self) -> bool:
-        return self.connection.waiting > 0
+        return self.connection.waiting > 0 and not self._finished
 
     def expire(self) -> None:
         self._traffic.expired += 1
@@ -149,7 +166,9 @@ class SocketChannel:
             self._broken(error)
             return
         if count == 0:
-            connection.peer_gone("the peer has closed the connection")
+            self._pause()
+            connection.peer_finished()
+            self._await_break()
             return
         traffic = self._traffic
         traffic.received_bytes += count
@@ -173,22 +192,29 @@ class SocketChannel:
         if self.connection.holds == TURN_OVER:
             return
         try:
-            gone = not self._socket.recv(1, socket.MSG_PEEK)
+            finished = not self._socket.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._broken(error)
             return
         self._pause()
-        if gone:
-            self._hung_up(broken=False)
+        if finished:
+            self._await_break()
         else:
             self._hangups.watch(self.descriptor, self._hung_up)
 
+    def _await_break(self) -> None:
+        """The end of the stream was seen, and something still waits or is held."""
+        self._finished = True
+        if self.open and not self._linger:
+            self._hangups.watch(self.descriptor, self._hung_up, finished=True)
+
     def _hung_up(self, broken: bool) -> None:
-        """A peer that merely sent its last byte may have sent requests before it: they are still heard."""
-        if broken or self.connection.waiting:
+        if broken:
             self.connection.peer_gone("the peer has gone while its request was waiting")
+        else:
+            self._await_break()
 
     def _pause(self) -> None:
         if self._reading:
@@ -266,20 +292,34 @@ class SocketChannel:
             self._loop.remove_writer(self.descriptor)
 
     def _writable(self) -> None:
-        self.connection.touch()
-        self._write()
+        try:
+            self.connection.touch()
+            self._write()
+        except EndsProcess:
+            raise
+        except Exception:
+            self._failed()
+
+    def _failed(self) -> None:
+        """Called while an exception of ours is handled that came in the middle of writing."""
+        self.connection.failed()
+        self.abort("a fault of ours")
 
     def _helped(self, error: BaseException | None) -> None:
         """A helper thread has sent a part of a cold slice, and is done with the socket."""
         if not self.open:
             self._give_back()
         elif error is None:
-            self.connection.touch()
-            self._write()
+            self._writable()
         elif isinstance(error, BlockingIOError | InterruptedError):
             self._await_writable()
         elif isinstance(error, OSError):
             self._broken(error)
+        elif isinstance(error, Exception) and not isinstance(error, EndsProcess):
+            try:
+                raise error
+            except Exception:
+                self._failed()
         else:
             raise error
 

@@ -94,6 +94,15 @@ class ReplyConnection:
     def peer_gone(self, reason: str) -> None:
         self.close(reason)
 
+    def peer_finished(self) -> None:
+        """What was asked and is not answered will not be."""
+        self.close("the peer has closed the connection")
+
+    def failed(self) -> None:
+        """Called while an exception is handled. Who asked is a part of this node, and may be half done: it
+        goes on to the loop."""
+        raise
+
     def close(self, reason: str) -> None:
         if not self.holds & CLOSED:
             self.holds |= CLOSED

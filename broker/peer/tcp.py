@@ -48,6 +48,10 @@ CONNECT_TIMEOUT_MS: Final = 10_000
 _SOFTWARE: Final = ("barnabas", "1")
 
 
+_HOST_TOLD: Final = 80
+"""Characters of a name of another node's choosing that a message repeats."""
+
+
 class State(Enum):
     IDLE = "idle"
     CONNECTING = "connecting"
@@ -78,6 +82,7 @@ class TcpPeer:
         self.state = State.IDLE
         self.traffic = Traffic()
         self._host = host
+        self._told = f"{host[:_HOST_TOLD]}:{port}"
         self._port = port
         self._loop = loop
         self._clock = clock
@@ -145,15 +150,16 @@ class TcpPeer:
             on_closed=self._closed,
         )
         self._channel = channel
-        channel.begin(
-            ReplyConnection(channel, self._memory, self._clock, self._reply, f"to {self._host}:{self._port}")
-        )
+        channel.begin(ReplyConnection(channel, self._memory, self._clock, self._reply, f"to {self._told}"))
         self._negotiate(api(ApiKey.API_VERSIONS).versions.last)
 
     async def _open_socket(self) -> socket.socket:
         """The first of the host's addresses that answers."""
-        addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        failure: OSError = OSError(f"{self._host} has no address")
+        try:
+            addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except UnicodeError as error:
+            raise OSError(f"{self._told} is no address: {error}") from error
+        failure: OSError = OSError(f"{self._told} has no address")
         for family, kind, protocol, _, address in addresses:
             sock = socket.socket(family, kind, protocol)
             try:
@@ -238,7 +244,7 @@ class TcpPeer:
 
     def _not_sent(self, call: Call) -> None:
         self._waiting.remove(call)
-        self._unsent.fail(call, f"not connected to {self._host}:{self._port} in time")
+        self._unsent.fail(call, f"not connected to {self._told} in time")
 
     def _drop_connection(self, reason: str) -> None:
         channel = self._channel
@@ -260,7 +266,7 @@ class TcpPeer:
             self._unsent.fail_all(reason)
             self._waiting.clear()
         if self.state is State.CONNECTING and self._rest_ms == FIRST_REST_MS:
-            _log.info("Peer %s:%d: %s", self._host, self._port, reason)
+            _log.info("Peer %s: %s", self._told, reason)
         self.state = State.RESTING
         self._timers.call_at(self._clock.monotonic_ms() + self._rest_ms, self._rested)
         self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)

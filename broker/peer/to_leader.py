@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from config.ports import Timers
-from controller.image.brokers import Endpoint
+from controller.metadata.image.brokers import Endpoint
 from protocol.codec.message import Message
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest

@@ -8,7 +8,8 @@ In reading order:
 * `publisher`   what a publisher is
 * `metadata`    the metadata cache: handlers see the new image from then on
 * `configs`     dynamic configs of this broker and of all brokers
-* `replicas`    partitions that are led, followed, created or dropped here, and topics' configs
+* `replicas`    partitions that are led, followed, created or dropped here, and topics' configs; those of
+                deleted topics are let go before the metadata cache shows the image
 * `directories` the controller hears in which log directory each replica lies
 
 Imported by the composition root; they call ports and know no network.

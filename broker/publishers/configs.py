@@ -15,8 +15,8 @@ from typing import Final
 from config.broker_config import BrokerConfig
 from config.checks import check_relations
 from config.errors import ConfigError
-from controller.image.cluster_image import ClusterImage, ImageDelta
-from controller.image.configs import ConfigResourceType
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.configs import ConfigResourceType
 
 __all__ = ["BrokerConfigPublisher"]
 

@@ -8,13 +8,13 @@ to tell: the controller assumes that one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.forwarding import ControllerChannel
 from config.ports import Clock, Timers
-from controller.image.cluster_image import ClusterImage, ImageDelta
-from controller.levels import DIRECTORIES_LEVEL
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.metadata_version import DIRECTORIES_LEVEL
 from protocol.codec.message import Message
 from protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -58,14 +58,21 @@ class DirectoryAssignments:
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         """See `broker.publishers`; comes after the replicas."""
+        for _ in self.publish_in_steps(delta, image):
+            pass
+
+    def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]:
+        """A partition a step."""
         if delta.topics is None or image.features.metadata_version < DIRECTORIES_LEVEL:
             return
         for gone in delta.topics.deleted.values():
             for index in gone.partitions:
                 self._wanted.pop((gone.id, index), None)
+                yield
         for topic_id, changed in delta.topics.changed.items():
             for index in changed.partitions:
                 self._compare(image, changed.name, topic_id, index)
+                yield
 
     def moved(self, image: ClusterImage, topic: str, index: int) -> None:
         """A replica lies elsewhere now."""

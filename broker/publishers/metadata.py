@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from controller.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 
 __all__ = ["MetadataCachePublisher"]
 

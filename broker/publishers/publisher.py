@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
-from controller.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 
 __all__ = ["MetadataPublisher", "SteppedPublisher"]
 

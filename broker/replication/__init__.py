@@ -7,7 +7,8 @@ Reading order:
 * `delayed_produce`: an acknowledgement that waits for the high watermark;
 * `delayed_delete_records`: records deleted at the leader, and the wait for its followers;
 * `fetching`: one read pass over what a consumer wants, and the long poll that waits for more;
-* `replica_manager`: all hosted partitions; appends and reads, and the image's difference turned into deeds.
+* `replica_manager`: all hosted partitions; appends and reads, and the image's difference turned into deeds;
+* `log_retries`: partitions whose log found no space, tried again.
 
 Pure but for the logs that it is given: no clock, no socket, no thread. The handlers, the coordinators'
 composition and the node may import it.

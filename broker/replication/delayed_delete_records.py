@@ -61,9 +61,12 @@ class DelayedDeleteRecords:
         offset: int,
         answer: DeleteRecordsResponse.DeleteRecordsPartitionResult,
     ) -> None:
-        """Hold the answer back until the low watermark has reached `offset`, if it has not."""
+        """Hold the answer back until the low watermark has reached `offset`, if it has not. Nothing else
+        makes an answer without error."""
         answer.low_watermark = partition.low_watermark(self._is_alive)
-        if answer.low_watermark < offset:
+        if answer.low_watermark >= offset:
+            answer.error_code = ErrorCode.NONE
+        else:
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             self._waiting[partition] = (offset, answer)
 
@@ -79,6 +82,8 @@ class DelayedDeleteRecords:
         self._pending, self._response = pending, response
         self._timer = timers.call_at(clock.monotonic_ms() + timeout_ms, self._finish)
         pending.on_cancel(self._forget)
+        for partition in list(self._waiting):  # it may have moved since `wait`, if there were many of them
+            self.low_watermark_moved(partition)
         return pending
 
     def low_watermark_moved(self, partition: Partition) -> None:

@@ -6,6 +6,8 @@ that has no deadline, as in Kafka, where an append keeps its thread until it is 
 each partition that is still behind is noted, and the high watermark, a lost leadership or the deadline
 settles it. What timed out stays appended (the producer is told REQUEST_TIMED_OUT and may send it again; an
 idempotent one finds it there).
+
+Whatever an answer waits for, it holds an error meanwhile; only what was waited for takes it away.
 """
 
 from __future__ import annotations
@@ -57,24 +59,27 @@ class DelayedProduce:
         self._response: ProduceResponse | None = None
         self._timer: Timer | None = None
 
-    def wait(self, partition: Partition, answer: PartitionAnswer, offset: int) -> None:
-        """Hold the answer back until the partition's high watermark has reached `offset`."""
+    def wait(self, partition: Partition, answer: PartitionAnswer, result: AppendResult) -> None:
+        """Hold the answer back until the partition's high watermark has passed what was appended."""
+        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         self._waiting[partition] = answer
-        partition.wait_for_commit(offset, self)
+        partition.wait_for_commit(result.last_offset + 1, self)
 
     def wait_for_append(
         self,
         partition: Partition,
-        answer: PartitionAnswer,
         append: WaitingAppend,
         refused: Callable[[PartitionAnswer, AppendRefused], None],
-    ) -> None:
-        """Hold it back until the batch is in the log, and then for its replication if that is asked for.
+    ) -> PartitionAnswer:
+        """The partition's answer, held back until the batch is in the log, and then for its replication if
+        that is asked for.
 
         refused: fills in the answer for a batch that was not taken.
         """
+        answer = PartitionAnswer(partition.index, ErrorCode.UNKNOWN_SERVER_ERROR, -1)
         self._appending += 1
         append.then(partial(self._appended, partition, answer, refused))
+        return answer
 
     def start(
         self, response: ProduceResponse, appends_done: Callable[[ProduceResponse], None]
@@ -109,9 +114,9 @@ class DelayedProduce:
             answer.base_offset = outcome.base_offset
             answer.log_append_time_ms = outcome.log_append_time_ms
             answer.log_start_offset = outcome.log_start_offset
-            wanted = outcome.last_offset + 1
-            if self._acks == _ACKS_ALL and partition.log.high_watermark < wanted:
-                self.wait(partition, answer, wanted)
+            answer.error_code = ErrorCode.NONE
+            if self._acks == _ACKS_ALL and partition.log.high_watermark <= outcome.last_offset:
+                self.wait(partition, answer, outcome)
         elif isinstance(outcome, AppendRefused):
             refused(answer, outcome)
         else:
@@ -149,6 +154,8 @@ class DelayedProduce:
             return
         if error:
             _refuse(answer, error)
+        else:
+            answer.error_code = ErrorCode.NONE
         if not self._waiting and not self._appending:
             self._finish()
 

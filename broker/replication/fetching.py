@@ -41,8 +41,13 @@ COMPLETIONS_PER_TURN: Final = 64
 PartitionData = FetchResponse.PartitionData
 EpochEndOffset = FetchResponse.EpochEndOffset
 
+FIRST_VERSION_WITH_LAST_EPOCH: Final = 12
+"""A request may say with which epoch its reader read last, an answer where the two diverge. A session keeps
+what its partitions said, and may go on in an older version."""
+
 _NONE: Final = int(ErrorCode.NONE)
 _OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+_UNKNOWN_SERVER_ERROR: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 _STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 _INVALID_EPOCH: Final = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
@@ -186,6 +191,8 @@ class Fetch:
                 found.append((wanted, refused_data(wanted.index, int(partition))))
                 continue
             data = self._look(wanted, partition, budget, not total)
+            if budget < 0:
+                budget = 0  # a negative limit spoils the first partition only
             if data is None:
                 quiet.append(wanted)
                 continue
@@ -193,7 +200,7 @@ class Fetch:
             if data.records:
                 size_bytes = data.records.size_bytes  # type: ignore[union-attr]
                 total += size_bytes  # type: ignore[operator]
-                budget -= size_bytes  # type: ignore[operator]
+                budget = budget - size_bytes if size_bytes < budget else 0  # type: ignore[operator]
         self.bytes_found = total
         for wanted in quiet:
             del self.session.active[wanted.key]
@@ -226,11 +233,14 @@ class Fetch:
         records: LogSlice | None = None
         aborted: list[FetchResponse.AbortedTransaction] | None = [] if limits.read_committed else None
         if offset < readable:
+            max_bytes = min(budget, wanted.max_bytes)
+            if max_bytes < 0:  # Kafka fails on it where it has something to read
+                return self._error(wanted, _UNKNOWN_SERVER_ERROR)
             if budget > 0 or is_first:
                 try:
                     records = log.read(
                         offset,
-                        max_bytes=min(budget, wanted.max_bytes),
+                        max_bytes=max_bytes,
                         up_to_offset=readable,
                         at_least_one_batch=is_first,
                     )
@@ -268,7 +278,7 @@ class Fetch:
             return self._error(wanted, refusal)
         log = partition.log
         offset = wanted.fetch_offset
-        if wanted.last_fetched_epoch >= 0:
+        if wanted.last_fetched_epoch >= 0 and self.context.version >= FIRST_VERSION_WITH_LAST_EPOCH:
             epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
             if end_offset < 0 or epoch < 0 or offset < log.log_start_offset:
                 return self._error(wanted, _OFFSET_OUT_OF_RANGE)
@@ -402,14 +412,19 @@ class Fetch:
     def finish(self) -> None:
         """Answer now, with whatever there is. Once answered or given up, later calls do nothing."""
         pending = self._leave()
-        if pending is None or pending.done:
-            return
-        self._has_errors = False
-        self._pass()
-        response = self._answer()
-        if not self.session.id:
-            self.session.unwatch_all()
-        pending.complete(response)
+        if pending is not None:
+            pending.complete_by(self._look_again)
+
+    def _look_again(self) -> FetchResponse:
+        """The second pass. It runs in a turn of somebody else, where nothing may be raised but by
+        `complete_by`."""
+        try:
+            self._has_errors = False
+            self._pass()
+            return self._answer()
+        finally:
+            if not self.session.id:
+                self.session.unwatch_all()
 
     def _abandon(self) -> None:
         """The client has gone."""

@@ -50,6 +50,14 @@ class Watcher(Protocol):
         ...
 
 
+class Holder(Protocol):
+    """Who keeps a partition at hand although nothing happens; `token` is what it left with it."""
+
+    def partition_gone(self, token: Any) -> None:
+        """It is hosted no longer: let go of it."""
+        ...
+
+
 class CommitWaiter(Protocol):
     """An acknowledgement that waits until everything before an offset is replicated."""
 
@@ -94,11 +102,13 @@ class Partition:
     """A hosted partition. The replica manager makes it; the image's differences and appends change it."""
 
     __slots__ = (
+        "__weakref__",
         "commit_waiters",
         "counters",
         "deletion_waiters",
         "follower_end_offsets",
         "follower_log_starts",
+        "holders",
         "index",
         "is_alone",
         "is_leader",
@@ -161,6 +171,7 @@ class Partition:
         self.unseen_bytes = 0
         """Appended beyond the high watermark; a long poll counts them when they become visible."""
         self.watchers: dict[Watcher, Any] = {}
+        self.holders: dict[Holder, Any] = {}
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """(offset that the high watermark must reach, who waits), in the order of the appends."""
         self.deletion_waiters: list[DeletionWaiter] = []
@@ -176,11 +187,12 @@ class Partition:
     def refusal(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
         """The error code for a request that names this epoch, 0 if it may go on.
 
-        `leader_only` is false for readers that any replica may serve.
+        Only -1 names none: a lower number is an epoch that was fenced long ago. `leader_only` is false for
+        readers that any replica may serve.
         """
         if self.is_offline:
             return _STORAGE
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             return _FENCED if current_leader_epoch < self.leader_epoch else _UNKNOWN
         if leader_only and not self.is_leader:
             return _NOT_LEADER
@@ -251,6 +263,7 @@ class Partition:
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.tell_changed()
         self._tell_deletion_waiters()
+        self._tell_gone()
 
     def go_offline(self) -> None:
         """The disk has failed under the log: whoever waits is told so."""
@@ -259,6 +272,12 @@ class Partition:
         self.fail_commit_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self.tell_changed()
         self._tell_deletion_waiters()
+        self._tell_gone()
+
+    def _tell_gone(self) -> None:
+        holders, self.holders = self.holders, {}
+        for holder, token in holders.items():
+            holder.partition_gone(token)
 
     def follower_fetched(self, replica_id: int, fetch_offset: int, log_start_offset: int = -1) -> None:
         """A follower asks for this offset: so it has all before it, down to its log start."""

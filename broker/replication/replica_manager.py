@@ -8,15 +8,15 @@ gives it.
 
 An append leaves either all of a batch or nothing of it. If the disk fails, the batch is refused with
 KAFKA_STORAGE_ERROR and the partition stays as it was: the next append tries again, so a disk that was full
-and has room again needs no restart.
+and has room again needs no restart. Nor does a partition whose log could not be made for want of space.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from broker.metadata_cache import MetadataCache
 from broker.replication.partition import NO_EPOCH, Partition, TopicCounters
@@ -26,14 +26,21 @@ from broker.replication.watched_batches import WatchedBatches
 from config.broker_config import BrokerConfig
 from config.errors import InvalidValue
 from config.ports import Clock
-from controller.image.cluster_image import ClusterImage, ImageDelta
-from controller.image.configs import ConfigResourceType
-from controller.image.topics import PartitionRegistration
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.image.topics import PartitionRegistration
 from protocol.errors import ErrorCode, InvariantViolated
+from protocol.records.errors import CorruptRecord
 from protocol.values import ZERO_UUID
 from storage.append import AppendResult
 from storage.append_lane import AppendLane, Outcome, WaitingAppend
-from storage.errors import AppendRefused, LogStorageError, OffsetOutOfRange
+from storage.errors import (
+    AppendRefused,
+    CorruptSegment,
+    LogStorageError,
+    OffsetOutOfRange,
+    is_out_of_space,
+)
 from storage.log_config import LogConfig
 from storage.opening import give_topic_id
 from storage.partition_log import PartitionLog
@@ -41,6 +48,11 @@ from storage.partition_log import PartitionLog
 LOG: Final = logging.getLogger("barnabas.replicas")
 
 ACKS_ALL: Final = -1
+
+NotHosted = Literal[
+    ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER
+]
+"""Why a partition is not here. NONE is not among it."""
 
 _WALK_ALWAYS: Final = "full"
 
@@ -55,6 +67,10 @@ class Logs(Protocol):
     def delete_async(self, topic: str, partition: int) -> None: ...
 
     def suspect(self, path: str, error: BaseException | None) -> None: ...
+
+
+OnCommitted = Callable[["AppendResult | AppendRefused"], None]
+"""Hears where a coordinator's batch lies once the high watermark has passed it, or why it will not."""
 
 
 class LeaderChange(NamedTuple):
@@ -96,23 +112,19 @@ class ReplicaManager:
         self.watched = WatchedBatches(always=config.text("barnabas.record.validation") == _WALK_ALWAYS)
         self._offline: dict[tuple[str, int], None] = {}
         """Partitions that should be here, but whose log could not be made, or cannot be used any more."""
+        self.without_space: dict[tuple[str, int], None] = {}
+        """Those of them that lack nothing but room on a disk; `log_retries` tries them again."""
+        self.on_without_space: Callable[[], None] = _nobody_tries
         self._failing: dict[Partition, None] = {}
         """Partitions whose last append met a disk error; logged when it begins and when it ends."""
 
     # Finding.
 
-    def partition(self, topic: str, index: int) -> Partition | ErrorCode:
+    def partition(self, topic: str, index: int) -> Partition | NotHosted:
         found = self.by_name.get((topic, index))
         return self.why_not_hosted(topic, index) if found is None else found
 
-    def partition_by_id(self, topic_id: bytes, index: int) -> Partition | ErrorCode:
-        found = self.by_id.get((topic_id, index))
-        if found is not None:
-            return found
-        name = self._metadata.topic_name(topic_id)
-        return ErrorCode.UNKNOWN_TOPIC_ID if name is None else self.why_not_hosted(name, index)
-
-    def why_not_hosted(self, topic: str, index: int) -> ErrorCode:
+    def why_not_hosted(self, topic: str, index: int) -> NotHosted:
         """What to answer for a partition that is not in `by_name`."""
         if (topic, index) in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -144,7 +156,7 @@ class ReplicaManager:
             raise _refused(ErrorCode.NOT_ENOUGH_REPLICAS, partition)
         walk = False
         if partition.trusted_connection is not connection_id:
-            walk = self.watched.next_is_walked(connection_id, partition)
+            walk = self.watched.next_is_walked(connection_id, partition.topic_id, partition.index)
             if not walk:
                 partition.trusted_connection = connection_id
         try:
@@ -205,20 +217,19 @@ class ReplicaManager:
             partition.counters.messages_in += outcome.last_offset - outcome.base_offset + 1
             partition.appended(waiting.size_bytes)
 
-    def append_internal(
-        self, topic: str, index: int, batch: bytes, on_result: Callable[[ErrorCode, int], None]
-    ) -> None:
-        """A coordinator's batch, with acks=all. `on_result(error, base_offset)` once, at once or later."""
+    def append_internal(self, topic: str, index: int, batch: bytes, on_result: OnCommitted) -> None:
+        """A coordinator's batch, with acks=all. `on_result` once, at once or later; see `OnCommitted`."""
         partition = self.by_name.get((topic, index))
         if partition is None:
-            on_result(self.why_not_hosted(topic, index), -1)
+            error = self.why_not_hosted(topic, index)
+            on_result(AppendRefused(error, error.message))
             return
         refusal = partition.refusal(NO_EPOCH)
         if refusal or partition.is_under_min_isr:
-            on_result(ErrorCode(refusal or ErrorCode.NOT_ENOUGH_REPLICAS), -1)
+            on_result(_refused(ErrorCode(refusal or ErrorCode.NOT_ENOUGH_REPLICAS), partition))
             return
         if len(batch) > partition.log.config.max_message_bytes:
-            on_result(ErrorCode.MESSAGE_TOO_LARGE, -1)
+            on_result(_refused(ErrorCode.MESSAGE_TOO_LARGE, partition))
             return
         log, now_ms = partition.log, self._clock.wall_ms()
         try:
@@ -231,26 +242,28 @@ class ReplicaManager:
                 return
             result = log.append_internal(bytearray(batch), leader_epoch=partition.leader_epoch, now_ms=now_ms)
         except LogStorageError as error:
-            on_result(self._disk_failed(partition, error).error_code, -1)
+            on_result(self._disk_failed(partition, error))
             return
         except AppendRefused as error:
-            on_result(error.error_code, -1)
+            on_result(error)
             return
         if self._failing:
             self._disk_works(partition)
         partition.counters.bytes_in += len(batch)
         partition.counters.messages_in += result.last_offset - result.base_offset + 1
-        end = result.last_offset + 1
-        waiter = InternalAppend(on_result, result.base_offset)
-        if partition.log.high_watermark < end:
-            partition.wait_for_commit(end, waiter)
+        partition.wait_for_commit(result.last_offset + 1, InternalAppend(on_result, result))
         partition.appended(len(batch))
+
+    def max_batch_bytes(self, topic: str, index: int) -> int:
+        """The largest batch that a partition takes; of one that is not hosted, Kafka's own default."""
+        partition = self.by_name.get((topic, index))
+        return (LogConfig() if partition is None else partition.log.config).max_message_bytes
 
     def read_batches(self, topic: str, index: int, from_offset: int, max_bytes: int) -> bytes:
         """Whole batches up to the log's end from the one with `from_offset` on, `b""` at the end.
 
         At least one batch, otherwise up to `max_bytes`. Raises OSError if the disk fails, LookupError if the
-        partition is not hosted.
+        partition is not hosted, CorruptRecord for bytes that are no batch and an offset beyond the end.
         """
         partition = self.by_name.get((topic, index))
         if partition is None:
@@ -264,8 +277,8 @@ class ReplicaManager:
                 at_least_one_batch=True,
             )
             return b"" if found is None else found.read()
-        except OffsetOutOfRange:
-            return b""
+        except (OffsetOutOfRange, CorruptSegment) as error:
+            raise CorruptRecord(str(error)) from error
         except LogStorageError as error:
             raise OSError(str(error)) from error
 
@@ -281,37 +294,57 @@ class ReplicaManager:
             pass
         return changes
 
+    def retire_in_steps(self, delta: ImageDelta, changes: list[LeaderChange]) -> Iterator[None]:
+        """Lets go of the partitions of deleted topics, a partition a step. Call it while the metadata cache
+        still shows the image before: so nobody ever finds a partition by a name that is another topic's
+        already, or by the id of a topic that the cache does not know. Their logs go with `apply`."""
+        if delta.topics is None:
+            return
+        for gone in delta.topics.deleted.values():
+            for index in gone.partitions:
+                self._retire(gone.name, index, gone.id, changes)
+                yield
+
     def apply_in_steps(
         self, image: ClusterImage, delta: ImageDelta | None, changes: list[LeaderChange]
     ) -> Iterator[None]:
-        """The same, a topic a step; what changed is added to `changes` on the way."""
+        """As `apply`, a partition a step; what changed is added to `changes` on the way."""
         if delta is None:
             for topic in image.topics.by_name.values():
-                self._follow_topic(image, topic.name, topic.id, topic.partitions.items(), changes)
-                yield
+                yield from self._follow_topic(image, topic.name, topic.id, topic.partitions, changes)
             return
         if delta.topics is not None:
             for gone in delta.topics.deleted.values():
-                for index in gone.partitions:
-                    self._drop(gone.name, index, gone.id, changes)
+                for index, entry in gone.partitions.items():
+                    if self._node_id in entry.replicas:
+                        self._drop(gone.name, index, gone.id, changes)
+                    yield
                 if gone.name not in image.topics.by_name:
                     self.counters.pop(gone.name, None)
-                yield
             for topic_id, changed in delta.topics.changed.items():
-                self._follow_topic(image, changed.name, topic_id, changed.partitions.items(), changes)
-                yield
+                yield from self._follow_topic(image, changed.name, topic_id, changed.partitions, changes)
         if delta.configs is not None:
             for resource_type, name in delta.configs.changed:
                 if resource_type == ConfigResourceType.TOPIC:
-                    self._configure_topic(image, name)
-                    yield
+                    yield from self._configure_topic(image, name)
+
+    def try_again_in_steps(self, changes: list[LeaderChange]) -> Iterator[None]:
+        """Makes the logs that lacked space, as far as there is some now, a partition a step."""
+        for topic, index in list(self.without_space):
+            image = self._metadata.image
+            found = image.topics.by_name.get(topic)
+            entry = None if found is None else found.partitions.get(index)
+            if found is not None and entry is not None and (topic, index) in self.without_space:
+                yield from self._follow_topic(image, topic, found.id, {index: entry}, changes)
+        yield
 
     def configure(self, image: ClusterImage, config: BrokerConfig) -> None:
         """The broker's own configuration changed: topics that inherit from it change too."""
         self._config = config
         self._inherited = None
         for name in self.counters:
-            self._configure_topic(image, name)
+            for _ in self._configure_topic(image, name):
+                pass
 
     def _settings(self, image: ClusterImage, topic: str) -> TopicSettings:
         """In force for a topic; an invalid stored setting is as good as none, and said aloud."""
@@ -328,7 +361,7 @@ class ReplicaManager:
             )
             return topic_settings(self._config, {})
 
-    def _configure_topic(self, image: ClusterImage, topic: str) -> None:
+    def _configure_topic(self, image: ClusterImage, topic: str) -> Iterator[None]:
         found = image.topics.by_name.get(topic)
         if found is None or topic not in self.counters:
             return
@@ -338,19 +371,22 @@ class ReplicaManager:
             if partition is not None:
                 partition.log.update_config(settings.log)
                 partition.require_insync(settings.min_insync_replicas)
+            yield
 
     def _follow_topic(
         self,
         image: ClusterImage,
         topic: str,
         topic_id: bytes,
-        partitions: Iterable[tuple[int, PartitionRegistration]],
+        partitions: Mapping[int, PartitionRegistration],
         changes: list[LeaderChange],
-    ) -> None:
+    ) -> Iterator[None]:
         settings: TopicSettings | None = None
-        for index, entry in partitions:
+        for index, entry in partitions.items():
+            yield
             if self._node_id not in entry.replicas:
-                self._drop(topic, index, topic_id, changes)
+                if (topic_id, index) in self.by_id or (topic, index) in self._offline:
+                    self._drop(topic, index, topic_id, changes)
                 continue
             if settings is None:
                 settings = self._settings(image, topic)
@@ -379,10 +415,10 @@ class ReplicaManager:
             self._drop(topic, index, partition.topic_id, [])
         try:
             log = self._logs.get(topic, index)
-            if log is not None and log.topic_id not in (topic_id, ZERO_UUID):
+            while log is not None and log.topic_id not in (topic_id, ZERO_UUID):
                 LOG.warning("%s-%d on disk belongs to an earlier topic of that name; it goes", topic, index)
                 self._logs.delete_async(topic, index)
-                log = None
+                log = self._logs.get(topic, index)
             if log is None:
                 log = self._logs.create(topic, index, topic_id, settings.log)
             else:
@@ -393,8 +429,16 @@ class ReplicaManager:
             if key not in self._offline:
                 LOG.error("%s-%d cannot be served, its log could not be made: %s", topic, index, error)
             self._offline[key] = None
+            if is_out_of_space(error):
+                self.without_space[key] = None
+                self.on_without_space()
+            else:
+                self.without_space.pop(key, None)
             return None
         self._offline.pop(key, None)
+        if key in self.without_space:
+            del self.without_space[key]
+            LOG.info("%s-%d can be served, there is space for its log", topic, index)
         counters = self.counters.get(topic)
         if counters is None:
             counters = self.counters[topic] = TopicCounters(topic)
@@ -407,9 +451,10 @@ class ReplicaManager:
         self.by_id[topic_id, index] = partition
         return partition
 
-    def _drop(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
-        """Host the partition no longer; its log goes in its own time."""
+    def _retire(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
+        """Host the partition no longer."""
         self._offline.pop((topic, index), None)
+        self.without_space.pop((topic, index), None)
         partition = self.by_id.pop((topic_id, index), None)
         if partition is None:
             return
@@ -420,6 +465,10 @@ class ReplicaManager:
         partition.retire()
         if led:
             changes.append(LeaderChange(topic, index, partition.leader_epoch, False))
+
+    def _drop(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
+        """The same, and its log goes in its own time; also one that could not be used."""
+        self._retire(topic, index, topic_id, changes)
         try:
             self._logs.delete_async(topic, index)
         except OSError as error:
@@ -466,30 +515,29 @@ class ReplicaManager:
 class InternalAppend:
     """A coordinator that waits for its batch to be replicated."""
 
-    __slots__ = ("_base_offset", "_on_result")
+    __slots__ = ("_on_result", "_result")
 
-    def __init__(self, on_result: Callable[[ErrorCode, int], None], base_offset: int) -> None:
+    def __init__(self, on_result: OnCommitted, result: AppendResult) -> None:
         self._on_result = on_result
-        self._base_offset = base_offset
+        self._result = result
 
     def replicated(self, partition: Partition, error: ErrorCode) -> None:
         """See `partition.CommitWaiter`."""
-        self._on_result(error, -1 if error else self._base_offset)
+        self._on_result(_refused(error, partition) if error else self._result)
 
 
-def _answer_internal(
-    partition: Partition, on_result: Callable[[ErrorCode, int], None], outcome: Outcome
-) -> None:
+def _answer_internal(partition: Partition, on_result: OnCommitted, outcome: Outcome) -> None:
     """What a coordinator hears when its batch had to wait for helper threads."""
-    if not isinstance(outcome, AppendResult):
-        on_result(outcome.error_code, -1)
-        return
-    waiter = InternalAppend(on_result, outcome.base_offset)
-    end = outcome.last_offset + 1
-    if partition.log.high_watermark < end:
-        partition.wait_for_commit(end, waiter)
+    if isinstance(outcome, LogStorageError):
+        raise InvariantViolated(f"an append to {partition!r} ended with {outcome!r}, as nobody may see it")
+    if isinstance(outcome, AppendResult) and partition.log.high_watermark <= outcome.last_offset:
+        partition.wait_for_commit(outcome.last_offset + 1, InternalAppend(on_result, outcome))
     else:
-        waiter.replicated(partition, ErrorCode.NONE)
+        on_result(outcome)
+
+
+def _nobody_tries() -> None:
+    """Without `log_retries` the next change of a partition tries."""
 
 
 def _refused(code: ErrorCode, partition: Partition) -> AppendRefused:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.long_work import LongWork
 from config.limits import OFFLOADED_COMPRESSION_BYTES
-from config.ports import Clock, Offload, Timers
+from config.ports import Clock, Offload, Stalls, Timers
 from storage.append_lane import AppendLane, LaneHelpers
 from storage.log_disk import LogDisk
 
@@ -20,10 +21,25 @@ if TYPE_CHECKING:
 class WaitingAppends:
     """disks: threads for writes and syncs that an append waits for. codecs: threads for compression."""
 
-    def __init__(self, *, clock: Clock, timers: Timers, disks: Offload, codecs: Offload) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        timers: Timers,
+        disks: Offload,
+        codecs: Offload,
+        stalls: Stalls | None = None,
+        long_work: LongWork | None = None,
+    ) -> None:
+        """stalls: tells waiting for a disk from waiting for a processor; without it all waiting is for the
+        disk. long_work: shares the loop among the large batches that are walked, and with others; without it
+        each of them takes a slice of every turn."""
         self._clock = clock
+        self._stalled_ns = None if stalls is None else stalls.stalled_ns
         self._disks = disks
-        self._helpers = LaneHelpers(codecs, timers.call_soon)
+        self._helpers = LaneHelpers(
+            codecs, timers.call_soon, timers.call_soon if long_work is None else long_work.soon
+        )
         self.by_directory: dict[str, LogDisk] = {}
         """The disk under each log directory, by the directory's path."""
         self.inline_bytes = OFFLOADED_COMPRESSION_BYTES
@@ -38,7 +54,9 @@ class WaitingAppends:
         path = log.directory.rpartition("/")[0]
         disk = self.by_directory.get(path)
         if disk is None:
-            disk = self.by_directory[path] = LogDisk(path, self._disks, self._clock.monotonic_ns)
+            disk = self.by_directory[path] = LogDisk(
+                path, self._disks, self._clock.monotonic_ns, self._stalled_ns
+            )
         log.watch_disk(disk)
 
     def lane(self, log: PartitionLog) -> AppendLane:

@@ -5,9 +5,9 @@ batch would cost more than all else together. But a client that frames its recor
 first batch on. So the first batches of a connection on a partition are walked whole, and what follows is
 taken by its header.
 
-Connections come and go without word here, so the counts live in two generations: when the younger one is
-full it becomes the older one, and what was not asked for since is forgotten. A forgotten connection is
-merely watched anew.
+Connections come and go without word here, and so do partitions (known by their topic's id, so that nothing
+keeps one that is gone). So the counts live in two generations: when the younger one is full it becomes the
+older one, and what was not asked for since is forgotten. A forgotten connection is merely watched anew.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class WatchedBatches:
     def __init__(self, *, always: bool) -> None:
         self.always = always
         self.walked = WALKED_BATCHES_PER_CONNECTION
-        self._younger: dict[tuple[str, object], int] = {}
-        self._older: dict[tuple[str, object], int] = {}
+        self._younger: dict[tuple[str, bytes, int], int] = {}
+        self._older: dict[tuple[str, bytes, int], int] = {}
 
     def __len__(self) -> int:
         return len(self._younger) + len(self._older)
 
-    def next_is_walked(self, connection_id: str, partition: object) -> bool:
+    def next_is_walked(self, connection_id: str, topic_id: bytes, index: int) -> bool:
         """Whether the next batch of the connection on the partition is one of the first; counts it."""
         if self.always:
             return True
-        key = (connection_id, partition)
+        key = (connection_id, topic_id, index)
         count = self._younger.get(key)
         if count is None:
             count = self._older.get(key, 0)

@@ -15,6 +15,8 @@ from broker.fatal import halt
 from broker.fetch_sessions import FetchSessions
 from broker.forwarding import ControllerChannel
 from broker.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from broker.long_work import LongWork
+from broker.lookups import Lookups
 from broker.metadata_cache import MetadataCache
 from broker.metadata_loader import MetadataLoader
 from broker.network.acceptor import Acceptor
@@ -24,6 +26,7 @@ from broker.publishers.directories import DirectoryAssignments
 from broker.publishers.metadata import MetadataCachePublisher
 from broker.publishers.replicas import ReplicasPublisher
 from broker.replication.fetching import FetchPurgatory
+from broker.replication.log_retries import LogRetries
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
 from broker.replication.waiting_appends import WaitingAppends
 from broker.roles.config_followers import ConfigFollowers
@@ -33,9 +36,9 @@ from broker.roles.handler_table import broker_handlers
 from broker.services import BrokerServices
 from broker.topic_creation import TopicCreation
 from config.broker_config import BrokerConfig
-from controller.image.cluster_image import ClusterImage, ImageDelta
-from controller.image.features import KRAFT_VERSION
-from controller.levels import DIRECTORIES_LEVEL
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.features import KRAFT_VERSION
+from controller.metadata.metadata_version import DIRECTORIES_LEVEL
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.serving import PeerChannel
 from storage.directories import FailedDirectory
@@ -66,6 +69,7 @@ class BrokerRole:
         self.acceptors: dict[str, Acceptor] = ground.listen(config.broker_listeners)
         self.endpoints = advertised(config.advertised_listeners, self.acceptors)
         self.metadata = MetadataCache(chance=ground.chance)
+        self.long_work = LongWork(ground.clock, ground.timers)
         self.replicas = ReplicaManager(
             node_id=ground.node_id,
             logs=ground.logs,
@@ -77,6 +81,8 @@ class BrokerRole:
                 timers=ground.timers,
                 disks=ground.append_offload,
                 codecs=ground.codec_offload,
+                stalls=ground.stalls,
+                long_work=self.long_work,
             ),
         )
         controller = ControllerChannel(
@@ -87,7 +93,11 @@ class BrokerRole:
         )
         self.services = self._make_services(controller, kraft_version)
         self.dispatcher = Dispatcher(
-            self.services.handlers, self.services, clock=ground.clock, authorizer=ground.authorizer
+            self.services.handlers,
+            self.services,
+            clock=ground.clock,
+            authorizer=ground.authorizer,
+            lane=ground.lane,
         )
         for listener in self.acceptors:
             ground.server.serve(listener, self.dispatcher)
@@ -129,6 +139,7 @@ class BrokerRole:
                 chance=ground.chance,
             ),
             topics=topics,
+            lookups=Lookups(clock=ground.clock, work=self.long_work, threads=ground.codec_offload),
             producer_ids=ProducerIds(
                 node_id=ground.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
             ),
@@ -152,6 +163,10 @@ class BrokerRole:
             broker_epoch=lambda: self.lifecycle.epoch, directory_of=self._directory_id_of,
         )  # fmt: skip
         ground.logs.moves.on_moved = self._log_moved
+        self.retries = LogRetries(
+            self.replicas, ground.clock, ground.timers,
+            on_leader_change=self._leader_changed, on_made=self._log_made,
+        )  # fmt: skip
         return MetadataLoader(
             node_id=ground.node_id,
             cluster_id=ground.cluster_id,
@@ -160,6 +175,7 @@ class BrokerRole:
             clock=ground.clock,
             timers=ground.timers,
             publishers=(
+                replicas.retirement,
                 MetadataCachePublisher(self.metadata),
                 configs,
                 replicas,
@@ -216,6 +232,7 @@ class BrokerRole:
         """Logs on disk that the first image does not give to this broker: their topics were deleted while
         it was away. They are renamed, and an operator removes them."""
         logs = self._ground.logs
+        logs.set_rivals_aside()
         for log in logs.unclaimed():
             _log.warning("%s is not in the cluster's metadata any more and is set aside", log.name)
             try:
@@ -250,6 +267,10 @@ class BrokerRole:
 
     def _log_moved(self, key: tuple[str, int]) -> None:
         self.replicas.log_moved(*key)
+        self.directories.moved(self.metadata.image, *key)
+
+    def _log_made(self, key: tuple[str, int]) -> None:
+        """Late: there had been no space for it."""
         self.directories.moved(self.metadata.image, *key)
 
     def _directory_id_of(self, topic: str, index: int) -> bytes | None:
@@ -288,6 +309,7 @@ class BrokerRole:
     def close(self) -> None:
         self.lifecycle.stop()
         self.loader.stop()
+        self.retries.stop()
 
 
 class _DeletedTopics:

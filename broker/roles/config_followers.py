@@ -23,7 +23,7 @@ from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
 from config.errors import ConfigError
-from controller.image.cluster_image import ClusterImage
+from controller.metadata.image.cluster_image import ClusterImage
 
 _log = logging.getLogger("barnabas.node")
 

@@ -11,13 +11,13 @@ from broker.peer.tcp import TcpPeer
 from broker.peer.to_leader import LeaderPeer
 from broker.policies.process import configured_policies
 from broker.roles.ground import Ground, advertised
+from controller.bootstrap_records import read_bootstrap_records
 from controller.handler_table import controller_handlers
-from controller.image.brokers import Endpoint
-from controller.metadata_log import NO_LEADER
-from controller.opening import read_bootstrap_records
+from controller.metadata.image.brokers import Endpoint
+from controller.metadata.log import NO_LEADER
+from controller.metadata.log_opening import open_replica, raft_config
 from controller.quorum_controller import QuorumController
 from controller.registration import FollowerRegistration
-from controller.replica.opening import open_replica, raft_config
 from controller.services import ControllerServices
 
 
@@ -69,7 +69,7 @@ class ControllerRole:
             policies=self.policies,
         )
         self.dispatcher = Dispatcher(
-            self.handlers, services, clock=ground.clock, authorizer=ground.authorizer
+            self.handlers, services, clock=ground.clock, authorizer=ground.authorizer, lane=ground.lane
         )
         for listener in self.acceptors:
             ground.server.serve(listener, self.dispatcher)

@@ -12,6 +12,7 @@ from typing import Final
 
 from broker.admin.health import Health
 from broker.authorizer import AllowAll
+from broker.dispatch.lane import Lane
 from broker.log_levels import ProcessLoggers
 from broker.metrics.families import Collectors
 from broker.network.acceptor import Acceptor, ListenerSettings
@@ -24,6 +25,7 @@ from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.offload import ThreadOffload, run_side_by_side
+from broker.ports.stalls import ThreadStalls
 from broker.ports.timers import LoopTimers
 from broker.service_manager import notify
 from broker.workers.pool import WorkerPool
@@ -38,7 +40,7 @@ from config.limits import (
 from config.listeners import Endpoint as ListenerEndpoint
 from config.log_levels import Loggers
 from config.ports import Chance, Clock, Files, Timers
-from controller.image.brokers import Endpoint
+from controller.metadata.image.brokers import Endpoint
 from protocol.serving import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
@@ -77,6 +79,7 @@ class Ground:
         self.clock: Clock = SystemClock()
         self.timers: Timers = LoopTimers(loop, self.clock)
         self.chance: Chance = SystemChance()
+        self.stalls = ThreadStalls()
         self.open_files = OpenFiles(bound_for(_enough_descriptors()))
         self.files: Files = RealFiles(self.open_files)
         self.offload = ThreadOffload(loop)
@@ -88,6 +91,7 @@ class Ground:
         self.authorizer: Authorizer = AllowAll()
         self.loggers: Loggers = ProcessLoggers()
         self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
+        self.lane = Lane(clock=self.clock, timers=self.timers, memory=self.memory)
         self.limits = ConnectionLimits()
         self.server = Server(
             loop,

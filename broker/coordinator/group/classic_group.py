@@ -80,7 +80,8 @@ class ClassicGroup:
         """None for a group that has only ever held offsets of simple consumers."""
         self.protocol_name: str | None = None
         """The protocol of the current generation."""
-        self.leader_id: str | None = None
+        self._leader_id: str | None = None
+        """None while nobody is in, or until the next one is looked for."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
@@ -94,6 +95,8 @@ class ClassicGroup:
         """While the first join phase of an empty group runs: this delay, and how much more there may be."""
         self.new_member_added = False
         """Somebody joined since that delay began."""
+        self.waits_on = False
+        """The running join phase's time was over, and nobody had joined."""
         self.topics: frozenset[str] | None = None
         """Topics that the members subscribe; None if unknown or if the protocol has none."""
         self._supporters: dict[str, int] = {}
@@ -113,6 +116,18 @@ class ClassicGroup:
         self.state_timestamp_ms = now_wall_ms
 
     @property
+    def leader_id(self) -> str | None:
+        """The leader; the oldest member if that has gone. Looked for when it is asked for: where thousands
+        leave in one request, the next oldest is each time a step further away."""
+        if self._leader_id is None and self.members:
+            self._leader_id = next(iter(self.members))
+        return self._leader_id
+
+    @leader_id.setter
+    def leader_id(self, member_id: str | None) -> None:
+        self._leader_id = member_id
+
+    @property
     def can_rebalance(self) -> bool:
         return self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY)
 
@@ -122,8 +137,8 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the most patient member allows."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        """As long as the most patient member allows; no time at all if all name less than nothing."""
+        return max(0, max((member.rebalance_timeout_ms for member in self.members.values()), default=0))
 
     # Members
 
@@ -154,8 +169,8 @@ class ClassicGroup:
                 self.awaiting_join -= 1
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
-        if member_id == self.leader_id:
-            self.leader_id = next(iter(self.members), None)
+        if member_id == self._leader_id:
+            self._leader_id = None
         self.pending_members.pop(member_id, None)
         self.pending_sync.pop(member_id, None)
 
@@ -174,8 +189,8 @@ class ClassicGroup:
         member.parked_join = parked
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> Member:
-        """Give the static member another id, in place; nothing else changes. What it had parked must be
-        answered before."""
+        """Give the static member another id, in its place among the others; nothing else changes. What it had
+        parked must be answered before."""
         old = self.members[old_id]
         new = Member(
             member_id=new_id,
@@ -187,8 +202,10 @@ class ClassicGroup:
             protocols=old.protocols,
             assignment=old.assignment,
         )
-        del self.members[old_id]
-        self.members[new_id] = new
+        self.members = {
+            new_id if each == old_id else each: new if each == old_id else member
+            for each, member in self.members.items()
+        }
         if self.leader_id == old_id:
             self.leader_id = new_id
         self.static_members[instance_id] = new_id
@@ -244,6 +261,7 @@ class ClassicGroup:
         self.generation += 1
         self.pending_sync.clear()
         self.initial_delay = None
+        self.waits_on = False
         if self.members:
             self.protocol_name = self.select_protocol()
             self.move(Cause.ALL_JOINED, now_wall_ms)

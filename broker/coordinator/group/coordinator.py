@@ -88,6 +88,11 @@ class GroupCoordinator:
             ),
         )
 
+    @property
+    def failures(self) -> int:
+        """Partitions that were read back because of a fault of ours."""
+        return self._runtime.failures
+
     # Cluster
 
     def elected(self, partition: int, leader_epoch: int) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.coordinator.group.classic_group import CONSUMER_PROTOCOL, ClassicGroup
-from broker.coordinator.group.group_records import group_tombstone, offset_tombstone, read_key
+from broker.coordinator.group.group_records import group_tombstone, offset_tombstone
 from broker.coordinator.group.offset_store import OffsetStore, OpenTransactions
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.group.turn import Turn
@@ -37,7 +37,7 @@ def delete_group(
     turn.outcome.response = ErrorCode.NONE
     turn.outcome.atomic = False
     gone = dict.fromkeys(store.places(group_id))
-    gone |= dict.fromkeys((topic, index) for name, topic, index in _pending(open_) if name == group_id)
+    gone |= dict.fromkeys(open_.pending_places(group_id))
     turn.outcome.records.extend(offset_tombstone(group_id, topic, index) for topic, index in gone)
     turn.outcome.records.append(group_tombstone(group_id))
 
@@ -56,7 +56,7 @@ def delete_offsets(
         turn.outcome.response = OffsetDeleteResponse(error_code=error)
         return
     response = OffsetDeleteResponse()
-    pending = {place for place in _pending(open_) if place[0] == request.group_id}
+    pending = frozenset(open_.pending_places(request.group_id))
     for topic in request.topics:
         is_read = group.subscribes(topic.name)
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
@@ -65,7 +65,7 @@ def delete_offsets(
         for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
             answer.partitions.append(OffsetDeleteResponse.OffsetDeleteResponsePartition(index, code))
             place = (request.group_id, topic.name, index)
-            if not is_read and (store.has(*place) or place in pending):
+            if not is_read and (store.has(*place) or (topic.name, index) in pending):
                 turn.outcome.records.append(offset_tombstone(*place))
     turn.outcome.response = response
 
@@ -84,16 +84,12 @@ def forget_topics(
     """Tombstones for the offsets of topics that are gone, given by name with their ids."""
     turn.outcome.atomic = False
     gone: dict[tuple[str, str, int], None] = {}
-    for topic, topic_id in deleted.items():
-        for group_id, index in store.partitions_of(topic):
-            committed = store.get(group_id, topic, index)
-            if committed is not None and committed.topic_id in (ZERO_UUID, topic_id):
+    for group_id, topic, index in store.places_in(deleted):
+        committed = store.get(group_id, topic, index)
+        if committed is not None and committed.topic_id in (ZERO_UUID, deleted[topic]):
+            gone[group_id, topic, index] = None
+    for group_id in open_.groups():
+        for topic, index in open_.pending_places(group_id):
+            if topic in deleted:
                 gone[group_id, topic, index] = None
-    gone |= dict.fromkeys(place for place in _pending(open_) if place[1] in deleted)
     turn.outcome.records.extend(offset_tombstone(*place) for place in gone)
-
-
-def _pending(open_: OpenTransactions) -> list[tuple[str, str, int]]:
-    """Group, topic and partition of all that open transactions would commit."""
-    keys = (read_key(key) for key in open_.pending_keys())
-    return [(key.group, key.topic, key.partition) for key in keys if key is not None]

@@ -46,6 +46,8 @@ OFFSET_VERSION: Final = 4
 OFFSET_VERSION_WITH_EXPIRY: Final = 1
 GROUP_VERSION: Final = 3
 NO_EXPIRY: Final = -1
+NO_REBALANCE_TIMEOUT: Final = -1
+"""Of a member in a record before version 1: its session timeout counts."""
 
 _SHORT: Final = Struct(">h")
 _INT: Final = Struct(">i")
@@ -223,7 +225,7 @@ def read_group(group_id: str, value: bytes) -> ClassicGroup:
             client_id=entry.client_id,
             client_host=entry.client_host,
             rebalance_timeout_ms=entry.session_timeout
-            if entry.rebalance_timeout < 0
+            if entry.rebalance_timeout == NO_REBALANCE_TIMEOUT
             else entry.rebalance_timeout,
             session_timeout_ms=entry.session_timeout,
             protocols=((stored.protocol or "", entry.subscription),),

@@ -15,11 +15,18 @@ import msgspec
 
 from broker.coordinator.group.classic_group import ClassicGroup, Member, ParkedJoin, Protocols
 from broker.coordinator.group.group_records import group_record
-from broker.coordinator.group.rebalance import complete_if_all_joined, joined, prepare, rebalance_or_complete
+from broker.coordinator.group.rebalance import (
+    complete_if_all_joined,
+    has_synced,
+    joined,
+    prepare,
+    rebalance_or_complete,
+)
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.group.turn import DeadlineKind, Turn, join_error
 from broker.coordinator.outcome import Outcome, response_error
 from broker.coordinator.ports import Moment
+from protocol.codec.reading import MAX_STRING_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
@@ -91,7 +98,11 @@ def _join_without_id(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
     instance_id = joining.group_instance_id
     prefix = joining.client_id if instance_id is None else instance_id
     member_id = f"{prefix}-{turn.make_uuid()}"
-    if instance_id is not None:
+    if len(member_id.encode()) > MAX_STRING_BYTES:
+        # Neither an answer nor a record could name it. Kafka gives the same answer, but has the member in its
+        # group by then, and nobody in there is answered any longer.
+        turn.answer_parked(joining.parked, join_error("", ErrorCode.UNKNOWN_SERVER_ERROR))
+    elif instance_id is not None:
         holder = group.static_members.get(instance_id)
         if holder is not None:
             _replace_static(group, joining, holder, member_id, turn)
@@ -171,6 +182,7 @@ def _replace_static(group: ClassicGroup, joining: Joining, old_id: str, new_id: 
     turn.cancel(DeadlineKind.SESSION, group, old_id)
     turn.answer_join(group, old, join_error(old_id, ErrorCode.FENCED_INSTANCE_ID))
     turn.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+    has_synced(group, old_id, turn)  # the former self will not any longer
     member = group.replace_static(joining.group_instance_id or "", old_id, new_id)
     _park(group, joining, member, turn)
     turn.refresh_session(group, member)
@@ -194,17 +206,18 @@ def _store_replacement(
     """Write the group down with the new id and answer with the current generation; nobody else is
     disturbed."""
     generation = group.generation
-    turn.outcome.records.append(
-        group_record(group, {m.member_id: m.assignment for m in group.members.values()})
+    turn.outcome.write(
+        lambda: group_record(group, {m.member_id: m.assignment for m in group.members.values()})
     )
 
     def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
         after = turn.later(now)
-        if group.members.get(member.member_id) is not member:
-            return after.outcome
+        is_there = group.members.get(member.member_id) is member
+        if not is_there or group.generation != generation or group.state is not GroupState.STABLE:
+            return after.outcome  # a rebalance has begun since; it answers, and writes the group down anew
         if error is not ErrorCode.NONE:
             _take_back(group, old, member, after, response_error(error), old_leader)
-        elif group.generation == generation and group.state is GroupState.STABLE:
+        else:
             after.answer_join(group, member, _replaced(group, member, joining.version, old_leader))
         return after.outcome
 

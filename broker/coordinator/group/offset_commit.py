@@ -31,7 +31,7 @@ def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: in
         turn.refresh_session(group, group.members[request.member_id])
     now_ms = turn.now.wall_ms
     has_own = request.retention_time_ms != BROKER_S_RETENTION
-    expires_ms = now_ms + request.retention_time_ms if has_own else NO_EXPIRY
+    expires_ms = java_long(now_ms + request.retention_time_ms) if has_own else NO_EXPIRY
     response = OffsetCommitResponse()
     for topic in request.topics:
         answer = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -104,6 +104,12 @@ def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
             for topic in request.topics
         ]
     )
+
+
+def java_long(number: int) -> int:
+    """A sum as Java has it in 64 bits: beyond the largest number it goes on with the smallest. Kafka stores
+    that, and an offset that was to be kept nearly for ever expires with the next look."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def java_length(text: str) -> int:

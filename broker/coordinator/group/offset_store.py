@@ -9,11 +9,17 @@ partition stays unstable until the marker.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
-from broker.coordinator.group.group_records import OFFSET, CommittedOffset, read_offset
+from broker.coordinator.group.group_records import (
+    OFFSET,
+    CommittedOffset,
+    GroupKey,
+    read_key,
+    read_offset,
+)
 from broker.coordinator.outcome import UndoLog
 from protocol.errors import ProtocolError
 
@@ -48,9 +54,15 @@ class OffsetStore:
             for index in partitions
         ]
 
-    def partitions_of(self, topic: str) -> list[tuple[str, int]]:
-        """Groups and partitions of all offsets in a topic."""
-        return [(group, index) for group, topics in self._groups.items() for index in topics.get(topic, ())]
+    def places_in(self, topics: Collection[str]) -> list[tuple[str, str, int]]:
+        """Group, topic and partition of all offsets in these topics."""
+        return [
+            (group, topic, index)
+            for group, own in self._groups.items()
+            for topic in (topics if len(topics) < len(own) else own)
+            if topic in topics
+            for index in own.get(topic, ())
+        ]
 
     def topics(self, group: str) -> dict[str, PartitionOffsets]:
         """All offsets of a group, by topic and partition."""
@@ -118,8 +130,10 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[bytes, bytes | None]] = {}
-        self._pending: dict[bytes, int] = {}
-        """Key -> number of open transactions that have written it."""
+        self._writers: dict[bytes, dict[int, None]] = {}
+        """Key -> producers whose open transactions have written it."""
+        self._places: dict[str, dict[bytes, tuple[str, int]]] = {}
+        """Group -> those keys of it, with topic and partition."""
         self._superseded: set[tuple[int, bytes]] = set()
         self._gone: set[bytes] = set()
         """Pending keys that a tombstone took away: not unstable any longer."""
@@ -128,25 +142,27 @@ class OpenTransactions:
         return bool(self._by_producer)
 
     def hold(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        written = self._by_producer.setdefault(producer_id, {})
-        if key not in written:
-            self._pending[key] = self._pending.get(key, 0) + 1
-        written[key] = value
+        self._by_producer.setdefault(producer_id, {})[key] = value
+        writers = self._writers.get(key)
+        if writers is None:
+            writers = self._writers[key] = {}
+            place = _place(key)
+            if place is not None:
+                self._places.setdefault(place.group, {})[key] = (place.topic, place.partition)
+        writers[producer_id] = None
         self._superseded.discard((producer_id, key))
         self._gone.discard(key)
 
     def supersede(self, key: bytes, *, is_gone: bool, undo: UndoLog | None) -> None:
         """The key was written outside of any transaction: what is pending for it is older. A tombstone takes
         it away altogether; the transaction stays open, and keeps its group from being removed."""
-        if key not in self._pending:
-            return
-        for producer_id, written in self._by_producer.items():
+        for producer_id in self._writers.get(key, ()):
             mark = (producer_id, key)
-            if key in written and mark not in self._superseded:
+            if mark not in self._superseded:
                 self._superseded.add(mark)
                 if undo is not None:
                     undo.add(partial(self._superseded.discard, mark))
-        if is_gone and key not in self._gone:
+        if is_gone and key in self._writers and key not in self._gone:
             self._gone.add(key)
             if undo is not None:
                 undo.add(partial(self._gone.discard, key))
@@ -157,23 +173,46 @@ class OpenTransactions:
         written = self._by_producer.pop(producer_id, {})
         effective: list[tuple[bytes, bytes | None]] = []
         for key, value in written.items():
-            self._pending[key] -= 1
-            if not self._pending[key]:
-                del self._pending[key]
-                self._gone.discard(key)
+            writers = self._writers[key]
+            del writers[producer_id]
+            if not writers:
+                self._forget(key)
             if (producer_id, key) in self._superseded:
                 self._superseded.discard((producer_id, key))
             else:
                 effective.append((key, value))
         return iter(effective)
 
+    def _forget(self, key: bytes) -> None:
+        """Nobody's transaction has written it any longer."""
+        del self._writers[key]
+        self._gone.discard(key)
+        place = _place(key)
+        if place is not None:
+            places = self._places[place.group]
+            del places[key]
+            if not places:
+                del self._places[place.group]
+
     def is_pending(self, key: bytes) -> bool:
-        return key in self._pending and key not in self._gone
+        return key in self._writers and key not in self._gone
 
-    def pending_keys(self) -> list[bytes]:
-        """Keys that open transactions have written and no tombstone has taken away since."""
-        return [key for key in self._pending if key not in self._gone]
+    def has_group(self, group: str) -> bool:
+        """Whether an open transaction has written offsets of the group."""
+        return group in self._places
 
-    def open_keys(self) -> list[bytes]:
-        """All keys that open transactions have written."""
-        return list(self._pending)
+    def pending_places(self, group: str) -> list[tuple[str, int]]:
+        """Topics and partitions of a group that open transactions have written and no tombstone has taken
+        away since."""
+        return [place for key, place in self._places.get(group, {}).items() if key not in self._gone]
+
+    def groups(self) -> list[str]:
+        """Groups of which open transactions have written offsets."""
+        return list(self._places)
+
+
+def _place(key: bytes) -> GroupKey | None:
+    try:
+        return read_key(key)
+    except ProtocolError:
+        return None

@@ -4,7 +4,9 @@ A rebalance begins when the membership changes (`prepare`): whoever waits for an
 join, and joins are parked. It ends (`complete`) when every member has joined and no id that was given out is
 missing, or when the rebalance timeout has passed; then dynamic members that did not come are dropped (static
 ones keep their place until their session ends), the generation grows, and all are told at once. If nobody
-came, it waits on.
+came, it waits on: it looks again after another rebalance timeout. Kafka does so at once, without end, where
+clients named a time-out of 0 (a processor and fifty megabytes of log a second); here a pause lies between two
+looks, and a member that comes meanwhile has the next one brought forward, so that clients notice nothing.
 
 The first rebalance of an empty group is different: its members are not known yet. It waits
 `group.initial.rebalance.delay.ms`, and again as long as new members keep coming, up to the rebalance timeout
@@ -25,6 +27,8 @@ from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
 
 LOG: Final = logging.getLogger("barnabas.groups")
+WAITING_ON_PAUSE_MS: Final = 1_000
+"""At least so long after a look at a join phase to which nobody came."""
 
 
 def rebalance_or_complete(group: ClassicGroup, turn: Turn, reason: str) -> None:
@@ -58,13 +62,13 @@ def prepare(group: ClassicGroup, turn: Turn, reason: str) -> None:
 
 def complete_if_all_joined(group: ClassicGroup, turn: Turn) -> None:
     """End the running join phase if nobody is missing. The first one of an empty group ends by its delay
-    only."""
-    if (
-        group.state is GroupState.PREPARING_REBALANCE
-        and group.previous_state is not GroupState.EMPTY
-        and group.all_joined
-    ):
+    only. One whose time was over before anybody came ends soon after somebody has."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    if group.previous_state is not GroupState.EMPTY and group.all_joined:
         complete(group, turn)
+    elif group.waits_on and group.awaiting_join:
+        turn.bring_forward(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
 
 
 def complete(group: ClassicGroup, turn: Turn) -> None:
@@ -77,14 +81,16 @@ def complete(group: ClassicGroup, turn: Turn) -> None:
         group.remove(member.member_id)
         turn.cancel(DeadlineKind.SESSION, group, member.member_id)
     if not group.elect_joined_leader() and group.members:
-        LOG.warning("group %s: no member has joined again, waiting on", group.group_id)
+        if not group.waits_on:
+            LOG.warning("group %s: no member has joined again, waiting on", group.group_id)
+        group.waits_on = True
         group.initial_delay = None
-        turn.schedule(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
+        turn.schedule(DeadlineKind.JOIN_PHASE, group, max(group.rebalance_timeout_ms, WAITING_ON_PAUSE_MS))
         return
     group.next_generation(turn.now.wall_ms)
     if group.state is GroupState.EMPTY:
         LOG.info("group %s is empty, generation %d", group.group_id, group.generation)
-        turn.outcome.records.append(group_record(group, {}))
+        turn.outcome.write(lambda: group_record(group, {}))
         return
     LOG.info("group %s: generation %d of %d members", group.group_id, group.generation, len(group.members))
     for member in list(group.members.values()):
@@ -125,6 +131,13 @@ def refuse_syncs(group: ClassicGroup, turn: Turn, error: ErrorCode) -> None:
             turn.refresh_session(group, member)
 
 
+def has_synced(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+    """The member need not be waited for in the sync phase, which ends with the last one."""
+    group.pending_sync.pop(member_id, None)
+    if not group.pending_sync:
+        turn.cancel(DeadlineKind.SYNC_PHASE, group)
+
+
 def take_out(group: ClassicGroup, member: Member, turn: Turn) -> None:
     """Remove a member. One that still waits in a join is told to begin anew: it may well be alive."""
     turn.cancel(DeadlineKind.SESSION, group, member.member_id)
@@ -142,9 +155,9 @@ def join_phase_due(group: ClassicGroup, turn: Turn) -> None:
         return
     if group.initial_delay is not None:
         delay, remaining = group.initial_delay
-        if group.new_member_added and remaining:
+        next_delay = min(turn.settings.group_initial_rebalance_delay_ms, remaining)
+        if group.new_member_added and next_delay:
             group.new_member_added = False
-            next_delay = min(turn.settings.group_initial_rebalance_delay_ms, remaining)
             group.initial_delay = (next_delay, max(remaining - delay, 0))
             turn.schedule(DeadlineKind.JOIN_PHASE, group, next_delay)
             return

@@ -40,11 +40,12 @@ from broker.coordinator.group.group_records import (
 from broker.coordinator.group.offset_commit import commit
 from broker.coordinator.group.offset_store import OffsetStore, OpenTransactions
 from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group.soundness import emptied, is_sound
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.group.turn import DeadlineKey, DeadlineKind, Turn, join_error
 from broker.coordinator.outcome import Outcome, UndoLog, response_error
 from broker.coordinator.ports import Moment
-from protocol.errors import ErrorCode, ProtocolError
+from protocol.errors import ErrorCode, ProtocolError, invariant
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -80,12 +81,14 @@ class GroupShard:
         self._left_to_build: Iterator[tuple[bytes | None, Any]] | None = None
         self._left_to_look_at: list[str] = []
         """Groups whose offsets this round of expiry has not seen."""
+        self._touched = ""
+        """The group with which the last operation had to do: if it raised, that is to be mended."""
 
     # Members
 
     def join(self, group_id: str, joining: joins.Joining, now: Moment) -> Outcome[Any]:
         """The answer goes to where `joining` is parked."""
-        turn = self._turn(now)
+        turn = self._turn(now, group_id)
         group = self.groups.get(group_id)
         if group is not None:
             joins.join(group, joining, turn)
@@ -105,7 +108,7 @@ class GroupShard:
 
     def _store_new(self, group: ClassicGroup, turn: Turn) -> None:
         """A group exists when the log says so; if the log will not, whoever has joined must begin anew."""
-        turn.outcome.records.append(new_group_record(group))
+        turn.outcome.write(lambda: new_group_record(group))
 
         def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
             after = turn.later(now)
@@ -119,7 +122,7 @@ class GroupShard:
     def sync(
         self, request: SyncGroupRequest, waiting: Pending[SyncGroupResponse], now: Moment
     ) -> Outcome[Any]:
-        turn = self._turn(now)
+        turn = self._turn(now, request.group_id)
         group = self.groups.get(request.group_id)
         if group is None:
             turn.outcome.answer(waiting, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
@@ -131,12 +134,12 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return syncs.heartbeat(group, request, self._turn(now))
+        return syncs.heartbeat(group, request, self._turn(now, request.group_id))
 
     def leave(
         self, group_id: str, members: list[LeaveGroupRequest.MemberIdentity], now: Moment
     ) -> Outcome[LeaveGroupResponse]:
-        turn = self._turn(now)
+        turn = self._turn(now, group_id)
         group = self.groups.get(group_id)
         if group is not None:
             turn.outcome.response = leaves.leave(group, members, turn)
@@ -158,7 +161,7 @@ class GroupShard:
     def commit_offsets(
         self, request: OffsetCommitRequest, version: int, now: Moment
     ) -> Outcome[OffsetCommitResponse]:
-        turn = self._turn(now)
+        turn = self._turn(now, request.group_id)
         commit(self.groups.get(request.group_id), request, version, turn)
         return turn.outcome
 
@@ -169,13 +172,13 @@ class GroupShard:
         )
 
     def delete_offsets(self, request: OffsetDeleteRequest, now: Moment) -> Outcome[OffsetDeleteResponse]:
-        turn = self._turn(now)
+        turn = self._turn(now, request.group_id)
         group = self.groups.get(request.group_id)
         deletion.delete_offsets(request, group, self.offsets, self.transactions, turn)
         return turn.outcome
 
     def delete_group(self, group_id: str, now: Moment) -> Outcome[ErrorCode]:
-        turn = self._turn(now)
+        turn = self._turn(now, group_id)
         deletion.delete_group(group_id, self.groups.get(group_id), self.offsets, self.transactions, turn)
         return turn.outcome
 
@@ -190,21 +193,24 @@ class GroupShard:
         work."""
         turn.outcome.atomic = False
         records = turn.outcome.records
-        unstable = {key.group for key in map(read_key, self.transactions.open_keys()) if key is not None}
         left = self._left_to_look_at = self._left_to_look_at or list(self.groups)
         budget = EXPIRY_SLICE_OFFSETS
         while left and budget > 0:
             group_id = left.pop()
             group = self.groups.get(group_id)
             if group is not None:
-                budget -= 1 + self._expire_group(group, group_id in unstable, turn)
+                budget -= 1
+                try:
+                    budget -= self._expire_group(group, turn)
+                except Exception:
+                    LOG.exception("group %s: what has expired of it cannot be told", group_id)
         if records:
             LOG.info(
                 "partition %d: %d tombstones for expired offsets and groups", self.partition, len(records)
             )
         self._schedule_expiry(turn.now, 1 if left else self._settings.offsets_retention_check_interval_ms)
 
-    def _expire_group(self, group: ClassicGroup, is_unstable: bool, turn: Turn) -> int:
+    def _expire_group(self, group: ClassicGroup, turn: Turn) -> int:
         """How many offsets were looked at."""
 
         def is_pending(topic: str, partition: int) -> bool:
@@ -217,6 +223,7 @@ class GroupShard:
                 group, topics, is_pending, turn.now.wall_ms, self._settings.offsets_retention_ms
             )
             turn.outcome.records.extend(gone)
+        is_unstable = self.transactions.has_group(group.group_id)
         if all_gone and group.state is GroupState.EMPTY and not is_unstable:
             turn.outcome.records.append(group_tombstone(group.group_id))
         return sum(map(len, topics.values()))
@@ -234,19 +241,33 @@ class GroupShard:
         if key is None:
             return None
         kind, group_id, member_id = key
-        turn = self._turn(now)
+        turn = self._turn(now, group_id)
+        group = self.groups.get(group_id)
         if kind is DeadlineKind.EXPIRE_OFFSETS:
             self._expire_offsets(turn)
+        elif group is None:
             return turn.outcome
-        group = self.groups.get(group_id)
-        if group is None:
-            return turn.outcome
-        if kind is DeadlineKind.SESSION:
+        elif kind is DeadlineKind.SESSION:
             rebalance.session_due(group, member_id, turn)
         elif kind is DeadlineKind.JOIN_PHASE:
             rebalance.join_phase_due(group, turn)
         else:
             rebalance.sync_phase_due(group, turn)
+        again_ms = self.deadlines.get(key)
+        if again_ms is not None and again_ms <= now.monotonic_ms:
+            invariant(False, "a deadline that came up lies ahead again", key=key, again_ms=again_ms, now=now)
+        return turn.outcome
+
+    def mend(self, now: Moment, *, everything: bool) -> Outcome[None]:
+        """What raised may have left its group half changed: one that is not sound any longer ends."""
+        turn = self._turn(now, self._touched)
+        for group_id in list(self.groups) if everything else [self._touched]:
+            group = self.groups.get(group_id)
+            if group is not None and not is_sound(group, turn):
+                LOG.error("group %s is left half changed: it ends, and its members must join anew", group_id)
+                self.groups[group_id] = emptied(group, turn)
+        if (DeadlineKind.EXPIRE_OFFSETS, "", "") not in self.deadlines:
+            self._schedule_expiry(now, self._settings.offsets_retention_check_interval_ms)
         return turn.outcome
 
     # Records
@@ -388,5 +409,6 @@ class GroupShard:
             rebalance.free_everybody(group, turn, ErrorCode.NOT_COORDINATOR)
         return turn.outcome
 
-    def _turn(self, now: Moment) -> Turn:
+    def _turn(self, now: Moment, group_id: str = "") -> Turn:
+        self._touched = group_id
         return Turn(now, self._settings, self.deadlines, self._make_uuid)

@@ -11,9 +11,9 @@ from typing import Final
 
 from broker.coordinator.group.classic_group import ClassicGroup
 from broker.coordinator.group.group_records import group_record
-from broker.coordinator.group.rebalance import rebalance_or_complete, refuse_syncs
+from broker.coordinator.group.rebalance import has_synced, rebalance_or_complete, refuse_syncs
 from broker.coordinator.group.states import Cause, GroupState
-from broker.coordinator.group.turn import DeadlineKind, Turn
+from broker.coordinator.group.turn import Turn
 from broker.coordinator.outcome import Outcome, response_error
 from broker.coordinator.ports import Moment
 from protocol.errors import ErrorCode
@@ -33,7 +33,7 @@ def sync(
         turn.outcome.answer(waiting, SyncGroupResponse(error_code=error))
         return
     member = group.members[request.member_id]
-    _has_synced(group, request.member_id, turn)
+    has_synced(group, request.member_id, turn)
     if group.state is GroupState.STABLE:
         turn.outcome.answer(waiting, assigned(group, member.assignment))
         return
@@ -68,12 +68,6 @@ def _differs(named: str | None, actual: str | None) -> bool:
     return named is not None and actual is not None and named != actual
 
 
-def _has_synced(group: ClassicGroup, member_id: str, turn: Turn) -> None:
-    group.pending_sync.pop(member_id, None)
-    if not group.pending_sync:
-        turn.cancel(DeadlineKind.SYNC_PHASE, group)
-
-
 def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=assignment
@@ -88,7 +82,7 @@ def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, turn: Turn
     without = [member_id for member_id in group.members if member_id not in given]
     if without:
         LOG.warning("group %s: the leader assigned nothing to %s", group.group_id, ", ".join(without))
-    turn.outcome.records.append(group_record(group, assignment))
+    turn.outcome.write(lambda: group_record(group, assignment))
     generation = group.generation
 
     def stored(error: ErrorCode, now: Moment) -> Outcome[None]:

@@ -64,6 +64,17 @@ class Turn:
     def schedule(self, kind: DeadlineKind, group: ClassicGroup, delay_ms: int, member_id: str = "") -> None:
         self.deadlines.set((kind, group.group_id, member_id), self.now.monotonic_ms + delay_ms)
 
+    def bring_forward(self, kind: DeadlineKind, group: ClassicGroup, delay_ms: int) -> None:
+        """Have it due after the delay, unless it is due earlier."""
+        key, due_ms = (kind, group.group_id, ""), self.now.monotonic_ms + delay_ms
+        at_ms = self.deadlines.get(key)
+        if at_ms is None or due_ms < at_ms:
+            self.deadlines.set(key, due_ms)
+
+    def is_due(self, kind: DeadlineKind, group: ClassicGroup, member_id: str = "") -> bool:
+        """Whether there is such a deadline."""
+        return (kind, group.group_id, member_id) in self.deadlines
+
     def cancel(self, kind: DeadlineKind, group: ClassicGroup, member_id: str = "") -> None:
         self.deadlines.cancel((kind, group.group_id, member_id))
 

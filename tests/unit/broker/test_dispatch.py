@@ -5,22 +5,16 @@ from __future__ import annotations
 import gc
 import logging
 import random
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from broker.authorizer import AllowAll
-from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.failures import failure_response
 from broker.metrics.histogram import quantiles_ms
-from broker.metrics.requests import RequestCounts
 from broker.network.connection import CLOSED, MUTED
-from broker.throttle import NoThrottle, Throttle
-from protocol.codec.message import Message
+from broker.throttle import NoThrottle
 from protocol.errors import ErrorCode, InvariantViolated
-from protocol.framing import decode_response, encode_request_frame
+from protocol.framing import encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -32,17 +26,14 @@ from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.registry import ApiKey
 from protocol.serving import (
     CloseConnection,
-    HandlerTable,
     Operation,
     Pending,
     RequestContext,
     ResourceType,
     Session,
-    serves,
 )
-from tests.support.sans_io import Rig, framed
-
-Behaviour = Callable[[RequestContext, Any], Any]
+from tests.support.desk import Desk
+from tests.support.sans_io import framed
 
 
 class FixedThrottle:
@@ -57,68 +48,6 @@ class DenyAll:
     def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         self.asked.append((str(session.principal), operation, resource, name))
         return False
-
-
-class Desk:
-    """A connection on a dispatcher whose handlers do what the test says."""
-
-    def __init__(self, throttle: Throttle | None = None, authorizer: Any = None) -> None:
-        self.rig = Rig()
-        self.contexts: list[RequestContext] = []
-        self.requests: list[Any] = []
-        self.behaviours: dict[int, Behaviour] = {
-            ApiKey.HEARTBEAT: lambda context, request: HeartbeatResponse(),
-            ApiKey.API_VERSIONS: lambda context, request: ApiVersionsResponse(),
-            ApiKey.LIST_GROUPS: lambda context, request: ListGroupsResponse(),
-        }
-        self.dispatcher = Dispatcher(
-            self._table(),
-            "the services",
-            clock=self.rig.clock,
-            authorizer=authorizer or AllowAll(),
-            throttle=throttle,
-        )
-        self.rig.service = self.dispatcher  # type: ignore[assignment]
-        self.connection = self.rig.connection = self.rig.another()
-
-    def _table(self) -> HandlerTable:
-        module = ModuleType("scripted_handlers")
-        served = {
-            ApiKey.HEARTBEAT: None,
-            ApiKey.API_VERSIONS: None,
-            ApiKey.LIST_GROUPS: None,
-            ApiKey.PRODUCE: None,
-            ApiKey.FETCH: (4, 17),
-            ApiKey.METADATA: None,
-            ApiKey.CREATE_TOPICS: None,
-        }
-        for key, versions in served.items():
-            function = self._handler(key)
-            function.__module__ = module.__name__
-            setattr(module, key.name, serves(key, versions=versions)(function))
-        return HandlerTable([module], "broker")
-
-    def _handler(self, key: ApiKey) -> Callable[[Any, RequestContext, Any], Any]:
-        def handle(services: Any, context: RequestContext, request: Any) -> Any:
-            assert services == "the services"
-            self.contexts.append(context)
-            self.requests.append(request)
-            return self.behaviours[key](context, request)
-
-        return handle
-
-    def ask(
-        self, request: Message, version: int, correlation_id: int = 7, client_id: str | None = "me"
-    ) -> None:
-        self.rig.feed(encode_request_frame(request, version, correlation_id, client_id))
-
-    def answer(self, cls: type[Any], version: int, which: int = -1) -> tuple[int, Any]:
-        frame = self.rig.wire.sends[which]
-        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-        return decode_response(cls, version, memoryview(frame)[4:])
-
-    def counts(self, name: str, version: int) -> RequestCounts:
-        return self.dispatcher.metrics.counts(name, version)
 
 
 @pytest.fixture
@@ -299,6 +228,72 @@ def test_an_address_is_named_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
     assert len(caplog.records) == 2
     assert "49 more from this address" in caplog.text
     assert desk.dispatcher.metrics.malformed == 51
+
+
+def unserved(key: int, version: int, client_id: str) -> bytes:
+    name = client_id.encode()
+    head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4)
+    return framed(head + len(name).to_bytes(2, "big") + name)
+
+
+def test_what_is_not_served_is_named_once_for_each_api_and_client(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    asked = [(key, client) for key in (4, 8, int(ApiKey.HEARTBEAT)) for client in ("etl", "ui")]
+    with caplog.at_level(logging.WARNING, "barnabas.dispatch"):
+        desk.rig.feed(framed(b"junk"), desk.rig.another())
+        for number in range(10):
+            for key, client in asked:
+                desk.rig.feed(unserved(key, 5 + number, client), desk.rig.another())
+        named = desk.rig.another()
+        named.session.client_software_name = "franz-go"
+        desk.rig.feed(unserved(8, 3, "ui"), named)
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == 1 + len(asked) + 1
+        assert "client 'etl' (unknown) asked for LeaderAndIsr, which is not served" in lines[1]
+        assert "client 'ui' (franz-go) asked for OffsetCommit" in lines[-1]
+        assert "client 'ui' (unknown) asked for Heartbeat version 5, served are 0 to 4" in lines[-2]
+        assert f"({9 * len(asked)} more from this address" in lines[-1]
+        desk.rig.clock.move(61_000)
+        desk.rig.feed(unserved(4, 0, "etl"), desk.rig.another())
+    assert len(caplog.records) == len(lines) + 1
+    assert desk.dispatcher.metrics.malformed == 1 + 10 * len(asked) + 2
+
+
+def test_a_client_that_calls_itself_something_new_each_time_fills_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = Desk()
+    with caplog.at_level(logging.WARNING, "barnabas.dispatch"):
+        for number in range(500):
+            desk.rig.feed(unserved(8, 2, f"{number} " + "x" * 30_000), desk.rig.another())
+        assert len(caplog.records) == 20
+        assert max(len(record.getMessage()) for record in caplog.records) < 400
+        for hosts in range(3_000):
+            connection = desk.rig.another()
+            connection.session.host = f"10.0.{hosts // 256}.{hosts % 256}"
+            desk.rig.feed(unserved(8, 2, "same"), connection)
+    assert len(desk.dispatcher._malformed._hosts) <= 1_000
+
+
+def test_a_client_id_that_is_no_utf8_is_read_as_java_reads_it(desk: Desk) -> None:
+    frame = encode_request_frame(HeartbeatRequest("g"), 4, 1, "client")
+    desk.rig.feed(frame.replace(b"client", b"\xed\xa0\x80cl\xff"))
+    assert desk.contexts[0].client_id == "\ufffdcl\ufffd"
+    desk.rig.feed(encode_request_frame(HeartbeatRequest(), 4, 1, "x" * 20_000).replace(b"x", b"\xff"))
+    assert desk.connection.holds & CLOSED
+    assert desk.dispatcher.metrics.malformed == 1
+
+
+@pytest.mark.parametrize("size", [32_767, 32_768, 40_000])
+def test_a_string_beyond_its_bound_closes_the_connection(desk: Desk, size: int) -> None:
+    raw = encode_request_frame(HeartbeatRequest("g" * 32_767), 4, 1, "me")[4:]
+    length = (size + 1).to_bytes(4, "big")
+    bits = int.from_bytes(length, "big")
+    prefix = bytes((bits & 127 | 128, bits >> 7 & 127 | 128, bits >> 14))
+    desk.rig.feed(framed(raw.replace(b"\x80\x80\x02" + b"g" * 32_767, prefix + b"g" * size)))
+    assert len(desk.requests) == (size == 32_767)
+    assert desk.dispatcher.metrics.malformed == (size != 32_767)
+    assert bool(desk.connection.holds & CLOSED) == (size != 32_767)
 
 
 def test_a_pending_answer_comes_when_it_is_completed(desk: Desk) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from broker.authorizer import AllowAll
 from broker.dispatch.dispatcher import Dispatcher
+from broker.dispatch.lane import Lane
 from broker.network.memory import RequestMemory
 from broker.peer.in_process import InProcessPeer
 from protocol.codec.message import Message
@@ -54,7 +55,13 @@ class Controller:
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.memory = RequestMemory(16 * MIB, scratch_bytes=8 * KIB, poison=True)
-        self.dispatcher = Dispatcher(self.handlers, None, clock=self.clock, authorizer=AllowAll())
+        self.dispatcher = Dispatcher(
+            self.handlers,
+            None,
+            clock=self.clock,
+            authorizer=AllowAll(),
+            lane=Lane(clock=self.clock, timers=self.timers, memory=self.memory),
+        )
         self.peer = InProcessPeer(
             self.dispatcher,
             self.handlers,

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from broker.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
-from controller.image.brokers import Endpoint
+from controller.metadata.image.brokers import Endpoint
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from broker.metadata_loader import MetadataLoader
-from controller.image.cluster_image import ClusterImage, ImageDelta
+from broker.metadata_loader import PUBLISHING_TURN_NS, MetadataLoader
+from config.limits import METADATA_RECORDS_PER_STEP
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
+from controller.metadata.snapshots import encode_snapshot
+from protocol.codec.message import Message
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.fetch import FetchRequest
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from protocol.registry import ApiKey
+from protocol.serving import PeerError
+from protocol.values import METADATA_TOPIC_ID
 from tests.support.controllers import CLUSTER_ID, ControllerFixture
-from tests.support.hand_clock import HandClock
+from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.peer_channels import ControllerPeer
 
 
@@ -200,3 +209,121 @@ def test_a_long_publication_lets_others_have_their_turn() -> None:
     assert {1, 2, 3, 4} <= set(between), "others had a turn after each step"
     assert slow.steps == 5
     assert len(recorder.published) == 1, "the next publisher comes after the last step"
+
+
+class EachLookATurn(HandClock):
+    """Whoever looks twice has used up his turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looks = 0
+
+    def monotonic_ns(self) -> int:
+        self._looks += 1
+        return self._looks * 2 * PUBLISHING_TURN_NS
+
+
+def turns_until(loader: MetadataLoader, timers: HandTimers, offset: int) -> int:
+    """How often others had their turn before the loader had published up to there."""
+    turns = 0
+    while loader.offset < offset:
+        assert timers.run_once(), "nothing more happens"
+        turns += 1
+    return turns
+
+
+def test_a_batch_of_thousands_of_records_is_taken_in_over_many_turns() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    peer, recorder = ControllerPeer(fixture), Recorder()
+    loader = MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=peer,
+        clock=EachLookATurn(),
+        timers=fixture.timers,
+        publishers=[recorder],
+    )
+    loader.start()
+    peer.settle()
+    wide = CreateTopicsRequest.CreatableTopic(name="wide", num_partitions=3000, replication_factor=1)
+    response = fixture.call(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=[wide]))
+    assert response.topics[0].error_code == 0
+    turns = turns_until(loader, fixture.timers, fixture.controller.image.offset)
+    assert turns >= 2 * 3000 // METADATA_RECORDS_PER_STEP, "decoded and replayed a few at a time"
+    assert recorder.topics() == [[], ["wide"]], "and shown at once"
+    assert loader.image.topics == fixture.controller.image.topics
+
+
+class SnapshotPeer:
+    """A controller whose log begins with a snapshot, sent in pieces."""
+
+    def __init__(self, timers: HandTimers, content: bytes, end_offset: int) -> None:
+        self._timers = timers
+        self._content = content
+        self._end_offset = end_offset
+        self.waiting = 0
+
+    def send(
+        self, request: Message, on_response: Callable[[Message | PeerError], None], *, timeout_ms: int
+    ) -> None:
+        answer: Message | None
+        if isinstance(request, FetchSnapshotRequest):
+            answer = self._piece(request.topics[0].partitions[0].position)
+        else:
+            assert isinstance(request, FetchRequest)
+            answer = self._fetched(request.topics[0].partitions[0].fetch_offset)
+        if answer is None:
+            self.waiting += 1
+        else:
+            self._timers.call_soon(partial(on_response, answer))
+
+    def _fetched(self, offset: int) -> FetchResponse | None:
+        data = FetchResponse.PartitionData(high_watermark=self._end_offset)
+        if offset == 0:
+            data.snapshot_id = FetchResponse.SnapshotId(self._end_offset, 1)
+        elif self.waiting:
+            return None
+        else:
+            self.waiting = 1
+        topic = FetchResponse.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[data])
+        return FetchResponse(responses=[topic])
+
+    def _piece(self, position: int) -> FetchSnapshotResponse:
+        piece = FetchSnapshotResponse.PartitionSnapshot(
+            size=len(self._content),
+            position=position,
+            unaligned_records=self._content[position : position + 50_000],
+        )
+        return FetchSnapshotResponse(topics=[FetchSnapshotResponse.TopicSnapshot(partitions=[piece])])
+
+
+def test_a_snapshot_is_loaded_over_many_turns() -> None:
+    made = b"w" * 16
+    records = [
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        TopicRecord(name="wide", topic_id=made),
+        *(
+            PartitionRecord(partition_id=index, topic_id=made, replicas=[1], isr=[1], leader=1)
+            for index in range(3000)
+        ),
+    ]
+    content = encode_snapshot(records, epoch=1, now_ms=5, last_contained_timestamp_ms=4)
+    clock = HandClock()
+    timers = HandTimers(clock)
+    recorder = Recorder()
+    loader = MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=SnapshotPeer(timers, content, 4000),
+        clock=EachLookATurn(),
+        timers=timers,
+        publishers=[recorder],
+    )
+    loader.start()
+    turns = turns_until(loader, timers, 3999)
+    assert turns >= 2 * 3000 // METADATA_RECORDS_PER_STEP
+    assert recorder.topics() == [["wide"]]
+    assert loader.image == replay(EMPTY_IMAGE, records, offset=3999, epoch=1, timestamp_ms=4)[0]

@@ -8,8 +8,8 @@ from broker.publishers.configs import BrokerConfigPublisher
 from broker.publishers.metadata import MetadataCachePublisher
 from broker.publishers.replicas import ReplicasPublisher
 from config.broker_config import BrokerConfig
-from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
-from controller.image.reload import reload
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
+from controller.metadata.image.reload import reload
 from protocol.codec.message import Message
 from protocol.metadata_log.configs import ConfigRecord
 from protocol.metadata_log.features import FeatureLevelRecord
@@ -44,7 +44,7 @@ def test_dynamic_configs_lie_over_the_file_and_go_again() -> None:
     assert isinstance(publisher.config, BrokerConfig)
 
 
-def test_the_cache_is_shown_each_image_and_replicas_tell_their_changes() -> None:
+def test_partitions_go_before_the_cache_forgets_them_and_come_after_it_knows_them() -> None:
     heard: list[str] = []
 
     class Cache:
@@ -52,6 +52,13 @@ def test_the_cache_is_shown_each_image_and_replicas_tell_their_changes() -> None
             heard.append(f"cache {image.offset}")
 
     class Replicas:
+        def retire_in_steps(self, delta: ImageDelta, changes: list[str]) -> Iterator[None]:
+            heard.append("retire")
+            changes.append("gone-0")
+            yield
+            heard.append("retire")
+            changes.append("gone-1")
+
         def apply_in_steps(
             self, image: ClusterImage, delta: ImageDelta | None, changes: list[str]
         ) -> Iterator[None]:
@@ -60,12 +67,13 @@ def test_the_cache_is_shown_each_image_and_replicas_tell_their_changes() -> None
                 changes.append(partition)
                 yield
 
-    replicas = ReplicasPublisher(Replicas())
+    replicas: ReplicasPublisher[str] = ReplicasPublisher(Replicas())
     replicas.on_leader_change(heard.append)
     image, delta = step(EMPTY_IMAGE, TopicRecord(name="orders", topic_id=b"t" * 16))
-    for publisher in (MetadataCachePublisher(Cache()), replicas):
+    for publisher in (replicas.retirement, MetadataCachePublisher(Cache()), replicas):
         publisher.publish(delta, image)
-    assert heard == ["cache 0", "replicas 0", "orders-0", "replicas 0", "orders-1"]
+    assert heard[:4] == ["retire", "gone-0", "retire", "gone-1"]
+    assert heard[4:] == ["cache 0", "replicas 0", "orders-0", "replicas 0", "orders-1"]
 
 
 def test_a_reload_says_what_came_and_what_went() -> None:

@@ -74,7 +74,12 @@ def answering(listener: str, answer: Callable[[ApiKey], Any]) -> HandlerTable:
 def desk(listener: str, answer: Callable[[ApiKey], Any]) -> tuple[Rig, FixedThrottle]:
     rig, throttle = Rig(), FixedThrottle()
     dispatcher = Dispatcher(
-        answering(listener, answer), None, clock=rig.clock, authorizer=AllowAll(), throttle=throttle
+        answering(listener, answer),
+        None,
+        clock=rig.clock,
+        authorizer=AllowAll(),
+        lane=rig.lane,
+        throttle=throttle,
     )
     rig.service = dispatcher  # type: ignore[assignment]
     rig.connection = rig.another()

@@ -10,7 +10,7 @@ from broker.coordinator.batches import coordinator_batch, key_values, loaded_bat
 from broker.coordinator.outcome import Record
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
-from protocol.records.errors import InvalidRecord
+from protocol.records.errors import CorruptRecord, InvalidRecord
 from protocol.records.header import HEADER_BYTES, patch_offset_and_epoch, seal
 
 RECORDS = st.lists(
@@ -39,10 +39,13 @@ def test_compressed_batches_of_other_brokers_are_loaded(codec: int) -> None:
     assert batch.records == [(b"k", b"v" * 500)]
 
 
-def test_batches_before_the_wanted_offset_are_left_out() -> None:
+def test_offsets_that_do_not_grow_are_no_log() -> None:
     one = coordinator_batch([Record(b"a", b"1"), Record(b"b", b"2")], timestamp_ms=1)
-    data = at(0, one) + at(2, one) + at(4, one)
-    assert [batch.next_offset for batch in loaded_batches(data, 3)] == [4, 6]
+    with pytest.raises(CorruptRecord, match="offsets 2 to 3"):
+        list(loaded_batches(at(4, one) + at(2, one), 4))
+    with pytest.raises(CorruptRecord, match="offset 3 should be"):
+        list(loaded_batches(at(2, one), 3))
+    assert [batch.next_offset for batch in loaded_batches(at(4, one) + at(9, one), 2)] == [6, 11]
 
 
 def test_a_cut_off_batch_at_the_end_is_left_for_the_next_read() -> None:
@@ -65,7 +68,7 @@ def test_a_wrong_checksum_loses_the_batch_and_not_the_ones_behind_it() -> None:
     bad[-1] ^= 1
     first, second = loaded_batches(bytes(bad) + at(1, one), 0)
     assert "checksum" in first.problem
-    assert first.next_offset == 1
+    assert (first.next_offset, first.is_in_doubt, second.is_in_doubt) == (1, True, False)
     assert second.records == [(b"a", b"1")]
 
 
@@ -79,9 +82,11 @@ def test_records_that_contradict_their_header_lose_only_their_batch() -> None:
 
 
 def test_what_is_no_batch_at_all_ends_the_reading() -> None:
-    (batch,) = loaded_batches(b"\xff" * 200, 0)
-    assert batch.next_offset is None
-    assert batch.problem
+    one = coordinator_batch([Record(b"a", b"1")], timestamp_ms=1)
+    batches = loaded_batches(one + b"\xff" * 200, 0)
+    assert next(batches).records == [(b"a", b"1")]
+    with pytest.raises(CorruptRecord, match="magic"):
+        next(batches)
 
 
 @given(st.binary(max_size=200), st.integers(0, 20))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
+
+import pytest
 
 from broker.coordinator.batches import coordinator_batch
 from broker.coordinator.outcome import Outcome, Record, UndoLog
 from broker.coordinator.ports import Moment
 from broker.coordinator.runtime import LOAD_RETRY_MS, CoordinatorRuntime, RuntimeSettings
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.serving import Pending
@@ -79,6 +82,10 @@ class Shelf:
         outcome: Outcome[None] = Outcome()
         outcome.records.append(Record(b"expired", b"yes"))
         return outcome
+
+    def mend(self, now: Moment, *, everything: bool) -> Outcome[None]:
+        self.events.append("mended all" if everything else "mended")
+        return Outcome()
 
 
 class World:
@@ -338,3 +345,165 @@ def test_an_operation_on_all_machines_passes_over_those_that_load() -> None:
 
     world.runtime.run_everywhere(operation)
     assert seen == [0]
+
+
+def broken(*arguments: object) -> Any:
+    raise KeyError("a bug of ours")
+
+
+def parked(world: World) -> Pending[str]:
+    """Somebody whom the machine answers itself, later."""
+    waiting: Pending[str] = Pending()
+    found = world.runtime.run(0, lambda shelf, now: Outcome(), lambda error: error.name, waiting=waiting)
+    assert found is waiting
+    return waiting
+
+
+def assert_read_back(world: World, was: Shelf) -> None:
+    """The machine was thrown away, and what the log says holds again."""
+    assert world.runtime.failures == 2  # it was mended in vain before
+    assert world.ask(b"a") == "COORDINATOR_LOAD_IN_PROGRESS"
+    world.timers.advance(LOAD_RETRY_MS)
+    assert world.shelf is not was
+    assert world.shelf.values == {b"a": b"1"}
+    assert world.ask(b"a") == "1"
+    assert world.put(b"b", b"2") == "put b"
+
+
+def test_a_deadline_that_fails_costs_the_machine_and_not_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.put(b"a", b"1")
+    waiting, was = parked(world), world.shelf
+    was.values[b"a"] = b"half done"
+    was.expire = broken  # type: ignore[method-assign,assignment]
+    was.due_ms = world.clock.monotonic_ms() + 10
+    world.ask(b"a")
+    world.timers.advance(10)
+    assert waiting.response == "NOT_COORDINATOR"
+    assert "__things-0 failed; this is our fault" in caplog.text
+    assert "in broken" in caplog.text
+    assert_read_back(world, was)
+
+
+def test_nobody_waits_for_ever_for_a_machine_that_cannot_even_be_put_away() -> None:
+    world = World()
+    world.put(b"a", b"1")
+    answered = parked(world)
+    answered.complete("before")
+    waiting, was = [parked(world) for _ in range(20)], world.shelf
+    was.expire = was.unloaded = broken  # type: ignore[method-assign,assignment]
+    was.due_ms = world.clock.monotonic_ms() + 10
+    world.ask(b"a")
+    world.timers.advance(10)
+    assert {each.response for each in waiting} == {"NOT_COORDINATOR"}
+    assert answered.response == "before"
+    assert_read_back(world, was)
+
+
+def test_a_verdict_of_the_log_that_leads_to_a_failure_is_mended() -> None:
+    """It comes in the turn of whoever moved the high watermark."""
+    world = World()
+    world.put(b"a", b"1")
+    world.log.held = []
+    was = world.shelf
+
+    def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
+        outcome = Outcome("never said")
+        outcome.records.append(Record(b"c", b"3"))
+        outcome.on_stored = broken
+        return outcome
+
+    waiting = world.runtime.run(0, operation, lambda error: error.name)
+    later = world.put(b"d", b"4")
+    assert isinstance(waiting, Pending)
+    assert isinstance(later, Pending)
+    world.log.decide(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert waiting.response == "COORDINATOR_NOT_AVAILABLE"
+    assert was.events[-1] == "mended all"
+    world.log.decide(ErrorCode.NONE)
+    assert later.response == "put d"
+    assert world.shelf is was
+    assert was.values == {b"a": b"1", b"d": b"4"}
+    assert world.runtime.failures == 1
+
+
+def test_a_verdict_whose_failure_cannot_be_mended_costs_the_machine() -> None:
+    world = World()
+    world.put(b"a", b"1")
+    world.log.held = []
+    was = world.shelf
+    was.mend = broken  # type: ignore[method-assign,assignment]
+
+    def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
+        outcome = Outcome("never said")
+        outcome.records.append(Record(b"c", b"3"))
+        outcome.on_stored = broken
+        return outcome
+
+    world.runtime.run(0, operation, lambda error: error.name)
+    later = world.put(b"d", b"4")
+    assert isinstance(later, Pending)
+    world.log.decide(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert later.response == "NOT_COORDINATOR"
+    world.log.decide(ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.log.held = None
+    assert_read_back(world, was)
+
+
+def test_records_that_cannot_be_replayed_count_as_refused() -> None:
+    world = World()
+    world.put(b"a", b"1")
+    was, replay = world.shelf, world.shelf.replay
+    was.replay = broken  # type: ignore[method-assign,assignment]
+    assert world.put(b"c", b"3") == "UNKNOWN_SERVER_ERROR"
+    was.replay = replay  # type: ignore[method-assign]
+    assert world.shelf is was
+    assert was.values == {b"a": b"1"}
+
+
+def test_an_operation_that_fails_costs_its_request_alone() -> None:
+    world = World()
+    world.put(b"a", b"1")
+    was = world.shelf
+    assert world.runtime.run(0, broken, lambda error: error.name) == "UNKNOWN_SERVER_ERROR"
+    assert world.shelf is was
+    assert was.events[-1] == "mended"
+    assert world.ask(b"a") == "1"
+    assert world.runtime.failures == 1
+
+
+def test_an_invariant_of_a_group_is_contained_and_one_of_the_log_is_not() -> None:
+    world = World()
+
+    def never(shelf: Shelf, moment: Moment) -> Outcome[str]:
+        raise InvariantViolated("never")
+
+    assert world.runtime.run(0, never, lambda error: error.name) == "UNKNOWN_SERVER_ERROR"
+    world.log.failure = InvariantViolated("never")
+    with pytest.raises(InvariantViolated):
+        world.put(b"a", b"1")
+
+
+def test_a_partition_that_fails_again_and_again_is_read_back_at_a_walking_pace() -> None:
+    world = World()
+    world.put(b"a", b"1")
+    for _ in range(5):
+        world.shelf.expire = broken  # type: ignore[method-assign,assignment]
+        world.shelf.due_ms = world.clock.monotonic_ms()
+        world.ask(b"a")
+        world.timers.advance(LOAD_RETRY_MS - 1)
+        assert world.ask(b"a") == "COORDINATOR_LOAD_IN_PROGRESS"
+        world.timers.advance(1)
+        assert world.ask(b"a") == "1"
+    assert world.runtime.failures == 10
+
+
+def test_a_partition_that_is_lost_while_it_waits_to_be_read_back() -> None:
+    world = World()
+    world.shelf.expire = broken  # type: ignore[method-assign,assignment]
+    world.shelf.due_ms = world.clock.monotonic_ms()
+    world.ask(b"a")
+    world.timers.advance(1)
+    world.runtime.resigned(0)
+    world.timers.advance(2 * LOAD_RETRY_MS)
+    assert world.ask(b"a") == "NOT_COORDINATOR"

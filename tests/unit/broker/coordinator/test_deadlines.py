@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator.deadlines import DeadlineQueue
+from broker.coordinator import deadlines
+from broker.coordinator.deadlines import REBUILD_FROM, DeadlineQueue
 
 
 def due(queue: DeadlineQueue[str], now_ms: int) -> list[str]:
@@ -58,6 +60,28 @@ def test_a_thousand_heartbeats_leave_one_entry() -> None:
     assert len(queue._heap) == 1
 
 
+def test_ten_thousand_joins_and_leaves_leave_little() -> None:
+    queue: DeadlineQueue[int] = DeadlineQueue()
+    for key in range(10):
+        queue.set(-key, 1_800_000 + key)
+    largest = 0
+    for key in range(1, 10_001):
+        queue.set(key, 1_800_000 + key)
+        queue.cancel(key)
+        largest = max(largest, len(queue._heap), len(queue._looks))
+    assert largest <= REBUILD_FROM + 1
+    assert len(queue) == 10
+
+
+def test_deadlines_moved_nearer_leave_no_more_than_their_number() -> None:
+    queue: DeadlineQueue[int] = DeadlineQueue()
+    for deadline in range(2_000, 0, -1):
+        for key in range(100):
+            queue.set(key, deadline)
+    assert len(queue._heap) <= 201
+
+
+@pytest.mark.parametrize("rebuild_from", [0, 2, 64])
 @given(
     st.lists(
         st.one_of(
@@ -68,7 +92,13 @@ def test_a_thousand_heartbeats_leave_one_entry() -> None:
         max_size=60,
     )
 )
-def test_it_says_what_a_plain_dictionary_says(steps: list[tuple[str, str, int]]) -> None:
+def test_it_says_what_a_plain_dictionary_says(rebuild_from: int, steps: list[tuple[str, str, int]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deadlines, "REBUILD_FROM", rebuild_from)
+        _compare(steps)
+
+
+def _compare(steps: list[tuple[str, str, int]]) -> None:
     queue: DeadlineQueue[str] = DeadlineQueue()
     model: dict[str, int] = {}
     now = 0

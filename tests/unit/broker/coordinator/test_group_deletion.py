@@ -9,7 +9,13 @@ import pytest
 
 from broker.coordinator.batches import coordinator_batch
 from broker.coordinator.group.coordinator import GROUP_TOPIC
-from broker.coordinator.group.group_records import CommittedOffset, offset_key, offset_record
+from broker.coordinator.group.group_records import (
+    CommittedOffset,
+    GroupKey,
+    offset_key,
+    offset_record,
+    read_key,
+)
 from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.outcome import Record
 from protocol.errors import ErrorCode
@@ -262,3 +268,45 @@ def test_a_newer_group_that_was_deleted_is_free_again() -> None:
     append(world, Record(b"\x00\x03\x00\x01g", b"\x00\x00"), Record(b"\x00\x03\x00\x01g", None))
     world.restart()
     assert now(world.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_what_deleting_a_group_costs_does_not_depend_on_others_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One request may delete thousands of groups while thousands of offsets are pending."""
+    world = GroupWorld()
+    shard = world.shard("g")
+    for number in range(2_000):
+        shard.load_transactional(7, offset_key(f"other-{number}", "t", 0), b"")
+    world.commit_error(1)
+    shard.load_transactional(8, offset_key("g", "u", 3), b"")
+    read: list[bytes] = []
+
+    def counted(key: bytes) -> GroupKey | None:
+        read.append(key)
+        return read_key(key)
+
+    monkeypatch.setattr("broker.coordinator.group.offset_store.read_key", counted)
+    assert shard.transactions.has_group("g")
+    assert shard.transactions.pending_places("g") == [("u", 3)]
+    assert now(world.groups.delete_group("g")) is ErrorCode.NONE
+    assert read == []
+    assert shard.transactions.pending_places("g") == []
+    assert list(shard.transactions.end(8)) == []
+    assert not shard.transactions.has_group("g")
+    assert len(shard.transactions.groups()) == 2_000
+
+
+def test_thousands_leave_in_one_request_the_oldest_first() -> None:
+    """Whoever is oldest leads; it is looked for once, and not for each that goes."""
+    world = GroupWorld()
+    members = [world.new_id() for _ in range(3_000)]
+    for member in members:
+        world.join("g", member)
+    world.timers.advance(6_000)
+    group = world.shard("g").groups["g"]
+    assert group.leader_id == members[0]
+    world.leave(*members[:-2])
+    assert group.leader_id == members[-2]
+    world.leave(members[-1], members[-2])
+    assert group.leader_id is None

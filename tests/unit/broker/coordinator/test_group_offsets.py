@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.coordinator.batches import coordinator_batch
 from broker.coordinator.group.coordinator import GROUP_TOPIC
 from broker.coordinator.group.group_records import CommittedOffset, offset_key, offset_record
@@ -217,6 +219,35 @@ def test_a_retention_of_its_own_goes_before_the_brokers() -> None:
     assert (world.committed(0).offset, world.committed(1).offset) == (-1, 1)
     world.timers.advance(WEEK_MS + TEN_MINUTES_MS)
     assert world.committed(1).offset == 1
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("retention_ms", "expires_after_ms"),
+    [
+        (0, 0),
+        (1, 1),
+        (-2, -2),
+        (2**62, 2**62),
+        (2**63 - 1, -(2**63) - 1),
+        (2**63 - 2, -(2**63) - 2),
+        (-(2**63), -(2**63)),
+    ],
+)
+def test_a_retention_without_sense_is_stored_as_kafka_stores_it(
+    version: int, retention_ms: int, expires_after_ms: int
+) -> None:
+    """The sum goes round in 64 bits: Kafka 4.3.1 wrote these numbers for these requests."""
+    world = GroupWorld(GroupSettings(offsets_retention_check_interval_ms=TEN_MINUTES_MS))
+    assert world.commit_error(5, retention_ms=retention_ms, version=version) is ErrorCode.NONE
+    committed = world.shard("g").offsets.get("g", "t", 0)
+    assert committed is not None
+    expected = (committed.commit_timestamp_ms + expires_after_ms + 2**63) % 2**64 - 2**63
+    assert committed.expire_timestamp_ms == expected
+    world.restart()
+    assert world.shard("g").offsets.get("g", "t", 0) == committed
+    world.timers.advance(TEN_MINUTES_MS)
+    assert world.committed().offset == (5 if expected > committed.commit_timestamp_ms + 1 else -1)
 
 
 def test_an_offset_that_cannot_be_read_was_never_committed() -> None:

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from broker.handlers import fetch
+from broker.replication.fetching import Fetch
 from protocol.codec.compiler import decode, encode
 from protocol.errors import ErrorCode
+from protocol.framing import encode_response_frame
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.header import headers
-from protocol.serving import Operation, Pending, ResourceType
+from protocol.serving import Failed, Operation, Pending, ResourceType
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
 from tests.support.handler_rig import HandlerRig, now, topic_id
@@ -289,6 +291,25 @@ def test_a_disk_that_cannot_be_read() -> None:
     assert files.faults[0].hits
 
 
+def test_an_index_that_somebody_removed_stops_neither_who_reads_nor_who_waits() -> None:
+    files = MemoryFiles()
+    rig = HandlerRig(files=files)
+    rig.topic("t", index_interval_bytes="0", segment_bytes="1048576")
+    for _ in range(1200):
+        rig.write("t", size_bytes=1500)
+    waiting = send(rig, request(wants(offset=10), min_bytes=4 * MIB, max_bytes=8 * MIB))
+    assert isinstance(waiting, Pending)
+    send(rig, request(wants(offset=rig.log("t").segments[1].base_offset - 2)))  # another page of the index
+    for segment in rig.log("t").segments:
+        for suffix in (".index", ".timeindex"):
+            if files.exists(segment.path(suffix)):
+                files.unlink(segment.path(suffix))
+    rig.timers.advance(500)
+    assert offsets(only(waiting))[:1] == [10]
+    assert offsets(only(send(rig, request(wants(offset=900, max_bytes=1)))))[:1] == [900]
+    assert rig.write("t") == 1200
+
+
 def test_a_diverging_epoch_is_no_error(rig: HandlerRig) -> None:
     rig.write("t", count=4)
     rig.apply(
@@ -301,6 +322,20 @@ def test_a_diverging_epoch_is_no_error(rig: HandlerRig) -> None:
     assert data.diverging_epoch == FetchResponse.EpochEndOffset(0, 4)
     assert only(send(rig, request(wants(offset=6, last_epoch=2)))).diverging_epoch is None
     assert error(send(rig, request(wants(offset=6, last_epoch=7)))) == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_an_older_version_in_a_session_hears_of_no_diverging_epoch(rig: HandlerRig) -> None:
+    """Version 12 said with which epoch it had read last; in 11 and below there is no field for the answer."""
+    rig.write("t", count=4)
+    for _ in range(2):
+        rig.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), leader=1))
+    rig.write("t", count=4)
+    begun = now(send(rig, request(wants(offset=6, last_epoch=1), session_epoch=0), 12))
+    assert begun.responses[0].partitions[0].diverging_epoch is not None
+    again = send(rig, request(session_id=begun.session_id, session_epoch=1), 11)
+    data = only(again)
+    encode_response_frame(now(again), 11, 1)
+    assert (data.error_code, data.diverging_epoch, offsets(data)) == (0, None, [4])
 
 
 # Waiting.
@@ -387,6 +422,32 @@ def test_a_graceful_stop_answers_those_who_wait(rig: HandlerRig) -> None:
     assert [only(answer).records for answer in answers] == [b""] * 3
 
 
+@pytest.mark.parametrize("woken_by", ["deadline", "append", "stop"])
+def test_a_second_look_that_fails_is_the_answer_and_nobody_elses_affair(
+    rig: HandlerRig, monkeypatch: pytest.MonkeyPatch, woken_by: str
+) -> None:
+    waiting, other = send(rig, request(wants(0))), send(rig, request(wants(1)))
+
+    def broken(fetch: Fetch) -> None:
+        raise KeyError("a bug of ours")
+
+    monkeypatch.setattr(Fetch, "_pass", broken)
+    if woken_by == "deadline":
+        rig.timers.advance(500)
+    elif woken_by == "append":
+        rig.write("t", 0)
+        rig.write("t", 1)
+        rig.timers.run_soon()
+    else:
+        rig.fetches.answer_all()
+    for answer in (waiting, other):
+        assert isinstance(answer.response, Failed)
+        assert isinstance(answer.response.failure, KeyError)
+    assert not rig.fetches.waiting
+    assert all(rig.replicas.by_name["t", index].watchers == {} for index in range(2))
+    assert holds(rig) == 0
+
+
 def test_many_who_wait_are_answered_in_more_than_one_turn(rig: HandlerRig) -> None:
     answers = [send(rig, request(wants())) for _ in range(150)]
     rig.write("t")
@@ -422,3 +483,58 @@ def test_only_peers_read_as_followers(rig: HandlerRig) -> None:
     rig.deny(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     answer = send(rig, request(wants(), replica_id=2, max_wait_ms=0), 12)
     assert error(answer) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+# Extreme numbers; the answers are Apache Kafka's.
+
+
+@pytest.mark.parametrize("version", [4, 12, 17])
+def test_a_negative_limit_spoils_the_first_partition_that_has_records(rig: HandlerRig, version: int) -> None:
+    rig.topic("two", 2, number=7)
+    sizes = [0, 0]
+    for index in (0, 1):
+        rig.write("two", index)
+        sizes[index] = rig.log("two", index).size_bytes
+        rig.write("two", index)
+
+    def told(first: Any, second: Any, max_bytes: int = MIB) -> list[tuple[int, int]]:
+        asked = request(first, second, topic="two", made=topic_id(7), max_bytes=max_bytes)
+        found = data_of(send(rig, asked, version))
+        return [(data.error_code, len(bytes_of(data))) for data in found]
+
+    refused, size = (int(ErrorCode.UNKNOWN_SERVER_ERROR), 0), sizes[0]
+    assert told(wants(0), wants(1), -1) == [refused, (0, size)]
+    assert told(wants(0), wants(1), -(1 << 31)) == [refused, (0, size)]
+    assert told(wants(0, 2), wants(1), -1) == [(0, 0), (0, size)], "nothing to read, nothing spoilt"
+    assert told(wants(0), wants(1), 0) == [(0, size), (0, 0)]
+    assert told(wants(0, max_bytes=-1), wants(1)) == [refused, (0, 2 * size)]
+    assert told(wants(0), wants(1, max_bytes=-1)) == [(0, 2 * size), refused]
+    assert told(wants(0), wants(1, max_bytes=-1), 10) == [(0, size), refused]
+    assert told(wants(0), wants(1), 10) == [(0, size), (0, 0)]
+
+
+def test_a_negative_limit_does_not_wait(rig: HandlerRig) -> None:
+    rig.topic("quiet", number=7)
+    for options in ({"max_bytes": -1}, {"min_bytes": -5}, {"max_wait_ms": -1}):
+        answer = send(rig, request(wants(), topic="quiet", made=topic_id(7), **options))
+        assert error(answer) == ErrorCode.NONE
+        assert not isinstance(answer, Pending)
+
+
+@pytest.mark.parametrize("isolation_level", [-1, 2, 7])
+@pytest.mark.parametrize("version", [4, 12, 17])
+def test_an_isolation_level_that_does_not_exist(rig: HandlerRig, version: int, isolation_level: int) -> None:
+    answer = send(rig, request(wants(), isolation_level=isolation_level, session_epoch=0), version)
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    codes = [data.error_code for topic in answer.responses for data in topic.partitions]
+    assert codes == ([] if version >= 13 else [ErrorCode.UNKNOWN_SERVER_ERROR])
+    assert answer.session_id == 0
+    assert len(rig.sessions) == 0
+
+
+def test_to_a_fetch_every_negative_leader_epoch_is_none(rig: HandlerRig) -> None:
+    rig.topic("e", number=7, leader_epoch=3)
+    rig.write("e")
+    for epoch, code in ((-1, 0), (-2, 0), (-(1 << 31), 0), (3, 0), (2, 74), (4, 75)):
+        answer = send(rig, request(wants(epoch=epoch), topic="e", made=topic_id(7)))
+        assert error(answer) == code, epoch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from broker.handlers import fetch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.serving import Operation, Pending, ResourceType
+from storage.partition_log import PartitionLog
 from tests.support.handler_rig import HandlerRig, now, topic_id
 
 Row = tuple[int, int, int]
@@ -328,3 +331,46 @@ def test_a_larger_session_takes_the_place_of_a_smaller_one_that_is_old() -> None
     assert opened(rig, 3)
     assert rig.sessions.get(consumers[0].session_id) is None
     assert rig.sessions.get(consumers[1].session_id) is not None
+
+
+@pytest.mark.parametrize("version", [12, 17])
+@pytest.mark.parametrize("how", ["told in full", "has more to tell", "added later", "offline"])
+def test_an_idle_session_keeps_no_partition_that_is_gone(how: str, version: int) -> None:
+    """Nor does the account of whose batches are walked, or anything else."""
+    rig = HandlerRig()
+    made = rig.topic("t", 2)
+    rig.write("t", 0)
+    consumer = Consumer(rig, version=version)
+    if how == "added later":
+        consumer.send({1: 0})
+        consumer.send({0: 1})
+    else:
+        consumer.send({0: 0 if how == "has more to tell" else 1, 1: 0})
+    assert consumer.session_id
+    partitions = [weakref.ref(each) for each in rig.replicas.by_name.values()]
+    logs = {id(each.log) for each in rig.replicas.by_name.values()}
+    if how == "offline":
+        for index in range(2):
+            rig.replicas.log_went_offline("t", index)
+            del rig.logs.logs["t", index]
+    else:
+        rig.remove_topic(made)
+    gc.collect()
+    assert [each() for each in partitions] == [None, None]
+    assert not [each for each in gc.get_objects() if isinstance(each, PartitionLog) and id(each) in logs]
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID
+    error = ErrorCode.KAFKA_STORAGE_ERROR if how == "offline" else error
+    assert {row[1] for row in consumer.rows({0: 0, 1: 0})} == {error}
+
+
+def test_who_closes_a_session_or_forgets_a_partition_is_not_held(rig: HandlerRig) -> None:
+    consumer, other = Consumer(rig), Consumer(rig)
+    consumer.send({0: 0, 1: 0})
+    other.send({0: 0, 1: 0})
+    first, second = (rig.replicas.by_name["t", index] for index in range(2))
+    assert (len(first.holders), len(second.holders)) == (2, 2)
+    consumer.send(forget=(1,))
+    assert (len(first.holders), len(second.holders)) == (2, 1)
+    rig.sessions.close(consumer.session_id)
+    rig.sessions.close(other.session_id)
+    assert (first.holders, second.holders) == ({}, {})

@@ -15,8 +15,11 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from protocol.metadata_log.topics import PartitionChangeRecord
-from protocol.serving import Operation, ResourceType
-from tests.support.handler_rig import HandlerRig, topic_id
+from protocol.records.compression import ZSTD
+from protocol.serving import Operation, Pending, ResourceType
+from tests.support import bad_batches as bad
+from tests.support.hand_clock import HandClock
+from tests.support.handler_rig import HandlerRig, now, topic_id
 
 Asked = ListOffsetsRequest.ListOffsetsPartition
 Told = ListOffsetsResponse.ListOffsetsPartitionResponse
@@ -51,9 +54,10 @@ def ask(
         isolation_level,
         [ListOffsetsRequest.ListOffsetsTopic(topic, [Asked(index, epoch, timestamp)])],
     )
-    response = list_offsets.handle(rig.services, rig.context(2, version), request)
+    response = now(list_offsets.handle(rig.services, rig.context(2, version), request))
     (told,) = response.topics
     (partition,) = told.partitions
+    assert isinstance(partition, Told)
     return partition
 
 
@@ -98,7 +102,7 @@ def test_every_version_can_be_sent_and_read(rig: HandlerRig, version: int) -> No
         -1, topics=[ListOffsetsRequest.ListOffsetsTopic("t", [Asked(0, -1, -1), Asked(9, -1, -1)])]
     )
     received = decode(ListOffsetsRequest, version, encode(request, version))
-    response = list_offsets.handle(rig.services, rig.context(2, version), received)
+    response = now(list_offsets.handle(rig.services, rig.context(2, version), received))
     told = decode(ListOffsetsResponse, version, encode(response, version)).topics[0].partitions
     assert [(p.error_code, p.offset) for p in told] == [(0, 5), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
     assert told[0].leader_epoch == (0 if version >= 4 else -1)
@@ -145,6 +149,23 @@ def test_refusals(rig: HandlerRig) -> None:
     assert ask(rig, -1, topic="nobody") == Told(0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
+def test_only_minus_one_is_no_leader_epoch(rig: HandlerRig) -> None:
+    assert ask(rig, -1, epoch=-1).error_code == ErrorCode.NONE
+    for epoch in (-2, -3, -(1 << 31)):
+        assert ask(rig, -1, epoch=epoch) == Told(0, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+@pytest.mark.parametrize("timestamp", [-1, -2, -3, T0])
+@pytest.mark.parametrize("isolation_level", [-1, 2, 7])
+def test_an_isolation_level_that_does_not_exist(
+    rig: HandlerRig, isolation_level: int, timestamp: int
+) -> None:
+    for version in (2, 11):
+        told = ask(rig, timestamp, isolation_level=isolation_level, version=version)
+        assert told == Told(0, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert ask(rig, timestamp, isolation_level=1).error_code == ErrorCode.NONE
+
+
 def test_a_partition_that_is_asked_for_twice_is_refused_twice(rig: HandlerRig) -> None:
     request = ListOffsetsRequest(
         -1,
@@ -152,7 +173,7 @@ def test_a_partition_that_is_asked_for_twice_is_refused_twice(rig: HandlerRig) -
             ListOffsetsRequest.ListOffsetsTopic("t", [Asked(0, -1, -1), Asked(1, -1, -1), Asked(0, -1, -2)])
         ],
     )
-    response = list_offsets.handle(rig.services, rig.context(2, 7), request)
+    response = now(list_offsets.handle(rig.services, rig.context(2, 7), request))
     codes = [partition.error_code for partition in response.topics[0].partitions]
     assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 
@@ -191,6 +212,7 @@ def test_where_an_epoch_ends(version: int) -> None:
     assert epoch_ends(rig, -1, version=version) == (none, -1, -1)
     assert epoch_ends(rig, 5, current=4, version=version)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert epoch_ends(rig, 5, current=6, version=version)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert epoch_ends(rig, 5, current=-2, version=version) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
     assert epoch_ends(rig, 5, topic="nobody", version=version) == unknown
 
@@ -203,3 +225,70 @@ def test_epochs_are_for_consumers_and_for_peers() -> None:
     rig.deny(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     assert epoch_ends(rig, 0) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, -1)
     assert topic_id(1) == rig.replicas.by_name["t", 0].topic_id
+
+
+# What takes long
+
+
+def crowded(rig: HandlerRig, topic: str = "t") -> None:
+    """A batch of many records whose header promises a later one than they hold."""
+    log = rig.log(topic)
+    batch = bad.lying(bad.crowded(ZSTD, 50_000, at=T0 + 1000), base_offset=log.log_end_offset, leader_epoch=0)
+    log.append_as_follower(bytes(batch), rig.clock.wall_ms())
+    log.update_high_watermark(log.log_end_offset)
+
+
+def ask_long(rig: HandlerRig, *timestamps: int) -> Any:
+    """Of each partition that time; the clock moves with each look at it, so that it is soon late."""
+    rig.lookups._clock = TickingClock(rig.clock)
+    asked = [Asked(index, -1, timestamp) for index, timestamp in enumerate(timestamps)]
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsRequest.ListOffsetsTopic("t", asked)])
+    return list_offsets.handle(rig.services, rig.context(2, 11), request)
+
+
+class TickingClock(HandClock):
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__()
+        self._under = clock
+
+    def monotonic_ns(self) -> int:
+        self._under.move(0.5)
+        return self._under.monotonic_ns()
+
+
+def test_a_long_look_up_is_answered_later_with_all_that_was_asked(rig: HandlerRig) -> None:
+    crowded(rig)
+    pending = ask_long(rig, T0 + 1500, -1)
+    assert isinstance(pending, Pending)
+    assert not pending.done
+    rig.write("t", timestamp=T0 + 1600)
+    turns = rig.timers.run_soon()
+    assert turns > 10
+    response = now(pending)
+    assert response.topics[0].partitions == [Told(0, 0, T0 + 1600, 50_005, 0), Told(1, 0, -1, 0, 0)]
+
+
+def test_who_leads_no_more_when_it_is_found_says_so(rig: HandlerRig) -> None:
+    crowded(rig)
+    rig.apply(rig.broker_record(2))
+    pending = ask_long(rig, T0 + 1500)
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), leader=2, isr=[2]))
+    rig.timers.run_soon()
+    assert now(pending).topics[0].partitions == [Told(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+def test_a_topic_that_goes_meanwhile(rig: HandlerRig) -> None:
+    crowded(rig)
+    pending = ask_long(rig, T0 + 1500)
+    rig.log("t").is_abandoned = True
+    rig.remove_topic(topic_id(1))
+    rig.timers.run_soon()
+    assert now(pending).topics[0].partitions == [Told(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+def test_ends_of_thousands_of_partitions_are_no_single_turn(rig: HandlerRig) -> None:
+    pending = ask_long(rig, *[-1] * 1000)
+    assert isinstance(pending, Pending)
+    assert rig.timers.run_soon() > 3
+    answers = now(pending).topics[0].partitions
+    assert [each.partition_index for each in answers] == list(range(1000))

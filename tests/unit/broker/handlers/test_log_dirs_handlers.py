@@ -12,10 +12,12 @@ from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import VOLUME_BYTES, MemoryFiles
+from storage.partition_log import PartitionLog
 from tests.support.handler_rig import HandlerRig, topic_id
 from tests.support.storage_world import NoChance, RunsAtOnce
 
@@ -23,9 +25,9 @@ from tests.support.storage_world import NoChance, RunsAtOnce
 class Directories(HandlerRig):
     """The rig with a log manager on /a and /b, and a disk that may fail."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: FaultyFiles | None = None) -> None:
         super().__init__()
-        self.disk = FaultyFiles(MemoryFiles())
+        self.disk = FaultyFiles(MemoryFiles()) if disk is None else disk
         self.manager = LogManager(
             self.disk, ["/a", "/b"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce()
         )
@@ -35,6 +37,9 @@ class Directories(HandlerRig):
         )
         self.services.replicas = self.replicas
         self.services.logs = self.manager
+
+    def log(self, name: str, index: int = 0) -> PartitionLog:
+        return self.manager.logs[name, index]
 
     def described(self) -> DescribeLogDirsResponse:
         return describe_log_dirs.handle(self.services, self.context(35, 5), DescribeLogDirsRequest(None))
@@ -108,3 +113,82 @@ def test_any_replica_tells_of_its_producers(rig: Directories) -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (8, 2, 7)
     assert (producer.last_timestamp, producer.coordinator_epoch) == (rig.clock.wall_ms(), -1)
     assert producer.current_txn_start_offset == -1
+
+
+def fail(rig: Directories, path: str) -> None:
+    """The directory's disk breaks, and housekeeping acts on it."""
+
+    def offline(key: tuple[str, int], reason: str) -> None:
+        rig.replicas.log_went_offline(*key)
+
+    rig.manager.watch(offline, lambda failed, keys: None)
+    rig.manager.suspect(f"{path}/x", OSError(errno.EIO, "broken"))
+    rig.manager.housekeeping()
+
+
+def home_of(rig: Directories, topic: str) -> str:
+    home = rig.manager.directory_of(topic, 0)
+    assert home is not None
+    return home.path
+
+
+def test_a_topic_made_anew_after_its_directory_failed_lies_in_the_other() -> None:
+    rig = Directories()
+    old = rig.topic("t")
+    rig.write("t", count=3)
+    failing = home_of(rig, "t")
+    fail(rig, failing)
+    assert rig.replicas.partition("t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    rig.remove_topic(old)
+    rig.topic("t", number=2)
+    assert rig.write("t") == 0
+    assert home_of(rig, "t") != failing
+
+
+def test_a_log_that_a_start_could_not_open_goes_with_its_topic() -> None:
+    rig = Directories()
+    rig.topic("t")
+    rig.write("t", count=3)
+    home = home_of(rig, "t")
+    rig.manager.shut_down()
+    rig.disk.faults = [Fault("read", path_part="partition.metadata")]
+    again = Directories(rig.disk)
+    again.apply(TopicRecord("t", topic_id(1)), led(topic_id(1)))
+    assert again.replicas.partition("t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    again.disk.faults = []
+    again.remove_topic(topic_id(1))
+    again.topic("t", number=2)
+    assert again.write("t") == 0
+    again.clock.move(100_000)
+    again.manager.housekeeping()
+    left = [name for name in again.disk.subdirectories(home) if name.startswith("t-0")]
+    assert left == (["t-0"] if home_of(again, "t") == home else [])
+    assert again.manager.offline == {}
+
+
+@pytest.mark.parametrize("new_is_longer", [False, True])
+def test_of_two_topics_of_a_name_the_one_that_is_in_the_metadata_is_opened(new_is_longer: bool) -> None:
+    rig = Directories()
+    old = rig.topic("t")
+    rig.write("t", count=3)
+    failing = home_of(rig, "t")
+    fail(rig, failing)
+    rig.remove_topic(old)
+    rig.topic("t", number=2)
+    rig.write("t", count=5 if new_is_longer else 1)
+    rig.manager.shut_down()
+
+    again = Directories(rig.disk)
+    again.apply(TopicRecord("t", topic_id(2)), led(topic_id(2)))
+    assert again.replicas.by_name["t", 0].topic_id == topic_id(2)
+    assert again.log("t").log_end_offset == (5 if new_is_longer else 1)
+    again.manager.set_rivals_aside()
+    for log in again.manager.unclaimed():
+        again.manager.set_aside(log.topic, log.partition)
+    names = again.disk.subdirectories(failing)
+    assert "t-0" not in names
+    assert [name for name in names if name.startswith("t-0.")], "the earlier topic's log is still somewhere"
+
+
+def led(made: bytes) -> PartitionRecord:
+    return PartitionRecord(partition_id=0, topic_id=made, replicas=[1], isr=[1], leader=1, leader_epoch=0)

@@ -19,6 +19,7 @@ from protocol.messages.describe_topic_partitions import (
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.metadata_log.brokers import FenceBrokerRecord
+from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from protocol.serving import Operation, ResourceType
 from protocol.values import ZERO_UUID
 from tests.support.handler_rig import CLUSTER_ID, HandlerRig, topic_id
@@ -135,6 +136,38 @@ def test_operations_are_told_when_asked_for(rig: HandlerRig) -> None:
     assert ask(rig, "a", version=11, **options).cluster_authorized_operations == NOT_ASKED
     rig.deny(Operation.DESCRIBE, ResourceType.CLUSTER)
     assert ask(rig, "a", version=10, **options).cluster_authorized_operations == 0
+
+
+@pytest.mark.parametrize(
+    ("directory", "online", "offline"),
+    [
+        (b"a" * 16, [b"a" * 16, b"b" * 16], False),
+        (b"a" * 16, [b"b" * 16], True),
+        (b"a" * 16, [], False),
+        (bytes(16), [b"b" * 16], False),
+        (bytes(15) + b"\1", [b"b" * 16], False),
+        (bytes(15) + b"\2", [b"b" * 16], True),
+        (bytes(15) + b"\2", [], True),
+    ],
+)
+def test_a_replica_in_a_directory_that_failed_is_offline(
+    directory: bytes, online: list[bytes], offline: bool
+) -> None:
+    """As DirectoryId.isOnline of Apache Kafka 4.3: migrating and unassigned are online, lost is not."""
+    rig = HandlerRig()
+    registration = rig.broker_record(1)
+    registration.log_dirs = online
+    made = topic_id(1)
+    rig.apply(
+        registration,
+        TopicRecord("t", made),
+        PartitionRecord(partition_id=0, topic_id=made, replicas=[1], isr=[1], directories=[directory]),
+    )
+    expected = [1] if offline else []
+    assert ask(rig, "t", version=12).topics[0].partitions[0].offline_replicas == expected
+    page = DescribeTopicPartitionsRequest([DescribeTopicPartitionsRequest.TopicRequest("t")])
+    answer = describe_topic_partitions.handle(rig.services, rig.context(75, 0), page)
+    assert answer.topics[0].partitions[0].offline_replicas == expected
 
 
 def test_unreachable_brokers_in_the_words_of_each_version() -> None:

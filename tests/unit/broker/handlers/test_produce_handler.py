@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from broker.handlers import produce
+from controller.metadata.image.cluster_image import replay
 from protocol.codec.compiler import decode, encode
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import ZSTD
 from protocol.serving import CloseConnection, Operation, Pending, ResourceType
@@ -94,6 +96,88 @@ def test_topics_go_by_id_since_version_13(rig: HandlerRig) -> None:
         ErrorCode.UNKNOWN_TOPIC_ID
     )
     assert error(send(rig, request(rig.batch(), topic="nobody"))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_batch_for_a_topic_made_anew_is_written_or_refused_at_every_step(version: int) -> None:
+    """What is answered without error lies in the log of the topic that the metadata shows then."""
+    rig = HandlerRig()
+    old = rig.topic("t", 2)
+    new = topic_id(2)
+    records = [
+        TopicRecord("t", new),
+        *(
+            PartitionRecord(partition_id=index, topic_id=new, replicas=[1], isr=[1], leader=1, leader_epoch=0)
+            for index in range(2)
+        ),
+    ]
+    seen: dict[bytes, set[ErrorCode]] = {old: set(), new: set()}
+    for _ in rig.apply_in_steps([], RemoveTopicRecord(old), *records):
+        for made in (old, new):
+            for index in range(2):
+                answer = only(send(rig, request(rig.batch(), made=made, index=index), version))
+                seen[made].add(ErrorCode(answer.error_code))
+                if answer.error_code:
+                    assert answer.base_offset == -1
+                    continue
+                shown = rig.metadata.topic_id("t")
+                hosted = rig.replicas.by_name["t", index]
+                assert hosted.topic_id == shown
+                assert version < 13 or made == shown
+                assert answer.base_offset == hosted.log.log_end_offset - 1
+    assert seen[new] >= {ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    if version >= 13:
+        assert ErrorCode.UNKNOWN_TOPIC_ID in seen[old] & seen[new]
+
+
+def test_a_batch_for_an_id_that_is_not_hosted_yet_is_not_acknowledged(rig: HandlerRig) -> None:
+    """The cache shows the topic made anew, and the partition of the old one is still here."""
+    new = topic_id(2)
+    partition = PartitionRecord(partition_id=0, topic_id=new, replicas=[1], isr=[1], leader=1, leader_epoch=0)
+    records = [RemoveTopicRecord(topic_id(1)), TopicRecord("t", new), partition]
+    image, delta = replay(rig.image, records, offset=99, epoch=1)
+    rig.metadata.apply(image, delta)
+    answer = only(send(rig, request(rig.batch(), made=new), 13))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert rig.log("t").log_end_offset == 0
+
+
+@pytest.mark.parametrize("version", [12, 13])
+@pytest.mark.parametrize("apart", [False, True])
+def test_of_a_partition_named_twice_the_batch_named_last_is_taken(
+    rig: HandlerRig, version: int, apart: bool
+) -> None:
+    batches = [rig.batch(1, size) for size in (5, 50)]
+    first, second = (Entry(0, memoryview(batch)) for batch in batches)
+    other = Entry(1, memoryview(rig.batch()))
+    named = [[first, other], [second]] if apart else [[first, second, other]]
+    asked = ProduceRequest(acks=-1, topic_data=[Topic("t", topic_id(1), each) for each in named])
+    (topic,) = now(send(rig, asked, version)).responses
+    assert [(each.index, each.error_code, each.base_offset) for each in topic.partition_responses] == [
+        (0, 0, 0),
+        (1, 0, 0),
+    ]
+    assert (rig.log("t").log_end_offset, rig.log("t").size_bytes) == (1, len(batches[1]))
+
+
+@pytest.mark.parametrize("bad_first", [False, True])
+def test_of_a_partition_named_twice_one_without_records_refuses_both(
+    rig: HandlerRig, bad_first: bool
+) -> None:
+    entries = [Entry(0, memoryview(rig.batch())), Entry(0, None)]
+    asked = ProduceRequest(acks=-1, topic_data=[Topic("t", topic_id(1), entries[:: -1 if bad_first else 1])])
+    assert error(send(rig, asked)) == ErrorCode.INVALID_RECORD
+    assert rig.log("t").log_end_offset == 0
+
+
+def test_of_a_partition_named_twice_a_last_batch_that_is_broken_is_refused(rig: HandlerRig) -> None:
+    broken = rig.batch()
+    broken[-1] ^= 0xFF
+    entries = [Entry(0, memoryview(rig.batch())), Entry(0, memoryview(broken))]
+    assert error(send(rig, ProduceRequest(acks=-1, topic_data=[Topic("t", topic_id(1), entries)]))) == (
+        ErrorCode.CORRUPT_MESSAGE
+    )
+    assert rig.log("t").log_end_offset == 0
 
 
 def test_the_right_to_write_is_asked_before_the_partition_is_looked_for(rig: HandlerRig) -> None:
@@ -232,6 +316,24 @@ def test_transactions_are_refused_for_good(rig: HandlerRig) -> None:
     with pytest.raises(CloseConnection):
         send(rig, request(batch, transactional_id="tx", acks=0))
     assert rig.log("t").log_end_offset == 0
+
+
+@pytest.mark.parametrize("version", [3, 12, 13])
+def test_one_transactional_batch_without_an_id_refuses_the_whole_request(
+    rig: HandlerRig, version: int
+) -> None:
+    batch = rig.batch(producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    entries = [Entry(0, memoryview(rig.batch())), Entry(1, memoryview(batch))]
+    nobody = Topic("nobody", topic_id(9), [Entry(0, memoryview(rig.batch()))])
+    for acks in (-1, 5):
+        asked = ProduceRequest(acks=acks, topic_data=[nobody, Topic("t", topic_id(1), entries)])
+        response = now(send(rig, asked, version))
+        assert [
+            (each.index, each.error_code, each.base_offset, each.error_message)
+            for topic in response.responses
+            for each in topic.partition_responses
+        ] == [(index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, None) for index in (0, 0, 1)]
+    assert rig.log("t", 0).log_end_offset == rig.log("t", 1).log_end_offset == 0
 
 
 @pytest.mark.parametrize(("version", "tells"), [(9, False), (10, True), (12, True), (13, True)])

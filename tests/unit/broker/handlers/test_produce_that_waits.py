@@ -6,48 +6,14 @@ from typing import Any
 
 import pytest
 
-from broker.handlers import produce
-from broker.replication.waiting_appends import WaitingAppends
 from protocol.errors import ErrorCode
-from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.messages.produce import ProduceResponse
 from protocol.metadata_log.topics import PartitionChangeRecord
-from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import read_header
 from protocol.serving import NO_ANSWER, CloseConnection, Pending
 from storage.append_lane import WaitingAppend
-from tests.support.handler_rig import HandlerRig, topic_id
-from tests.support.storage_world import RunsLater
-
-
-class WaitingRig(HandlerRig):
-    """A broker whose helper threads end when the test lets them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.disks, self.codecs = RunsLater(), RunsLater()
-        self.replicas.waiting = WaitingAppends(
-            clock=self.clock, timers=self.timers, disks=self.disks, codecs=self.codecs
-        )
-        self.replicas._inline_bytes = 64 * 1024
-
-    def produce(self, *batches: tuple[str, bytearray], acks: int = -1, timeout_ms: int = 1000) -> Any:
-        topics = [
-            ProduceRequest.TopicProduceData(
-                name, partition_data=[ProduceRequest.PartitionProduceData(0, memoryview(batch))]
-            )
-            for name, batch in batches
-        ]
-        request = ProduceRequest(None, acks, timeout_ms, topics)
-        return produce.handle(self.services, self.context(0, 12), request)
-
-    def large(self, *, key: bytes | None = b"k", codec: int = 0) -> bytearray:
-        now_ms = self.clock.wall_ms()
-        return build_batch([SimpleRecord(key, bytes(400), now_ms)] * 300, codec=codec)
-
-    def run(self) -> None:
-        self.timers.run_soon()
-        while self.codecs.run() + self.disks.run() + self.timers.run_soon():
-            pass
+from tests.support.handler_rig import committed, topic_id
+from tests.support.waiting_rig import WaitingRig
 
 
 @pytest.fixture
@@ -158,7 +124,7 @@ def test_coordinators_wait_in_the_same_line(rig: WaitingRig) -> None:
     heard: list[tuple[ErrorCode, int]] = []
     first = rig.produce(("synced", rig.batch()))
     own = bytes(rig.batch(2))
-    rig.replicas.append_internal("synced", 0, own, lambda *told: heard.append(told))
+    rig.replicas.append_internal("synced", 0, own, lambda outcome: heard.append(committed(outcome)))
     assert heard == []
     rig.run()
     assert codes(first.response) == [("synced", 0, 0)]

@@ -10,8 +10,8 @@ import pytest
 
 from broker.metrics.families import Collector
 from broker.metrics.quorum_families import PartitionCounts, quorum_collector
-from controller.image.topics import PartitionRegistration, TopicImage, TopicsImage
-from controller.replica.vitals import Durations
+from controller.metadata.image.topics import PartitionRegistration, TopicImage, TopicsImage
+from controller.raft.quorum_metrics import Durations
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from tests.support.controllers import ControllerFixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -30,6 +31,23 @@ def test_the_kernel_chooses_a_port_and_several_listeners_serve() -> None:
         assert await second_client.ask("two", 4) == b"two!"
         assert sorted(c.session.listener for c in rig.server.connections) == ["PLAINTEXT", "SECOND"]
         assert rig.server.connection_count("SECOND") == 1
+
+    rig.run(scenario)
+
+
+def test_whoever_looks_for_another_server_at_this_port_is_none_of_the_tests() -> None:
+    """The rig closes such a connection unheard: a peer of a node that had the port before tries it again."""
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        with socket.create_connection(("127.0.0.1", rig.acceptor.port), 5) as stranger:
+            stranger.sendall(other("of somebody else"))
+            assert await client.ask("ours", 5) == b"ours!"
+            stranger.setblocking(False)
+            with suppress(ConnectionResetError):
+                assert await rig.loop.sock_recv(stranger, 1) == b""
+        assert rig.service.requests == ["ours"]
 
     rig.run(scenario)
 

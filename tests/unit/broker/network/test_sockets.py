@@ -15,9 +15,10 @@ from broker.network.acceptor import ListenerSettings
 from broker.network.connection import Connection
 from broker.network.neighbours import Answer
 from broker.network.pieces import Piece
+from broker.network.server import ServerSettings
 from broker.network.transport import BytesLike, Transport
 from tests.support.file_slices import CountedFile, Slice
-from tests.support.network_rig import NetworkRig
+from tests.support.network_rig import Client, NetworkRig
 from tests.support.sans_io import KIB, MIB, framed, other, produce
 
 
@@ -195,34 +196,149 @@ def test_a_reader_that_does_not_read_but_asks_again_and_again() -> None:
     rig.run(scenario)
 
 
-def test_a_peer_that_leaves_while_it_waits_is_noticed() -> None:
+BEHIND = {"nothing": b"", "requests that are not read": other("unread") * 1000}
+
+
+async def waits_with(rig: NetworkRig, behind: bytes) -> Client:
+    """A client whose request waits, with more behind it."""
+    client = await rig.connect()
+    await client.send(other("wait"))
+    await rig.until(lambda: rig.service.waiting)
+    if behind:
+        await client.send(behind)
+        await rig.until(lambda: len(rig.server._hangups) == 1)
+    return client
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_a_peer_that_leaves_with_a_reset_while_it_waits_is_noticed(behind: str) -> None:
     rig = NetworkRig()
 
     async def scenario(rig: NetworkRig) -> None:
-        client = await rig.connect()
-        await client.send(other("wait"))
-        await rig.until(lambda: rig.service.waiting)
-        client.close()
+        client = await waits_with(rig, BEHIND[behind])
+        client.reset()
         await rig.until(lambda: rig.server.limits.count == 0)
         assert rig.service.waiting["wait"].cancelled
+        assert rig.service.requests == ["wait"]
+        assert len(rig.server._hangups) == 0
 
     rig.run(scenario)
 
 
-@pytest.mark.parametrize("how", ["close", "reset"])
-def test_it_is_noticed_behind_requests_that_are_not_read(how: str) -> None:
+@pytest.mark.parametrize("when", ["at once", "later"])
+@pytest.mark.parametrize("behind", BEHIND)
+def test_a_peer_that_resets_after_its_last_byte_is_noticed_too(behind: str, when: str) -> None:
+    """The end of the stream has been seen, and only that the connection breaks is news."""
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await waits_with(rig, BEHIND[behind])
+        client.sock.shutdown(socket.SHUT_WR)
+        if when == "later":
+            await asyncio.sleep(0.02)
+            assert len(rig.server._hangups) == 1
+            assert not rig.service.waiting["wait"].cancelled
+        client.reset()
+        await rig.until(lambda: rig.server.limits.count == 0)
+        assert rig.service.waiting["wait"].cancelled
+        assert rig.service.requests == ["wait"]
+        assert len(rig.server._hangups) == 0
+
+    rig.run(scenario)
+
+
+@pytest.mark.parametrize("closes", ["before it is read", "while it waits"])
+def test_a_half_closed_peer_gets_the_answer_that_waits_and_those_behind_it(closes: str) -> None:
     rig = NetworkRig()
 
     async def scenario(rig: NetworkRig) -> None:
         client = await rig.connect()
-        await client.send(other("wait"))
-        await rig.until(lambda: rig.service.waiting)
-        await client.send(other("unread") * 1000)
-        await rig.until(lambda: len(rig.server._hangups) == 1)
-        getattr(client, how)()
+        behind = other("a") + other("wait too") + other("b") + other("cut off")[:-1]
+        if closes == "before it is read":
+            client.sock.send(other("first") + other("wait") + behind)
+            client.sock.shutdown(socket.SHUT_WR)
+            await rig.until(lambda: rig.service.waiting)
+        else:
+            await client.send(other("first") + other("wait"))
+            await rig.until(lambda: rig.service.waiting)
+            await client.send(behind)
+            client.sock.shutdown(socket.SHUT_WR)
+        assert await client.receive(6) == b"first!"
+        await asyncio.sleep(0.02)
+        assert rig.service.requests == ["first", "wait"]
+        for name, expected in (("wait", b"wait!a!"), ("wait too", b"wait too!b!")):
+            await rig.until(lambda name=name: name in rig.service.waiting)  # type: ignore[misc]
+            rig.service.answer(name)
+            rig.timers.run_soon()
+            assert await client.receive(len(expected)) == expected
+        assert await client.at_end()
         await rig.until(lambda: rig.server.limits.count == 0)
+        assert rig.service.requests == ["first", "wait", "a", "wait too", "b"]
+        assert len(rig.server._hangups) == 0
+
+    rig.run(scenario)
+
+
+def test_a_half_closed_peer_gets_its_acknowledgements() -> None:
+    """Produce requests wait without a hold, so the stream is read to its end while they do."""
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        client.sock.send(produce("wait 1") + produce("wait 2") + produce("now"))
+        client.sock.shutdown(socket.SHUT_WR)
+        await rig.until(lambda: len(rig.service.requests) == 3)
+        await rig.until(lambda: len(rig.server._hangups) == 1)
+        rig.service.answer("wait 2")
+        rig.timers.run_soon()
+        rig.service.answer("wait 1")
+        rig.timers.run_soon()
+        assert await client.receive(18) == b"wait 1!wait 2!now!"
+        assert await client.at_end()
+        await rig.until(lambda: rig.server.limits.count == 0)
+
+    rig.run(scenario)
+
+
+def test_a_peer_that_closes_both_sides_is_known_by_the_answer_that_it_refuses() -> None:
+    rig = NetworkRig()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await waits_with(rig, b"")
+        client.close()
+        await asyncio.sleep(0.02)
+        assert not rig.service.waiting["wait"].cancelled
+        rig.service.answer("wait")
+        rig.timers.run_soon()
+        await rig.until(lambda: rig.server.limits.count == 0)
+
+    rig.run(scenario)
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_what_waits_behind_the_end_of_a_stream_is_idle_at_last(behind: str) -> None:
+    """A peer that is gone in silence looks like one that has sent its last byte and listens on."""
+    rig = NetworkRig(settings=ServerSettings(connections_max_idle_ms=60_000))
+
+    async def scenario(rig: NetworkRig) -> None:
+        listens_on = await rig.connect()
+        await listens_on.send(other("wait and listen"))
+        await rig.until(lambda: rig.service.waiting)
+        client = await rig.connect()
+        await client.send(other("wait"))
+        await rig.until(lambda: len(rig.service.waiting) == 2)
+        if BEHIND[behind]:
+            await client.send(BEHIND[behind])
+            await rig.until(lambda: len(rig.server._hangups) == 1)
+        client.close()
+        await rig.until(lambda: len(rig.server._hangups) == 1)
+        await asyncio.sleep(0.02)
+        rig.timers.advance(59_000)
+        assert rig.server.limits.count == 2
+        rig.timers.advance(1_000)
+        await rig.until(lambda: rig.server.limits.count == 1)
         assert rig.service.waiting["wait"].cancelled
-        assert rig.service.requests == ["wait"]
+        assert not rig.service.waiting["wait and listen"].cancelled
 
     rig.run(scenario)
 

@@ -147,20 +147,21 @@ def test_who_waits_for_replicas_is_told_in_order_or_told_why_not() -> None:
 
 def test_the_first_batches_of_a_connection_are_watched() -> None:
     watched = WatchedBatches(always=False)
-    seen = [watched.next_is_walked("a", 0) for _ in range(10)]
+    seen = [watched.next_is_walked("a", b"t", 0) for _ in range(10)]
     assert seen == [True] * 8 + [False] * 2
-    assert watched.next_is_walked("a", 1)
-    assert watched.next_is_walked("b", 0)
-    assert all(WatchedBatches(always=True).next_is_walked("a", 0) for _ in range(20))
+    assert watched.next_is_walked("a", b"t", 1)
+    assert watched.next_is_walked("a", b"made anew", 0)
+    assert watched.next_is_walked("b", b"t", 0)
+    assert all(WatchedBatches(always=True).next_is_walked("a", b"t", 0) for _ in range(20))
 
 
 def test_watched_connections_are_forgotten_in_bulk() -> None:
     watched = WatchedBatches(always=False)
     for _ in range(9):
-        watched.next_is_walked("old", 0)
+        watched.next_is_walked("old", b"t", 0)
     for number in range(3 * GENERATION_SIZE):
-        watched.next_is_walked(str(number), 0)
+        watched.next_is_walked(str(number), b"t", 0)
         if number % 1000 == 0:
-            assert not watched.next_is_walked("old", 0), "who keeps coming is kept"
+            assert not watched.next_is_walked("old", b"t", 0), "who keeps coming is kept"
         assert len(watched) <= 2 * GENERATION_SIZE
-    assert watched.next_is_walked("0", 0)
+    assert watched.next_is_walked("0", b"t", 0)

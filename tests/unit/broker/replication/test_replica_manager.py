@@ -16,16 +16,23 @@ from config.setting import Setting, Source
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.metadata_log.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from protocol.records.compression import LZ4
+from protocol.records.errors import CorruptRecord
 from protocol.records.header import headers
 from protocol.serving import Pending
 from protocol.values import ZERO_UUID
+from storage.append import AppendResult
 from storage.errors import AppendRefused
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
-from tests.support.handler_rig import HandlerRig, topic_id
+from tests.support.handler_rig import HandlerRig, committed, topic_id
 
 Result = tuple[ErrorCode, int]
 
@@ -34,7 +41,7 @@ def internal(
     rig: HandlerRig, results: list[Result], count: int = 1, topic: str = "t", size_bytes: int = 10
 ) -> None:
     rig.replicas.append_internal(
-        topic, 0, bytes(rig.batch(count, size_bytes)), lambda error, offset: results.append((error, offset))
+        topic, 0, bytes(rig.batch(count, size_bytes)), lambda outcome: results.append(committed(outcome))
     )
 
 
@@ -60,8 +67,6 @@ def test_only_what_is_assigned_here_is_hosted() -> None:
     assert rig.replicas.by_id[topic_id(1), 1] is rig.replicas.by_name["t", 1]
     assert rig.replicas.partition("t", 2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert rig.replicas.partition("t", 3) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert rig.replicas.partition_by_id(topic_id(1), 2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert rig.replicas.partition_by_id(topic_id(9), 0) == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_leadership_comes_and_goes() -> None:
@@ -104,6 +109,30 @@ def test_a_topic_deleted_and_made_again_in_one_breath() -> None:
     )
     with pytest.raises(AppendRefused, match="NOT_LEADER_OR_FOLLOWER"):
         rig.replicas.append(old, rig.batch(), 1, 12, "c", rig.clock.wall_ms())
+
+
+def test_a_topic_of_many_partitions_comes_and_goes_a_partition_a_step() -> None:
+    rig = HandlerRig()
+    made = topic_id(1)
+    partitions = [
+        PartitionRecord(partition_id=index, topic_id=made, replicas=[1], isr=[1], leader=1)
+        for index in range(200)
+    ]
+    changes: list[LeaderChange] = []
+    seen = [0]
+    for _ in rig.apply_in_steps(changes, TopicRecord("wide", made), *partitions):
+        seen.append(len(rig.replicas.by_name))
+        assert seen[-1] - seen[-2] in (0, 1)
+    assert len(rig.replicas.by_name) == len(changes) == 200
+    seen = [200]
+    logs = [200]
+    for _ in rig.apply_in_steps(changes, RemoveTopicRecord(made)):
+        seen.append(len(rig.replicas.by_name))
+        logs.append(len(rig.logs.logs))
+        assert seen[-2] - seen[-1] in (0, 1)
+        assert logs[-2] - logs[-1] in (0, 1)
+        assert not seen[-1] or rig.metadata.topic("wide") is not None, "known as long as it is here"
+    assert (rig.replicas.by_name, rig.logs.logs, len(changes)) == ({}, {}, 400)
 
 
 def test_a_log_of_an_earlier_topic_of_the_name_is_not_taken() -> None:
@@ -182,8 +211,8 @@ def test_a_coordinators_batch_waits_for_replicas_and_may_append_from_its_result(
     rig.topic("t", replicas=(1, 2))
     results: list[Result] = []
 
-    def and_again(error: ErrorCode, offset: int) -> None:
-        results.append((error, offset))
+    def and_again(outcome: AppendResult | AppendRefused) -> None:
+        results.append(committed(outcome))
         internal(rig, results)
 
     rig.replicas.append_internal("t", 0, bytes(rig.batch()), and_again)
@@ -233,7 +262,9 @@ def test_a_partition_is_read_back_in_bites() -> None:
     assert len(rig.replicas.read_batches("t", 0, 0, 1)) > 1
     rig.log("t").increase_log_start(4)
     assert next(headers(rig.replicas.read_batches("t", 0, 0, 1)))[1].base_offset == 4
-    assert rig.replicas.read_batches("t", 0, 99, 1) == b""
+    assert rig.replicas.read_batches("t", 0, 10, 1) == b""
+    with pytest.raises(CorruptRecord, match="99"):
+        rig.replicas.read_batches("t", 0, 99, 1)
     with pytest.raises(LookupError):
         rig.replicas.read_batches("nobody", 0, 0, 1)
 

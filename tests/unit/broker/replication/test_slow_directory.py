@@ -12,6 +12,7 @@ from typing import Any
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.offload import ThreadOffload
+from broker.ports.stalls import ThreadStalls
 from broker.ports.timers import LoopTimers
 from broker.replication.waiting_appends import WaitingAppends
 from config.limits import SLOW_DIRECTORY_MS
@@ -52,7 +53,7 @@ class SlowFile:
         return self._file.write(buffers, offset)
 
 
-def test_after_one_slow_write_threads_wait_for_the_disk_and_the_loop_does_not(tmp_path: Path) -> None:
+def test_after_two_slow_writes_threads_wait_for_the_disk_and_the_loop_does_not(tmp_path: Path) -> None:
     files = SlowFiles(f"{tmp_path}/slow")
     logs: dict[str, PartitionLog] = {}
     for name in ("slow", "quick"):
@@ -66,7 +67,10 @@ def test_after_one_slow_write_threads_wait_for_the_disk_and_the_loop_does_not(tm
         loop = asyncio.get_running_loop()
         clock = SystemClock()
         threads = ThreadOffload(loop, 8, name="append")
-        waiting = WaitingAppends(clock=clock, timers=LoopTimers(loop, clock), disks=threads, codecs=threads)
+        stalls = ThreadStalls()
+        waiting = WaitingAppends(
+            clock=clock, timers=LoopTimers(loop, clock), disks=threads, codecs=threads, stalls=stalls
+        )
         for log in logs.values():
             waiting.watch(log)
         for _ in range(12):
@@ -78,13 +82,14 @@ def test_after_one_slow_write_threads_wait_for_the_disk_and_the_loop_does_not(tm
         assert waiting.by_directory[f"{tmp_path}/slow"].is_slow
         assert not waiting.by_directory[f"{tmp_path}/quick"].is_slow
         threads.close()
+        stalls.close()
 
     asyncio.run(serve())
     main = threading.current_thread().name
     slow = files.writers["slow-0"]
-    assert slow[0] == main
-    assert len(slow) > 1
-    assert all(name.startswith("append") for name in slow[1:])
+    assert slow[:2] == [main] * 2
+    assert len(slow) > 2
+    assert all(name.startswith("append") for name in slow[2:])
     assert len(slow) < 12, "those that waited together were written together"
     assert files.writers["quick-0"] == [main] * 12
     for log in logs.values():

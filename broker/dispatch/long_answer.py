@@ -1,0 +1,123 @@
+"""The answer to a long request, encoded while it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.network.pieces import Piece
+from config.limits import ANSWER_BYTES
+from protocol.codec.compiler import elements_encoder
+from protocol.codec.decoding import holds_records
+from protocol.codec.message import Message, Struct
+from protocol.errors import invariant
+from protocol.framing import encode_long_response
+from protocol.serving import CloseConnection, Pending
+from protocol.turns import Turns, array_of, struct_arrays_of
+
+if TYPE_CHECKING:
+    from broker.dispatch.routes import Route
+
+ELEMENTS_AT_ONCE: Final = 200
+"""So many elements of an answer are collected before they are encoded."""
+
+PIECES_JOINED: Final = 4096
+"""Small pieces of bytes that are joined before there are more of them."""
+
+Steps = Generator[None, None, None]
+
+
+class AnswerTooLong(CloseConnection):
+    """More than anybody is sent."""
+
+
+class LongAnswer:
+    """The bytes of the elements so far. Raises AnswerTooLong."""
+
+    __slots__ = ("_array", "_count", "_pieces", "_route", "_size_bytes", "_small")
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._array = ""
+        """The response's array that the elements belong to."""
+        self._count = 0
+        self._pieces: list[bytes] = []
+        self._small: list[bytes] = []
+        self._size_bytes = 0
+
+    def collect(self, turns: Turns[Any]) -> Generator[None, None, Any]:
+        """Runs a handler in turns; what it returned."""
+        elements: list[Any] = []
+        with closing(turns):
+            while True:
+                try:
+                    element = next(turns)
+                except StopIteration as end:
+                    response = end.value
+                    break
+                if element is not None:
+                    elements.append(element)
+                    if len(elements) == ELEMENTS_AT_ONCE:
+                        yield from self._encode(elements)
+                        elements = []
+                yield
+        if elements:
+            yield from self._encode(elements)
+        invariant(
+            not self._count or not isinstance(response, Pending),
+            "an answer that is not there yet has no elements yet",
+        )
+        return response
+
+    def frame(
+        self, response: Message, version: int, correlation_id: int
+    ) -> Generator[None, None, list[Piece]]:
+        """The whole answer: what was collected, and the response itself."""
+        if not self._array:
+            self._array = _longest_array(response, version)
+        if not self._array:
+            return self._route.encode(response, version, correlation_id)
+        elements = getattr(response, self._array)
+        if elements is None:  # a null array; it has no elements, and no count either
+            return self._route.encode(response, version, correlation_id)
+        for start in range(0, len(elements), ELEMENTS_AT_ONCE):
+            yield from self._encode(elements[start : start + ELEMENTS_AT_ONCE], are_counted=True)
+        self._join()
+        return encode_long_response(response, version, correlation_id, self._array, self._count, self._pieces)  # type: ignore[return-value]
+
+    def _encode(self, elements: list[Any], *, are_counted: bool = False) -> Steps:
+        """are_counted: their error codes are in the metrics already."""
+        route = self._route
+        if not self._array:
+            element: type[Struct] = type(elements[0])
+            self._array = array_of(route.response_class, element)
+        if route.count_errors is not None and not are_counted:
+            route.count_errors(route.response_class(**{self._array: elements}), route.counts.errors)
+        self._count += len(elements)
+        for _ in elements_encoder(route.response_class, route.version, self._array)(elements, self._small):
+            if len(self._small) >= PIECES_JOINED:
+                self._join()
+            yield
+        if len(self._small) >= PIECES_JOINED:
+            self._join()
+
+    def _join(self) -> None:
+        if not self._small:
+            return
+        self._pieces.append(b"".join(self._small))
+        self._small.clear()
+        self._size_bytes += len(self._pieces[-1])
+        if self._size_bytes > ANSWER_BYTES:
+            raise AnswerTooLong(
+                f"the answer to a {self._route.name} request would be longer than {ANSWER_BYTES} bytes"
+            )
+
+
+def _longest_array(response: Message, version: int) -> str:
+    """The name of the array of structs with the most elements; empty where there is none to be encoded in
+    parts."""
+    if holds_records(type(response), version):
+        return ""
+    names = struct_arrays_of(type(response), version)
+    return max(names, key=lambda name: len(getattr(response, name) or ()), default="")

@@ -1,0 +1,102 @@
+"""Partitions whose log could not be made or opened because a disk was full, tried again until there is room.
+
+Apache Kafka takes the whole directory offline then, until a restart; here only what had no room waits, and
+its clients are told KAFKA_STORAGE_ERROR, which they try again. The pause doubles from one second to one
+minute, as long as any of them waits. Each pass is cut into turns of the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from config.ports import Clock, Timer, Timers
+
+FIRST_PAUSE_MS: Final = 1_000
+LONGEST_PAUSE_MS: Final = 60_000
+TURN_NS: Final = 10_000_000
+
+_log = logging.getLogger("barnabas.replicas")
+
+
+class LogRetries:
+    """Sleeps as long as the replica manager lacks no space."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        clock: Clock,
+        timers: Timers,
+        *,
+        on_leader_change: Callable[[LeaderChange], None],
+        on_made: Callable[[tuple[str, int]], None],
+    ) -> None:
+        """on_leader_change: as the publisher of replicas tells it. on_made: a partition has its log."""
+        self._replicas = replicas
+        self._clock = clock
+        self._timers = timers
+        self._on_leader_change = on_leader_change
+        self._on_made = on_made
+        self._pause_ms = FIRST_PAUSE_MS
+        self._timer: Timer | None = None
+        self._changes: list[LeaderChange] = []
+        self._waiting: tuple[tuple[str, int], ...] = ()
+        """Who lacked space when the pass began."""
+        self._steps: Iterator[None] | None = None
+        replicas.on_without_space = self._arm
+
+    def stop(self) -> None:
+        self._replicas.on_without_space = self._arm_no_more
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._steps = None
+
+    def _arm_no_more(self) -> None:
+        """The broker goes."""
+
+    def _arm(self) -> None:
+        if self._timer is None and self._steps is None:
+            deadline_ms = self._clock.monotonic_ms() + self._pause_ms
+            self._timer = self._timers.call_at(deadline_ms, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._waiting = tuple(self._replicas.without_space)
+        self._steps = self._replicas.try_again_in_steps(self._changes)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """A turn of the pass."""
+        if self._steps is None:
+            return
+        deadline_ns = self._clock.monotonic_ns() + TURN_NS
+        for _ in self._steps:
+            self._tell()
+            if self._clock.monotonic_ns() > deadline_ns:
+                self._timers.call_soon(self._go_on)
+                return
+        self._tell()
+        self._end()
+
+    def _tell(self) -> None:
+        changes, self._changes[:] = list(self._changes), []
+        for change in changes:
+            self._on_leader_change(change)
+
+    def _end(self) -> None:
+        self._steps = None
+        replicas = self._replicas
+        for key in self._waiting:
+            if key in replicas.by_name:
+                self._on_made(key)
+        left = len(replicas.without_space)
+        if not left:
+            self._pause_ms = FIRST_PAUSE_MS
+            return
+        self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        _log.warning(
+            "%d partitions wait for space on a disk; the next look is in %d s", left, self._pause_ms // 1000
+        )
+        self._arm()
