@@ -1,4 +1,4 @@
-"""Brokers for tests: ours, as a user starts it, or Apache Kafka itself.
+"""Brokers for tests: ours, as a user starts it, or Apache Kafka itself; and how Hypothesis draws examples.
 
 ``BARNABAS_TEST_AGAINST=kafka`` runs the same scenarios against Apache Kafka:
 that is how we know that a scenario asks for what Kafka does and not for what we do.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.broker_process import BarnabasProcess
 from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
@@ -19,6 +20,13 @@ from tests.support.tool_server import ToolServer
 
 pytest_plugins = ("broker.launcher.pytest_plugin",)
 """`barnabas_broker` and `barnabas_topic`, as users of the wheel have them."""
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.register_profile("hunt", deadline=None, print_blob=True)
+settings.load_profile("repeatable")
+"""Each run of the tests draws the same examples, however busy the machine is: a test that failed fails again.
+`.ci/run hunt` draws others (`--hypothesis-profile=hunt`); see `tests/__init__.py`. A test's own `@settings`
+are made after this and take from the profile what they do not name."""
 
 AnyBroker = BarnabasProcess | GenuineKafka
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -14,10 +18,12 @@ import uvloop
 from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.offload import ThreadOffload
+from broker.ports.stalls import ThreadStalls
 from broker.ports.timers import LoopTimers
 from config.ports import Clock, Timers
 from protocol.errors import InvariantViolated
 from tests.support.hand_clock import HandClock, HandTimers
+from tests.support.raw_connection import await_that, processor_seconds
 
 Pass = Callable[[int], Awaitable[None]]
 Scenario = Callable[[Clock, Timers, Pass], Awaitable[None]]
@@ -272,3 +278,52 @@ def test_chance_keeps_its_bounds() -> None:
     assert all(0 <= chance.fraction() < 1 for _ in range(100))
     with pytest.raises(InvariantViolated):
         chance.below(0)
+
+
+def test_waiting_for_a_processor_is_no_stall() -> None:
+    """Beside more busy processes than there are processors; what sleeps stalls, in any thread."""
+    stalls = ThreadStalls()
+    crowd = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(3 * len(os.sched_getaffinity(0)))
+    ]
+    try:
+
+        def work() -> tuple[float, float]:
+            began, began_ns = time.monotonic(), stalls.stalled_ns()
+            while time.thread_time() - first < 0.3:
+                sum(range(1000))
+            return time.monotonic() - began, (stalls.stalled_ns() - began_ns) / 1e9
+
+        def sleep() -> float:
+            began_ns = stalls.stalled_ns()
+            time.sleep(0.1)
+            return (stalls.stalled_ns() - began_ns) / 1e9
+
+        for each in crowd:
+            await_that("the crowd is busy", partial(lambda pid: processor_seconds(pid) > 0.1, each.pid), 60)
+        first = time.thread_time()
+        took, stalled = work()
+        assert took > 0.4, "the others had their share"
+        assert stalled < took / 4
+        assert 0.09 < sleep() < 5
+        slept: list[float] = []
+        thread = threading.Thread(target=lambda: slept.append(sleep()))
+        thread.start()
+        thread.join()
+        assert 0.05 < slept[0] < 5
+    finally:
+        for each in crowd:
+            each.kill()
+            each.wait()
+        stalls.close()
+
+
+def test_without_an_account_all_time_is_a_stall() -> None:
+    stalls = ThreadStalls()
+    stalls.close()
+    began_ns = stalls.stalled_ns()
+    deadline = time.monotonic() + 0.02
+    while time.monotonic() < deadline:
+        pass
+    assert stalls.stalled_ns() - began_ns >= 20_000_000

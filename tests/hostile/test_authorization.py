@@ -55,7 +55,8 @@ from tests.support import bad_batches as bad
 from tests.support.against import AGAINST_KAFKA
 from tests.support.broker_process import BarnabasProcess
 from tests.support.config_steps import change, put, replace
-from tests.support.genuine_kafka import GenuineKafka, free_ports
+from tests.support.genuine_kafka import GenuineKafka
+from tests.support.ports import free_ports
 from tests.support.raw_connection import RawConnection
 from tests.support.topics import Topics
 

@@ -19,6 +19,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from storage.open_files import bound_for
 from tests.hostile.test_full_disk import Writer, numbers_in
@@ -117,6 +121,55 @@ def test_a_directory_that_is_gone(two: BarnabasProcess) -> None:
             writer.burst(client, 2)
             assert numbers_in(client, name) == writer.acknowledged
     assert "Traceback" not in two.log_file.read_text()
+
+
+def test_topics_of_a_directory_that_is_gone_are_made_anew_in_the_other(two: BarnabasProcess) -> None:
+    """Also when the directory comes back with the records of the topics of before."""
+    writers = written(two)
+    lost = sorted(name for name, home in homes(two).items() if home == "other")
+    other = two.data.parent / "other"
+    away = other.rename(other.with_name("away"))
+    wait_for(two, "partitions went offline with log directory")
+    topics = Topics(two.bootstrap_servers)
+    with WireClient(two.bootstrap_servers) as client:
+        wanted = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=name) for name in TOPICS])
+        expected = {name: [1] if name in lost else [] for name in TOPICS}
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (offline := offline_in(client.ask_for(MetadataResponse, wanted, 12))) != expected:
+            assert time.monotonic() < deadline, f"Metadata shows these replicas as offline: {offline}"
+            time.sleep(0.1)
+        page = DescribeTopicPartitionsRequest(
+            [DescribeTopicPartitionsRequest.TopicRequest(n) for n in TOPICS]
+        )
+        described = client.ask_for(DescribeTopicPartitionsResponse, page, 0)
+        assert {t.name: t.partitions[0].offline_replicas for t in described.topics} == expected
+    for name in lost:
+        topics.delete(name)
+        topics.create(name)
+        writers[name] = Writer(name)
+    with RawConnection(two.bootstrap_servers) as client:
+        for name in lost:
+            writers[name].burst(client, 2)
+            assert (writers[name].errors, writers[name].acknowledged) == ([], [0, 1])
+            assert numbers_in(client, name) == [0, 1]
+            assert (two.data / f"{name}-0").exists()
+    assert two.stop() == 0
+    away.rename(other)
+    two.start_anywhere()
+    with RawConnection(two.bootstrap_servers) as client:
+        for name, writer in writers.items():
+            assert numbers_in(client, name) == writer.acknowledged
+            writer.burst(client, 1)
+            assert numbers_in(client, name) == writer.acknowledged
+    for name in lost:
+        assert (two.data / f"{name}-0").exists()
+        assert not (other / f"{name}-0").exists()
+        assert list(other.glob(f"{name}-0.*-stray")), "the records of before are for an operator"
+    assert "Traceback" not in two.log_file.read_text()
+
+
+def offline_in(cluster: MetadataResponse) -> dict[str | None, list[int]]:
+    return {topic.name: topic.partitions[0].offline_replicas for topic in cluster.topics}
 
 
 def test_without_the_metadata_log_s_directory_there_is_no_broker(two: BarnabasProcess) -> None:

@@ -24,7 +24,7 @@ from tests.support import bad_batches as bad
 from tests.support.against import barnabas_only
 from tests.support.broker_process import BarnabasProcess
 from tests.support.produced import PRODUCE_VERSION, fetched_bytes, list_offset, produce, produce_request
-from tests.support.raw_connection import RawConnection, serves_others
+from tests.support.raw_connection import RawConnection, await_that, serves_others
 from tests.support.topics import Topics
 
 pytestmark = barnabas_only
@@ -163,6 +163,35 @@ def test_a_full_file_system(small_disk: Path, tmp_path: Path, how: str) -> None:
     assert "Traceback" not in broker.log_file.read_text()
 
 
+def fill(where: Path) -> Path:
+    """Takes all the room that a file system has left."""
+    ballast = where / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb") as file:
+        while file.write(bytes(4096)):
+            file.flush()
+    return ballast
+
+
+def test_a_topic_for_whose_logs_there_was_no_space(small_disk: Path, tmp_path: Path) -> None:
+    """It is served when there is some, without a restart."""
+    data = small_disk / "data"
+    data.mkdir()
+    settings = {"log.dirs": str(data), "metadata.log.dir": str(tmp_path / "metadata")}
+    broker = BarnabasProcess(data, settings)
+    broker.log_file = tmp_path / "broker.log"
+    with broker:
+        ballast = fill(small_disk)
+        Topics(broker.bootstrap_servers).create("t")
+        with RawConnection(broker.bootstrap_servers) as client:
+            assert produce(client, "t", numbered(0)).error_code == STORAGE_ERROR
+            ballast.unlink()
+            await_that("the log is made", lambda: produce(client, "t", numbered(0)).error_code == 0, 30)
+            assert numbers_in(client, "t") == [0]
+        assert "t-0 cannot be served, its log could not be made" in broker.log_file.read_text()
+        assert "t-0 can be served, there is space for its log" in broker.log_file.read_text()
+        assert broker.stop() == 0
+
+
 def test_a_metadata_log_that_cannot_grow(small_disk: Path, tmp_path: Path) -> None:
     """The node cannot keep its word: it says so in one sentence, and ends as Apache Kafka does."""
     settings = {"metadata.log.dir": str(small_disk / "metadata"), "metadata.max.idle.interval.ms": "10"}
@@ -171,9 +200,7 @@ def test_a_metadata_log_that_cannot_grow(small_disk: Path, tmp_path: Path) -> No
         Topics(broker.bootstrap_servers).create("t")
         with RawConnection(broker.bootstrap_servers) as client:
             acknowledged = [produce(client, "t", numbered(number)).base_offset for number in range(5)]
-        with contextlib.suppress(OSError), ballast.open("wb") as file:
-            while file.write(bytes(4096)):
-                file.flush()
+        fill(small_disk)
         assert broker.process.wait(30) == 1
         log = broker.log_file.read_text()
         assert f"The metadata log in {small_disk / 'metadata'}" in log

@@ -25,6 +25,7 @@ import uvloop
 
 from broker.authorizer import AllowAll
 from broker.dispatch.dispatcher import Dispatcher
+from broker.dispatch.lane import Lane
 from broker.network.acceptor import ListenerSettings
 from broker.network.agenda import Agenda
 from broker.network.connection import Connection
@@ -92,15 +93,17 @@ def python_ns_per_request(frame: bytes, in_flight: int) -> float:
     clock = SystemClock()
     soon: list[Callable[[], None]] = []
     loop = uvloop.new_event_loop()
-    dispatcher = Dispatcher(null_handlers(), None, clock=clock, authorizer=AllowAll())
+    timers, memory = LoopTimers(loop, clock), RequestMemory(128 * MIB)
+    lane = Lane(clock=clock, timers=timers, memory=memory)
+    dispatcher = Dispatcher(null_handlers(), None, clock=clock, authorizer=AllowAll(), lane=lane)
     connection = Connection(
         dispatcher,
         SwallowingWire(),
         Session("bench", "PLAINTEXT", "127.0.0.1"),
-        memory=RequestMemory(128 * MIB),
+        memory=memory,
         agenda=Agenda(soon.append),
         clock=clock,
-        timers=LoopTimers(loop, clock),
+        timers=timers,
         max_frame_bytes=MIB,
     )
     read = frame * in_flight
@@ -140,8 +143,10 @@ async def serve(frame: bytes, in_flight: int) -> tuple[float, float, float]:
     """(requests a second, user µs, system µs) per request."""
     loop = asyncio.get_running_loop()
     clock = SystemClock()
-    server = Server(loop, clock=clock, timers=LoopTimers(loop, clock), memory=RequestMemory(128 * MIB))
-    dispatcher = Dispatcher(null_handlers(), None, clock=clock, authorizer=AllowAll())
+    timers, memory = LoopTimers(loop, clock), RequestMemory(128 * MIB)
+    server = Server(loop, clock=clock, timers=timers, memory=memory)
+    lane = Lane(clock=clock, timers=timers, memory=memory)
+    dispatcher = Dispatcher(null_handlers(), None, clock=clock, authorizer=AllowAll(), lane=lane)
     port = server.listen(ListenerSettings("PLAINTEXT", "127.0.0.1", 0), dispatcher).port
     server.start()
     process = multiprocessing.get_context("spawn").Process(

@@ -20,7 +20,7 @@ from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker
 from tests.support.config_steps import BROKER, LOGGER, TOPIC, Change, change, drop, look, put
-from tests.support.genuine_kafka import free_ports
+from tests.support.ports import free_ports
 from tests.support.wire_client import ConnectionEnded, WireClient
 
 GZIP = 1

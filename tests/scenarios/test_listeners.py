@@ -14,8 +14,8 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.against import barnabas_only
 from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import free_ports
 from tests.support.librdkafka import create_topic, fill, settings, until
+from tests.support.ports import free_ports
 from tests.support.wire_client import ConnectionEnded, WireClient
 
 pytestmark = barnabas_only

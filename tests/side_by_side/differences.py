@@ -20,6 +20,9 @@ class Difference(NamedTuple):
 NOT_YET: Final = "what is not served yet is not advertised, and Java's clients say so at once"
 LEVELS: Final = "features are those that work here: metadata.version and kraft.version"
 LOGGERS: Final = "loggers have the names of Barnabas's modules; only root is called the same"
+OUR_WORDS: Final = (
+    "the same rows in words of our own, by intent; each also says if its config has no effect here yet"
+)
 OUR_SETTINGS: Final = "Barnabas has settings of its own, all called barnabas.…"
 
 DIFFERENCES: Final = (
@@ -28,6 +31,11 @@ DIFFERENCES: Final = (
     Difference("cluster: describe features", LEVELS, r"(eligible|group|share|streams|transaction)\.\S+ = "),
     Difference("cluster: add a voter of a strange cluster", NOT_YET, "refused = "),
     Difference("cluster: remove a voter nobody knows", NOT_YET, "refused = "),
+    Difference(
+        "topic configs: a topic's configs with documentation",
+        OUR_WORDS,
+        r"documentation of [a-z0-9.]+: (?!null$).",
+    ),
     Difference("broker configs: describe a broker, all", OUR_SETTINGS, r"  barnabas\."),
     Difference("broker configs: a broker's sources", OUR_SETTINGS, r"barnabas\."),
     Difference("broker configs: a broker's secrets", OUR_SETTINGS, r"barnabas\."),

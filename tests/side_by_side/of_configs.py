@@ -91,6 +91,7 @@ OF_TOPICS: Final[tuple[Case, ...]] = (
     java("a topic of a bad name", "incrementalAlterConfigs topic/b@d set:retention.ms=7"),
     java("a topic without a name", "incrementalAlterConfigs topic/ set:retention.ms=7"),
     java("describe topics, good and bad", "describeConfigs topic/flights topic/nowhere topic/b@d --changed"),
+    java("a topic's configs with documentation", "describeConfigs topic/flights --documentation"),
     java("describe an internal topic", "describeConfigs topic/__consumer_offsets --changed"),
     confluent(
         "describe a topic's configs (librdkafka)",

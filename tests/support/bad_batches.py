@@ -157,6 +157,15 @@ def bomb(codec: int, size_bytes: int) -> bytearray:
     return with_records(_compressed_zeros(codec, bytes(start), size_bytes), 1, attributes=codec)
 
 
+def crowded(codec: int, count: int, *, promise_ms: int = 1000, at: int | None = None) -> bytearray:
+    """So many of the smallest records there are, all of one time; the header promises a later one."""
+    section = compress(codec, b"\x0c\0\0\0\x01\x01\0" * count)
+    first = now_ms() if at is None else at
+    return lying(
+        with_records(section, count, attributes=codec), base_timestamp=first, max_timestamp=first + promise_ms
+    )
+
+
 def _compressed_zeros(codec: int, start: bytes, size_bytes: int) -> bytes:
     if codec == SNAPPY:
         block = compress(SNAPPY, start + bytes(32 * 1024 - len(start)))

@@ -1,4 +1,4 @@
-"""A Barnabas broker as a user starts it: a process of its own, ports by the kernel.
+"""A Barnabas broker as a user starts it: a process of its own, ports by the kernel (`ports`).
 
 The tests learn the ports from the line that announces readiness, and on failure
 they show the end of the broker's log.
@@ -15,6 +15,8 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
+
+from tests.support.ports import free_ports
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 READY: Final = re.compile(r"Barnabas is ready: .*?(?P<broker>PLAINTEXT://(?P<address>\S+:\d+))")
@@ -76,7 +78,7 @@ class BarnabasProcess:
         return self
 
     def start_anywhere(self) -> Self:
-        """`start` on any port: while nobody held the last one, another process may have taken it."""
+        """`start` on another port than before."""
         self.bootstrap_servers = ""
         return self.start()
 
@@ -87,7 +89,7 @@ class BarnabasProcess:
         return os.environ | {"PYTHONUNBUFFERED": "1"}
 
     def _defaults(self) -> dict[str, str]:
-        port = self.port if self.bootstrap_servers else 0
+        port = self.port if self.bootstrap_servers else free_ports(1)[0]
         return {
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0",
             "log.dirs": str(self.data),

@@ -10,14 +10,14 @@ from typing import Any, Final, TypeVar
 
 from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load, one_node_defaults
+from controller.bootstrap_records import read_bootstrap_records
 from controller.format import Formatter
 from controller.handler_table import controller_handlers
-from controller.image.brokers import Endpoint
-from controller.opening import read_bootstrap_records
+from controller.metadata.image.brokers import Endpoint
+from controller.metadata.log_opening import open_replica, raft_config
+from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.quorum_controller import QuorumController
-from controller.replica.metadata_log import ReplicatedMetadataLog
-from controller.replica.opening import open_replica, raft_config
-from controller.replica.peers import ClosablePeerChannel
+from controller.raft.peers import ClosablePeerChannel
 from controller.services import ControllerServices
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse

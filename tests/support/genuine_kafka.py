@@ -12,23 +12,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.support.kafka_jars import java_command
+from tests.support.ports import free_ports
 
 NO_FEATURES: Final = tuple(
     f"{name}.version=0" for name in ("eligible.leader.replicas", "group", "share", "streams", "transaction")
 )
 """The feature levels of a broker that serves classic groups and no transactions."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that the kernel held free a moment ago (Kafka can't be given port 0)."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 class GenuineKafka:
@@ -56,21 +45,9 @@ class GenuineKafka:
     def start(self, timeout_seconds: float = 120) -> Self:
         if self._process is not None and self._process.poll() is None:
             raise RuntimeError(f"Kafka runs already, as process {self.pid}: two would share {self.data}")
-        self.data.parent.mkdir(parents=True, exist_ok=True)
-        file = self.data.with_name(self.data.name + ".properties")
-        file.write_text("".join(f"{name}={value}\n" for name, value in self.properties.items()))
+        file = self.write_properties()
         if not self.data.exists():
-            format_ = java_command(
-                "kafka.tools.StorageTool",
-                "format",
-                "--standalone",
-                "-t",
-                "bWVhc3VyZW9mYWxsdGhpbg",
-                "-c",
-                str(file),
-                *(word for feature in self.features for word in ("--feature", feature)),
-            )
-            subprocess.run(format_, check=True, capture_output=True, timeout=60)
+            self.format()
         command = java_command("kafka.Kafka", str(file), heap=self.heap, extra=self.flags)
         command.remove("-XX:TieredStopAtLevel=1")
         if self.flags:
@@ -79,6 +56,27 @@ class GenuineKafka:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
         self._await_port(timeout_seconds)
         return self
+
+    def write_properties(self) -> Path:
+        """The file that it is started with."""
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        file = self.data.with_name(self.data.name + ".properties")
+        file.write_text("".join(f"{name}={value}\n" for name, value in self.properties.items()))
+        return file
+
+    def format(self) -> None:
+        """As kafka-storage.sh does it; the first start would."""
+        command = java_command(
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            "-t",
+            "bWVhc3VyZW9mYWxsdGhpbg",
+            "-c",
+            str(self.write_properties()),
+            *(word for feature in self.features for word in ("--feature", feature)),
+        )
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
 
     def _await_port(self, timeout_seconds: float) -> None:
         host, _, port = self.bootstrap_servers.partition(":")

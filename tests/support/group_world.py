@@ -6,7 +6,7 @@ coordinator. Appends are committed at once, or held back until a test commits or
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
@@ -19,8 +19,11 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.records.errors import CorruptRecord
 from protocol.records.header import headers, patch_offset_and_epoch
 from protocol.serving import Operation, Pending, RequestContext, ResourceType, Session
+from storage.append import AppendResult
+from storage.errors import AppendRefused
 from tests.support.hand_clock import HandClock, HandTimers
 
 PARTITIONS: Final = 50
@@ -53,26 +56,33 @@ class MemoryLog:
         self.refusal = ErrorCode.NONE
         """Appends are refused with this, unless NONE."""
         self.unreadable = False
+        self.failure: Exception | None = None
+        """Appends raise it."""
+        self.largest_batch_bytes = 2**31 - 1
 
     def append_internal(
-        self, topic: str, index: int, batch: bytes, on_result: Callable[[ErrorCode, int], None]
+        self, topic: str, index: int, batch: bytes, on_result: Callable[[AppendResult | AppendRefused], None]
     ) -> None:
+        if self.failure is not None:
+            raise self.failure
+        too_large = len(batch) > self.largest_batch_bytes
+
         def decide(error: ErrorCode) -> None:
-            error = error or self.refusal
-            on_result(error, -1 if error else self._append(topic, index, batch))
+            error = error or self.refusal or (ErrorCode.MESSAGE_TOO_LARGE if too_large else ErrorCode.NONE)
+            on_result(AppendRefused(error, "") if error else self._append(topic, index, batch))
 
         if self.held is None:
             decide(ErrorCode.NONE)
         else:
             self.held.append(decide)
 
-    def _append(self, topic: str, index: int, batch: bytes) -> int:
+    def _append(self, topic: str, index: int, batch: bytes) -> AppendResult:
         log = self.batches.setdefault((topic, index), [])
         offset = self.end_offset(topic, index)
         placed = bytearray(batch)
         patch_offset_and_epoch(placed, 0, offset, 0)
         log.append(bytes(placed))
-        return offset
+        return AppendResult(offset, self.end_offset(topic, index) - 1, -1, 0)
 
     def end_offset(self, topic: str, index: int) -> int:
         log = self.batches.get((topic, index), [])
@@ -83,14 +93,39 @@ class MemoryLog:
         assert self.held
         self.held.pop(0)(error)
 
+    def max_batch_bytes(self, topic: str, index: int) -> int:
+        return self.largest_batch_bytes
+
     def read_batches(self, topic: str, index: int, from_offset: int, max_bytes: int) -> bytes:
         if self.unreadable:
             raise OSError("the disk does not answer")
+        if from_offset > self.end_offset(topic, index):
+            raise CorruptRecord(f"offset {from_offset} is beyond the log's end")
         data = b""
-        for batch in self.batches.get((topic, index), []):
-            if next(headers(batch))[1].next_offset > from_offset and (not data or len(data) < max_bytes):
+        for end_offset, batch in self._stored(topic, index):
+            if end_offset > from_offset and (not data or len(data) < max_bytes):
                 data += batch
         return data
+
+    def _stored(self, topic: str, index: int) -> Iterator[tuple[int, bytes]]:
+        """Each batch with the offset after it."""
+        for batch in self.batches.get((topic, index), []):
+            yield next(headers(batch))[1].next_offset, batch
+
+
+class DamagedLog(MemoryLog):
+    """A log whose batches say something else than they did when they were written: the reader finds them by
+    where they were, as an index does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.damaged: dict[tuple[str, int], dict[int, bytes]] = {}
+        """By place and by a batch's number what now stands there."""
+
+    def _stored(self, topic: str, index: int) -> Iterator[tuple[int, bytes]]:
+        changed = self.damaged.get((topic, index), {})
+        for number, (end_offset, batch) in enumerate(super()._stored(topic, index)):
+            yield end_offset, changed.get(number, batch)
 
 
 class HandCluster:

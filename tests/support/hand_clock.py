@@ -36,6 +36,10 @@ class HandTimer:
         self.callback = None
 
 
+MANY_AT_ONE_INSTANT = 10_000
+"""More callbacks than that without the clock moving: a timer rings again and again at once."""
+
+
 class HandTimers:
     """`config.ports.Timers`: `run_soon` runs what was put off, `advance` moves the clock and rings."""
 
@@ -74,6 +78,7 @@ class HandTimers:
     def advance(self, milliseconds: int) -> None:
         """Moves the clock in steps, so that each callback sees the time that it asked for."""
         end = self.clock.monotonic_ms() + milliseconds
+        instant, rung = -1, 0
         while True:
             self.run_soon()
             due = [timer for timer in self._timers if timer.callback and timer.deadline_ms <= end]
@@ -81,6 +86,8 @@ class HandTimers:
                 break
             timer = min(due, key=lambda each: (each.deadline_ms, each.sequence))
             self.clock.move(max(0, timer.deadline_ms - self.clock.monotonic_ms()))
+            instant, rung = (instant, rung + 1) if timer.deadline_ms <= instant else (timer.deadline_ms, 0)
+            assert rung < MANY_AT_ONE_INSTANT, "a timer rings for ever at one instant"
             callback, timer.callback = timer.callback, None
             self._timers.remove(timer)
             if callback is not None:

@@ -7,12 +7,14 @@ out, and the clock moves by hand.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 from broker.fetch_sessions import FetchSessions
 from broker.forwarding import ControllerChannel
+from broker.long_work import LongWork
+from broker.lookups import Lookups
 from broker.metadata_cache import MetadataCache
 from broker.producer_ids import ProducerIds
 from broker.replication.fetching import FetchPurgatory
@@ -21,8 +23,9 @@ from broker.topic_creation import TopicCreation
 from config.broker_config import BrokerConfig
 from config.ports import Files
 from config.setting import Setting, Source
-from controller.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from protocol.codec.message import Message
+from protocol.errors import ErrorCode
 from protocol.metadata_log.brokers import RegisterBrokerRecord
 from protocol.metadata_log.configs import ConfigRecord
 from protocol.metadata_log.features import FeatureLevelRecord
@@ -39,12 +42,14 @@ from protocol.serving import (
 )
 from storage.append import AppendResult
 from storage.chores import Chores
+from storage.errors import AppendRefused
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
 from tests.support.controllers import HandLoggers
 from tests.support.hand_clock import HandClock, HandTimers
+from tests.support.storage_world import RunsAtOnce
 
 CLUSTER_ID = "kVGcPLkCRUWqKbbcbOLT3g"
 LISTENER = "PLAINTEXT"
@@ -119,8 +124,10 @@ class MemoryLogs:
         return log
 
     def delete_async(self, topic: str, partition: int) -> None:
-        self.deleted.append((topic, partition))
-        self.logs.pop((topic, partition)).close()
+        log = self.logs.pop((topic, partition), None)
+        if log is not None:
+            self.deleted.append((topic, partition))
+            log.abandon()
 
     def suspect(self, path: str, error: BaseException | None) -> None:
         self.suspected.append(path)
@@ -174,6 +181,8 @@ class HandlerRig:
             clock=self.clock,
             timers=self.timers,
         )
+        self.long_work = LongWork(self.clock, self.timers)
+        self.lookups = Lookups(clock=self.clock, work=self.long_work, threads=RunsAtOnce())
         channel = ControllerChannel(
             self.peer, clock=self.clock, timers=self.timers, request_timeout_ms=30_000
         )
@@ -187,6 +196,7 @@ class HandlerRig:
             metadata=self.metadata,
             replicas=self.replicas,
             fetches=self.fetches,
+            lookups=self.lookups,
             controller=channel,
             topics=TopicCreation(channel=channel, metadata=self.metadata, config=self.config),
             producer_ids=ProducerIds(node_id=1, broker_epoch=lambda: 5, channel=channel),
@@ -215,10 +225,18 @@ class HandlerRig:
 
     def apply(self, *records: Message) -> list[LeaderChange]:
         """Replay records as the metadata log would bring them, and publish the image."""
+        changes: list[LeaderChange] = []
+        for _ in self.apply_in_steps(changes, *records):
+            pass
+        return changes
+
+    def apply_in_steps(self, changes: list[LeaderChange], *records: Message) -> Iterator[None]:
+        """The same, in the steps between which a broker serves its clients."""
         self.offset += len(records)
         self.image, delta = replay(self.image, records, offset=self.offset, epoch=1)
+        yield from self.replicas.retire_in_steps(delta, changes)
         self.metadata.apply(self.image, delta)
-        return self.replicas.apply(self.image, delta)
+        yield from self.replicas.apply_in_steps(self.image, delta, changes)
 
     def topic(
         self,
@@ -295,6 +313,13 @@ class HandlerRig:
 
     def deny(self, operation: Operation, resource: ResourceType, name: str | None = None) -> None:
         self.authorizer.denied.add((operation, resource, name))
+
+
+def committed(outcome: AppendResult | AppendRefused) -> tuple[ErrorCode, int]:
+    """What a coordinator heard of its batch: the error, and the offset if there is none."""
+    if isinstance(outcome, AppendRefused):
+        return outcome.error_code, -1
+    return ErrorCode.NONE, outcome.base_offset
 
 
 def now(answer: Any) -> Any:

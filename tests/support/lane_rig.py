@@ -83,5 +83,5 @@ def refusal_of(waiting: WaitingAppend | AppendResult) -> ErrorCode:
 
 
 def slow_down(rig: LaneRig) -> None:
-    rig.disk.took((SLOW_DIRECTORY_MS + 1) * MS)
+    rig.disk.stalled((SLOW_DIRECTORY_MS + 1) * MS)
     rig.now_ms += SLOW_DIRECTORY_MS + 1

@@ -41,6 +41,7 @@ class NetworkRig:
         self._make_transport = make_transport
         self._host = host
         self._clients: list[socket.socket] = []
+        self._client_ports: set[int] = set()
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.service = ScriptedService(self.clock)
@@ -68,6 +69,7 @@ class NetworkRig:
             cold=self._cold,
         )
         self.acceptor = self.server.listen(ListenerSettings("PLAINTEXT", self._host, 0), self.service)
+        self._take_ours_only(self.acceptor)
         self.server.start()
         try:
             await asyncio.wait_for(scenario(self), 30)
@@ -76,12 +78,26 @@ class NetworkRig:
             for client in self._clients:
                 client.close()
 
+    def _take_ours_only(self, acceptor: Acceptor) -> None:
+        """Whoever still looks for a server that had this port before is closed unheard."""
+        accept = acceptor._on_accept
+
+        def accept_ours(sock: socket.socket, host: str, port: int) -> None:
+            if port in self._client_ports:
+                accept(sock, host, port)
+            else:
+                sock.close()
+
+        acceptor._on_accept = accept_ours
+
     async def connect(self, **options: int) -> Client:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         sock = socket.socket(family)
         for name, value in options.items():
             sock.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
         sock.setblocking(False)
+        sock.bind((self._host, 0))
+        self._client_ports.add(sock.getsockname()[1])
         self._clients.append(sock)
         await self.loop.sock_connect(sock, (self._host, self.acceptor.port))
         return Client(self, sock)

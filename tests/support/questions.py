@@ -61,10 +61,40 @@ def _produce(
     return request
 
 
-def _produce_broken(world: World, version: int) -> Message:
+def _produce_twice(*batches: bytes | None) -> Callable[[World, int], Message]:
+    """The same partition, named once for each batch."""
+
+    def request(world: World, version: int) -> Message:
+        entries = [ProduceRequest.PartitionProduceData(0, batch) for batch in batches]
+        named = ProduceRequest.TopicProduceData("one", world.id_of("one"), entries)
+        return ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[named])
+
+    return request
+
+
+def _batch(*values: bytes, **options: Any) -> bytes:
+    return bytes(build_batch([SimpleRecord(b"k", value, MOMENT) for value in values], **options))
+
+
+def _produce_of_a_transaction(world: World, version: int) -> Message:
+    """One batch of a transaction among others, in a request without a transactional id."""
+    batch = _batch(b"v", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    entry = ProduceRequest.PartitionProduceData
+    topics = [
+        ProduceRequest.TopicProduceData("two", world.id_of("two"), [entry(0, _batch(b"v"))]),
+        ProduceRequest.TopicProduceData("one", world.id_of("one"), [entry(0, batch)]),
+    ]
+    return ProduceRequest(acks=-1, timeout_ms=5000, topic_data=topics)
+
+
+def _broken() -> bytes:
     batch = build_batch([SimpleRecord(b"k", b"v", MOMENT)])
     batch[-1] ^= 1
-    data = ProduceRequest.PartitionProduceData(0, batch)
+    return bytes(batch)
+
+
+def _produce_broken(world: World, version: int) -> Message:
+    data = ProduceRequest.PartitionProduceData(0, _broken())
     named = ProduceRequest.TopicProduceData("two", world.id_of("two"), [data])
     return ProduceRequest(acks=1, timeout_ms=5000, topic_data=[named])
 
@@ -427,6 +457,9 @@ CASES: Final = (
     Case("configs of a group", K.DESCRIBE_CONFIGS, _configs(32, COORDINATOR)),
     Case("configs of an unknown kind", K.DESCRIBE_CONFIGS, _configs(77, "x")),
     Case("the newer protocol", K.CONSUMER_GROUP_HEARTBEAT, lambda w, v: ConsumerGroupHeartbeatRequest("g")),
+    Case("produce, a partition named twice", K.PRODUCE, _produce_twice(_batch(b"1", b"2"), _batch(b"3"))),
+    Case("produce, named twice, the last one broken", K.PRODUCE, _produce_twice(_batch(b"1"), _broken())),
+    Case("produce, a transactional batch without an id", K.PRODUCE, _produce_of_a_transaction),
     *questions_of_configs.CASES,
     *questions_of_features.CASES,
     *questions_of_replicas.CASES,

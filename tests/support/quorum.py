@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeVar
 
 from broker.ports.chance import SystemChance
-from controller.random_ids import random_uuid
+from controller.metadata.random_ids import random_uuid
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from protocol.messages.incremental_alter_configs import (
@@ -21,7 +21,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from protocol.values import uuid_to_text
-from tests.support.genuine_kafka import free_ports
+from tests.support.ports import free_ports
 from tests.support.quorum_members import GenuineController, Member, OurController
 from tests.support.tool_server import ToolServer
 from tests.support.wire_client import ConnectionEnded, WireClient

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from config.broker_config import BrokerConfig
-from controller.image.brokers import Endpoint
-from controller.image.cluster_image import ClusterImage
-from controller.image.replayer import ImageReplayer, MetadataBatch
-from controller.metadata_log import LeaderAndEpoch, SnapshotId
-from controller.replica.metadata_log import ReplicatedMetadataLog
-from controller.replica.opening import open_replica, raft_config
-from controller.snapshots import FORMAT_SNAPSHOT, encode_snapshot, write_snapshot
+from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
+from controller.metadata.log import LeaderAndEpoch, SnapshotId
+from controller.metadata.log_opening import open_replica, raft_config
+from controller.metadata.replicated_log import ReplicatedMetadataLog
+from controller.metadata.snapshots import encode_snapshot
+from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
 from protocol.codec.message import Message
 from protocol.framing import decode_response, encode_response_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

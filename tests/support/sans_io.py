@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from broker.dispatch.lane import Lane
 from broker.network.agenda import Agenda
 from broker.network.connection import Connection
 from broker.network.memory import RequestMemory
@@ -68,6 +69,8 @@ class ScriptedService:
         self.requests: list[str] = []
         self.waiting: dict[str, RecordingAnswer] = {}
         self.complaints: list[str] = []
+        self.may_fail = False
+        self.failures = 0
         self.cost_ms = 0.0
         self.during: Callable[[str], None] = lambda text: None
         self.answer_bytes = 0
@@ -98,6 +101,11 @@ class ScriptedService:
     def malformed(self, connection: Connection, reason: str) -> None:
         self.complaints.append(reason)
 
+    def failed(self, connection: Connection) -> None:
+        if not self.may_fail:
+            raise  # what is being handled: no test fails in silence
+        self.failures += 1
+
 
 class Rig:
     """One connection and all that it needs. The scratch buffer is overwritten after each turn."""
@@ -108,6 +116,7 @@ class Rig:
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.memory = memory or RequestMemory(128 * MIB, scratch_bytes=64 * KIB, poison=poison)
+        self.lane = Lane(clock=self.clock, timers=self.timers, memory=self.memory)
         self.service = ScriptedService(self.clock)
         self.wire = RecordingWire()
         self.agenda = Agenda(self.timers.call_soon)

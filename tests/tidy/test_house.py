@@ -89,6 +89,34 @@ def test_functions_fit_on_a_screen() -> None:
     complain(faults, f"A function has at most {FUNCTION_LINES} lines; name its steps")
 
 
+DELIVERERS: Final = frozenset(
+    {
+        "broker/coordinator/waiting.py",
+        "broker/dispatch/long_request.py",
+        "broker/dispatch/waiting.py",
+        "broker/topic_creation.py",
+        "controller/policies.py",
+        "protocol/serving.py",
+    }
+)
+"""Who subscribes to a pending answer with a function that cannot raise."""
+
+
+def test_answers_are_made_of_others_by_then() -> None:
+    """What `on_complete` calls runs in the turn of whoever completes, a commit or a timer: an exception of it
+    would be theirs."""
+    faults = [
+        f"{path}:{node.lineno}"
+        for path, _, tree in python_files(*PRODUCT)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "on_complete"
+        and path.as_posix() not in DELIVERERS
+    ]
+    complain(faults, "Make the answer with `pending.then(...)`")
+
+
 def test_no_drawer_for_odds_and_ends() -> None:
     faults = [str(path) for path, _, _ in python_files(*PRODUCT, "tests") if path.stem in VAGUE_NAMES]
     complain(faults, "A module is named after what it holds; these names hold anything")

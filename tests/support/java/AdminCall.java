@@ -237,15 +237,23 @@ public final class AdminCall {
                         .collect(Collectors.joining());
     }
 
+    private static String documentation(ConfigEntry entry) {
+        String text = entry.documentation();
+        return "\ndocumentation of " + entry.name() + ": " + (text == null ? null : text.replaceAll("\\s+", " "));
+    }
+
     private void configs(String name) throws Exception {
         switch (name) {
             case "describeConfigs" -> {
-                var options = new DescribeConfigsOptions().includeSynonyms(!flags.contains("--no-synonyms"));
+                boolean documented = flags.contains("--documentation");
+                var options = new DescribeConfigsOptions().includeSynonyms(!flags.contains("--no-synonyms"))
+                        .includeDocumentation(documented);
                 var futures = admin.describeConfigs(words.stream().map(AdminCall::resource).toList(), options).values();
                 boolean changed = flags.contains("--changed");
                 each(futures, config -> "\n" + config.entries().stream()
                         .filter(entry -> !changed || entry.source() != ConfigEntry.ConfigSource.DEFAULT_CONFIG)
-                        .map(AdminCall::shown).sorted().collect(Collectors.joining("\n")));
+                        .map(entry -> shown(entry) + (documented ? documentation(entry) : ""))
+                        .sorted().collect(Collectors.joining("\n")));
             }
             case "incrementalAlterConfigs" -> {
                 var changes = new HashMap<ConfigResource, Collection<AlterConfigOp>>();

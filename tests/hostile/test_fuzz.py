@@ -1,0 +1,88 @@
+"""Thousands of requests that can be read and mean harm: every API and version of both listeners.
+
+Strings, arrays, numbers and times at and beyond their edges, in requests that otherwise name what is there,
+while metadata is committed all the time and, the second time, while a disk is full again and again and then
+gone. What is sent comes from a seed; `python -m tests.hostile.fuzz` does the same for as long as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.roles.handler_table import broker_handlers
+from controller.handler_table import controller_handlers
+from protocol.framing import decode_request
+from protocol.headers import decode_request_header
+from protocol.registry import ApiKey, apis
+from tests.support.against import barnabas_only
+from tests.support.fuzz.knowledge import Knowledge
+from tests.support.fuzz.requests import Offer, RequestMaker
+from tests.support.fuzz.running import Fuzz, Plan
+from tests.support.fuzz.verdict import complaints, told
+from tests.support.fuzz.watcher import Seen, waited_ns
+
+pytestmark = barnabas_only
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "plan",
+    [Plan(1, requests=4_000), Plan(2, requests=2_500, disks_fail=True)],
+    ids=["commits pending", "disks failing"],
+)
+def test_nobody_else_notices(plan: Plan, tmp_path: Path) -> None:
+    verdict = Fuzz(plan, tmp_path).run()
+    found = complaints(verdict)
+    if verdict.sent < plan.requests:
+        found.append(f"only {verdict.sent} requests were sent")
+    elif verdict.never_asked:
+        found.append(f"never asked: {', '.join(verdict.never_asked)}")
+    if found:
+        disks = " --disks" if plan.disks_fail else ""
+        command = f"python -m tests.hostile.fuzz --seed {plan.seed} --count {plan.requests}{disks}"
+        pytest.fail("\n".join([command, *found, "", told(verdict)]), pytrace=False)
+
+
+def offers() -> Iterator[Offer]:
+    for table, is_controller in ((broker_handlers(), False), (controller_handlers(), True)):
+        for each in apis():
+            served = table.get(each.key)
+            if served is not None:
+                first = max(served.min_version, each.versions.first)
+                yield Offer(is_controller, each.key, first, served.max_version)
+
+
+def test_what_is_called_a_request_can_be_read() -> None:
+    """So no answer may be missing, and none is missed because the writer wrote something else."""
+    maker = RequestMaker(3, offers(), Knowledge(), 20_000)
+    readable = 0
+    for number in range(2_000):
+        made = maker.make(number)
+        if made.decodable:
+            header, position = decode_request_header(made.frame, 0)
+            assert (header.request_api_key, header.request_api_version) == (made.key, made.version)
+            decode_request(header, made.frame, position)
+            readable += 1
+    assert readable > 1_500
+
+
+def test_the_same_seed_makes_the_same_requests() -> None:
+    """But for the moment at which a batch was made."""
+    one, two, alone = (RequestMaker(4, offers(), Knowledge(), 2_000) for _ in range(3))
+    first = [one.make(number) for number in range(300)]
+    second = [two.make(number) for number in range(300)]
+    assert [(made.key, made.version) for made in first] == [(made.key, made.version) for made in second]
+    frames = [made.frame for made in first if made.key != ApiKey.PRODUCE]
+    assert frames == [made.frame for made in second if made.key != ApiKey.PRODUCE]
+    number = next(made.number for made in reversed(first) if made.key != ApiKey.PRODUCE)
+    assert alone.make(number).frame == first[number].frame
+
+
+def test_only_waiting_for_a_processor_is_forgiven() -> None:
+    """The loop waited for 40, two helpers at the same time for 5 and 30, the client for 2; a helper ended."""
+    before = Seen(0, {"7": 100, "8": 50, "9": 1_000, "10": 20}, "7", 10)
+    after = Seen(3, {"7": 140, "8": 55, "10": 50}, "7", 12)
+    assert waited_ns(before, after) == 40 + 30 + 2

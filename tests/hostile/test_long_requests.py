@@ -1,0 +1,158 @@
+"""Requests of a few megabytes that are nothing but long arrays, while somebody else asks for little.
+
+Each took the loop for seconds once, and up to gigabytes of memory. What is asked here is generous: a machine
+that is busy with something else must not fail it, and what it is to find was ten times as much.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from protocol.codec.message import Message
+from protocol.framing import decode_response, encode_request_frame
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from protocol.messages.fetch import FetchRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_fetch import OffsetFetchRequest
+from protocol.messages.produce import ProduceRequest
+from tests.hostile.conftest import AnyBroker
+from tests.support.against import barnabas_only
+from tests.support.raw_connection import RawConnection, resident_bytes
+from tests.support.wire_client import WireClient
+
+pytestmark = barnabas_only
+
+MIB = 1 << 20
+PATIENCE_SECONDS = 1.5
+MOST_MEMORY_BYTES = 256 * MIB
+
+Topic = OffsetFetchRequest.OffsetFetchRequestTopic
+Group = OffsetFetchRequest.OffsetFetchRequestGroup
+Resource = DescribeConfigsRequest.DescribeConfigsResource
+
+REFUSED: dict[str, tuple[Message, int]] = {
+    "two million groups without a name": (DescribeGroupsRequest(groups=[""] * 2_000_000), 5),
+    "four million coordinators": (FindCoordinatorRequest(coordinator_keys=[""] * 4_000_000), 4),
+    "a million topics to fetch from": (FetchRequest(topics=[FetchRequest.FetchTopic("")] * MIB), 12),
+    "a million protocols of a member": (
+        JoinGroupRequest("g", protocols=[JoinGroupRequest.JoinGroupRequestProtocol("")] * MIB),
+        9,
+    ),
+    "a million topics without records": (
+        ProduceRequest(None, 1, 100, [ProduceRequest.TopicProduceData("")] * MIB),
+        9,
+    ),
+}
+
+ANSWERED: dict[str, tuple[Message, int]] = {
+    "a quarter of a million groups": (DescribeGroupsRequest(groups=["g"] * 250_000), 5),
+    "a quarter of a million coordinators": (FindCoordinatorRequest(coordinator_keys=["g"] * 250_000), 4),
+    "offsets of 1.9 MB of partitions": (OffsetFetchRequest("g", [Topic("t", list(range(400_000)))]), 5),
+    "offsets of a hundred thousand topics": (
+        OffsetFetchRequest("g", [Topic(f"{number}", [0]) for number in range(100_000)]),
+        5,
+    ),
+    "offsets of fifty thousand groups": (
+        OffsetFetchRequest(groups=[Group(f"{number}", topics=None) for number in range(50_000)]),
+        8,
+    ),
+    "a hundred thousand topics that are not there": (
+        MetadataRequest(
+            [MetadataRequest.MetadataRequestTopic(name=f"{number}!") for number in range(100_000)]
+        ),
+        9,
+    ),
+    "configs of fifty thousand topics that are not there": (
+        DescribeConfigsRequest([Resource(2, f"{number}", None) for number in range(50_000)]),
+        4,
+    ),
+}
+
+
+class Other(threading.Thread):
+    """Asks for versions every few milliseconds."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(daemon=True)
+        self._client = WireClient(address, client_id="other")
+        self._ended = threading.Event()
+        self.longest_seconds = 0.0
+
+    def run(self) -> None:
+        request = ApiVersionsRequest("other", "1")
+        while not self._ended.is_set():
+            began = time.perf_counter()
+            self._client.ask(request, 4)
+            self.longest_seconds = max(self.longest_seconds, time.perf_counter() - began)
+            time.sleep(0.005)
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(30)
+        self._client.close()
+
+
+@contextmanager
+def somebody_else(victim: AnyBroker) -> Iterator[None]:
+    """Waits for nobody, and memory stays within its bound."""
+    other = Other(victim.bootstrap_servers)
+    other.start()
+    most_bytes = 0
+    watched = threading.Event()
+
+    def watch() -> None:
+        nonlocal most_bytes
+        while not watched.wait(0.01):
+            most_bytes = max(most_bytes, resident_bytes(victim.pid))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        other.end()
+        watched.set()
+        watcher.join(5)
+    assert other.longest_seconds < PATIENCE_SECONDS
+    assert most_bytes < MOST_MEMORY_BYTES
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_more_than_anybody_needs_is_refused(victim: AnyBroker, name: str) -> None:
+    frame = encode_request_frame(*REFUSED[name], 7, "long")
+    with somebody_else(victim), RawConnection(victim.bootstrap_servers) as client:
+        client.send_bytes(frame)
+        assert client.answer_or_end() is None
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_what_an_administrator_may_ask_is_answered_and_nobody_waits(victim: AnyBroker, name: str) -> None:
+    frame = encode_request_frame(*ANSWERED[name], 7, "long")
+    with somebody_else(victim), RawConnection(victim.bootstrap_servers, timeout_seconds=60) as client:
+        client.send_bytes(frame)
+        answer = client.receive()
+    assert int.from_bytes(answer[:4]) == 7
+
+
+def test_ten_at_once_take_no_more_than_one(victim: AnyBroker) -> None:
+    request, version = ANSWERED["a quarter of a million groups"]
+    frame = encode_request_frame(request, version, 7, "long")
+    clients = [RawConnection(victim.bootstrap_servers, timeout_seconds=120) for _ in range(10)]
+    with somebody_else(victim):
+        for client in clients:
+            client.send_bytes(frame)
+        clients.pop().reset()
+        for client in clients:
+            response = decode_response(DescribeGroupsResponse, version, client.receive())[1]
+            assert len(response.groups) == 250_000
+            del response
+            client.close()

@@ -1,0 +1,81 @@
+"""franz-go's consumer groups on a broker that has never seen a group.
+
+By default its members join as every classic member does. A client that takes the newer protocol where it is
+offered hears UNSUPPORTED_VERSION, as from Apache Kafka with ``group.version`` 0, and falls back. Only as the
+very first group of a cluster it does not, with either broker: while `__consumer_offsets` is made it is told
+COORDINATOR_NOT_AVAILABLE, and takes that for a sign that the newer protocol is served.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from tests.support.against import AGAINST_KAFKA
+from tests.support.broker_process import BarnabasProcess
+from tests.support.fetched import fetch_with, fetched
+from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.topics import Topics
+
+pytestmark = pytest.mark.slow
+MODULE = Path(__file__).resolve().parents[1] / "support" / "go"
+CONFIG = {"offsets.topic.replication.factor": "1", "group.initial.rebalance.delay.ms": "0"}
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    checksum = 0
+    for name in ("go.mod", "go.sum", "group/main.go"):
+        checksum = crc32((MODULE / name).read_bytes(), checksum)
+
+    def build(folder: Path) -> None:
+        command = [
+            "go",
+            "build",
+            "-C",
+            str(MODULE),
+            "-gcflags=all=-N -l",
+            "-o",
+            str(folder / "group"),
+            "./group",
+        ]
+        fetch_with(command, folder, os.environ | {"CGO_ENABLED": "0"})
+
+    return str(fetched(f"group-go-{checksum:08x}", build) / "group")
+
+
+@pytest.fixture
+def fresh_broker(tmp_path: Path) -> Iterator[str]:
+    """A broker without any group, where the newer protocols are off."""
+    broker = (
+        GenuineKafka(tmp_path / "data", CONFIG)
+        if AGAINST_KAFKA
+        else BarnabasProcess(tmp_path / "data", CONFIG)
+    )
+    if isinstance(broker, GenuineKafka):
+        broker.features = NO_FEATURES
+    with broker.start():
+        topics = Topics(broker.bootstrap_servers)
+        topics.create("t")
+        topics.produce("t", ["hello"])
+        yield broker.bootstrap_servers
+
+
+def consume(program: str, *arguments: str) -> str:
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+def test_the_first_group_of_a_broker_and_one_that_asks_for_the_newer_protocol(
+    program: str, fresh_broker: str
+) -> None:
+    assert "read hello" in consume(program, fresh_broker, "t", "first")
+    told = consume(program, fresh_broker, "t", "second", "next")
+    assert "falling back to standard consumer group management" in told
+    assert "read hello" in told

@@ -1,0 +1,191 @@
+"""Which requests a fuzzing client makes, one after the other, all from one seed.
+
+The dice of each request are its own: seed and number give API, version, mood and words. What answers told is
+woven in where a request names what exists, so a number alone repeats a request but for those names; the frame
+that did harm is kept in a file too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from struct import pack
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from controller.handlers.envelope import FORWARDED
+from protocol.registry import ApiKey, api
+from tests.support.fuzz import words
+from tests.support.fuzz.knowledge import Knowledge
+from tests.support.fuzz.stories import STORIES, Step
+from tests.support.fuzz.writing import Body, Mood
+
+LEFT_OUT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "UnregisterBroker of broker 1": "the only broker would be forgotten, as the operator asked",
+        "BrokerHeartbeat of broker 1 with want_shut_down": "the controller takes its partitions from it",
+        "BrokerHeartbeat with directories of broker 1 offline": "the partitions in them have no leader then",
+        "configs of listeners, connections and message.max.bytes": "they shut out clients by design",
+        "topics of more than 130 partitions": "their directories, and not requests, are what takes time",
+    }
+)
+"""What the requests never ask for, and why: it makes the node unusable for others without any fault in it."""
+
+_MOODS: Final = (
+    (Mood.DECENT, 20), (Mood.ONE_WORD, 30), (Mood.SOME, 22), (Mood.WILD, 16), (Mood.CROWD, 12),
+)  # fmt: skip
+_FRAMES: Final = ((2_000, 45), (20_000, 33), (200_000, 16), (1_000_000, 4), (4_000_000, 2))
+"""Largest bodies and how often they are allowed: many a request stays far below."""
+_QUORUM: Final = frozenset(
+    {ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.UPDATE_RAFT_VOTER}
+)
+"""A leader that hears of a higher epoch resigns, and the next comes after a moment: so these are rare."""
+_QUORUM_CHANCE: Final = 0.2
+_BLOCK: Final = 10
+"""Requests; a story begins with a block and is over with it."""
+_STORY_CHANCE: Final = 0.5
+_ODD_CLIENT_CHANCE: Final = 0.005
+_OTHER_BROKERS: Final = (-1, 0, 2, 3, 2**31 - 1, -(2**31))
+
+
+class Offer(NamedTuple):
+    """An API in a version at one of the two listeners."""
+
+    is_controller: bool
+    key: int
+    first: int
+    last: int
+
+    @property
+    def versions(self) -> range:
+        return range(self.first, self.last + 1)
+
+    def at_least(self, version: int) -> Offer:
+        return self._replace(first=max(self.first, version))
+
+
+class Made(NamedTuple):
+    """One request as it goes over the wire. story: what is odd in it, in few words."""
+
+    number: int
+    is_controller: bool
+    key: int
+    version: int
+    frame: bytes
+    story: str
+    said: dict[str, Any]
+    decodable: bool
+    answered: bool
+    """Whether an answer is due: Produce with acks=0 has none."""
+
+    def __str__(self) -> str:
+        listener = "controller" if self.is_controller else "broker"
+        name = f"{api(self.key).name} {self.version}"
+        return f"#{self.number} {name} ({listener}, {len(self.frame)} bytes) {self.story}"
+
+
+class RequestMaker:
+    """See the module. `offers`: what is asked for. `largest_bytes`: of a request's body."""
+
+    def __init__(self, seed: int, offers: Iterable[Offer], world: Knowledge, largest_bytes: int) -> None:
+        self._seed = seed
+        self._world = world
+        self._largest_bytes = largest_bytes
+        self._offers = list(offers)
+        self._turns = [(each, version) for each in self._offers for version in each.versions]
+        random.Random(f"turns {seed}").shuffle(self._turns)
+        self._by_key = {(offer.key, offer.is_controller): offer for offer in self._offers}
+        self._told: tuple[int, Sequence[Step]] = (-1, ())
+
+    def make(self, number: int) -> Made:
+        chance = random.Random(f"{self._seed} {number}")
+        steps = self._story(number // _BLOCK)
+        if number % _BLOCK < len(steps):
+            step = steps[number % _BLOCK]
+            mood = chance.choice((Mood.DECENT, Mood.DECENT, Mood.ONE_WORD))
+            offer = self._by_key[step.key, False].at_least(step.first_version)
+            return self._request(chance, number, offer, mood, step.given, 20_000)
+        offer = self._pick(chance, number)
+        mood = chance.choices([each for each, _ in _MOODS], [weight for _, weight in _MOODS])[0]
+        size = chance.choices([each for each, _ in _FRAMES], [weight for _, weight in _FRAMES])[0]
+        return self._request(chance, number, offer, mood, {}, min(size, self._largest_bytes))
+
+    def _story(self, block: int) -> Sequence[Step]:
+        """The steps with which a block of requests begins; most blocks tell no story."""
+        if self._told[0] != block:
+            chance = random.Random(f"{self._seed} story {block}")
+            told = chance.choice(STORIES)(chance, self._world) if chance.random() < _STORY_CHANCE else ()
+            self._told = block, [step for step in told if (step.key, False) in self._by_key]
+        return self._told[1]
+
+    def _pick(self, chance: random.Random, number: int) -> Offer:
+        """Every version in its turn, or any API."""
+        while True:
+            if chance.random() < 0.5:
+                offer, version = self._turns[number % len(self._turns)]
+                offer = offer._replace(first=version, last=version)
+            else:
+                offer = chance.choice(self._offers)
+            if offer.key not in _QUORUM or len(self._offers) < 10 or chance.random() < _QUORUM_CHANCE:
+                return offer
+
+    def _request(
+        self,
+        chance: random.Random,
+        number: int,
+        offer: Offer,
+        mood: Mood,
+        given: Mapping[str, Any],
+        largest_bytes: int,
+    ) -> Made:
+        version = chance.randint(offer.first, offer.last)
+        guarded = dict(given) | self._guarded(chance, offer.key)
+        if offer.key == ApiKey.ENVELOPE and chance.random() < 0.85:
+            guarded["request_data"] = self._forwarded(chance, number, mood, largest_bytes)
+        body = Body(version, mood, chance, self._world, largest_bytes)
+        data = body.write(api(offer.key).request, guarded)
+        acks = body.said.get("acks", -1)
+        header, is_readable = self._header(chance, number, offer.key, version)
+        return Made(
+            number,
+            offer.is_controller,
+            offer.key,
+            version,
+            header + data,
+            ", ".join((mood.name.lower(), *body.notes[:6])),
+            body.said,
+            body.decodable and is_readable,
+            not (offer.key == ApiKey.PRODUCE and acks % 65_536 == 0),
+        )
+
+    def _header(self, chance: random.Random, number: int, key: int, version: int) -> tuple[bytes, bool]:
+        """With whether it can be read. The client id names the request, so that the broker's log does."""
+        name = b"fuzz-%d-%d" % (self._seed, number)
+        if chance.random() < _ODD_CLIENT_CHANCE:
+            name += b"-" + words.string(chance, largest_bytes=32_700)
+        name = name[: words.STRING_LIMIT]
+        flexible = api(key).request.declaration.flexible.covers(version)
+        head = pack(">hhih", key, version, number % 2**31, len(name))
+        return head + name + (b"\0" if flexible else b""), words.is_text(name)
+
+    def _forwarded(self, chance: random.Random, number: int, mood: Mood, largest_bytes: int) -> bytes:
+        """A request as a broker passes it on."""
+        inner = [offer for offer in self._by_key.values() if offer.is_controller and offer.key in FORWARDED]
+        if not inner:
+            return words.blob(chance)
+        offer = chance.choice(inner)
+        version = chance.randint(offer.first, offer.last)
+        body = Body(version, mood, chance, self._world, largest_bytes)
+        data = body.write(api(offer.key).request, self._guarded(chance, offer.key))
+        return self._header(chance, number, offer.key, version)[0] + data
+
+    def _guarded(self, chance: random.Random, key: int) -> dict[str, Any]:
+        """Values that keep a request out of `LEFT_OUT`."""
+        match key:
+            case ApiKey.UNREGISTER_BROKER:
+                return {"broker_id": chance.choice(_OTHER_BROKERS)}
+            case ApiKey.BROKER_HEARTBEAT:
+                if chance.random() < 0.5:
+                    return {"broker_id": chance.choice(_OTHER_BROKERS)}
+                return {"want_shut_down": False, "offline_log_dirs": []}
+        return {}

@@ -1,0 +1,168 @@
+"""Requests that mean something in a row only: the lives of group members, topics that come and go.
+
+A story is a list of steps, each a request to the broker's listener: its API, the fields that matter, and the
+first version that has them. All other fields, and the version from there on, are for the writer to choose.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from protocol.registry import ApiKey
+from tests.support.fuzz import words
+from tests.support.fuzz.knowledge import INSTANCES, LASTING_TOPICS, MADE_TOPICS, Knowledge
+
+STATIC_MEMBERS_SINCE: Final = 5
+LEAVING_TOGETHER_SINCE: Final = 3
+
+
+class Step(NamedTuple):
+    key: ApiKey
+    given: dict[str, Any]
+    first_version: int = 0
+
+
+Steps = list[Step]
+Story = Callable[[random.Random, Knowledge], Steps]
+
+
+def _join(chance: random.Random, group: str, instance: str | None, member_id: str = "") -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "member_id": member_id,
+        "group_instance_id": instance,
+        "session_timeout_ms": chance.choice((6_000, 10_000, 30_000)),
+        "rebalance_timeout_ms": chance.choice((0, 0, 0, 0, 0, 0, 1, 100, 1_000, -1, 2**31 - 1)),
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": words.subscription(chance)}],
+    }
+
+
+def static_members(chance: random.Random, world: Knowledge) -> Steps:
+    """Two static members come, come again without any time to rebalance, and one leaves."""
+    group = chance.choice(("static-0", "static-1"))
+    first, second = chance.sample(INSTANCES, 2)
+    joins = [
+        Step(ApiKey.JOIN_GROUP, _join(chance, group, who), STATIC_MEMBERS_SINCE)
+        for who in (first, second, first, second)
+    ]
+    leave = {
+        "group_id": group,
+        "member_id": "",
+        "members": [{"member_id": "", "group_instance_id": chance.choice((first, second))}],
+    }
+    return [*joins, Step(ApiKey.LEAVE_GROUP, leave, LEAVING_TOGETHER_SINCE), *joins[:2]]
+
+
+def a_member_s_life(chance: random.Random, world: Knowledge) -> Steps:
+    """Somebody who joined before joins again, syncs, beats, commits, and perhaps leaves."""
+    member = world.member(chance)
+    known = {"group_id": member.group, "member_id": member.member_id, "group_instance_id": member.instance}
+    with_generation = known | {"generation_id": member.generation}
+    given = [{"member_id": member.member_id, "assignment": words.assignment(chance)}]
+    sync = with_generation | {"assignments": given, "protocol_type": "consumer", "protocol_name": "range"}
+    commit = known | {"generation_id_or_member_epoch": member.generation}
+    steps: Steps = [
+        Step(ApiKey.JOIN_GROUP, _join(chance, member.group, member.instance, member.member_id)),
+        Step(ApiKey.SYNC_GROUP, sync),
+        Step(ApiKey.HEARTBEAT, with_generation),
+        Step(ApiKey.OFFSET_COMMIT, commit),
+        Step(ApiKey.OFFSET_FETCH, {"group_id": member.group}),
+    ]
+    if chance.random() < 0.4:
+        leaving = {"member_id": member.member_id, "group_instance_id": member.instance}
+        steps.append(Step(ApiKey.LEAVE_GROUP, known | {"members": [leaving]}))
+    chance.shuffle(steps)
+    return steps
+
+
+def a_crowd_joins(chance: random.Random, world: Knowledge) -> Steps:
+    """Members that nobody hears of again, and a group that is deleted under them."""
+    group = world.group(chance)
+    steps = [Step(ApiKey.JOIN_GROUP, _join(chance, group, None)) for _ in range(chance.randint(2, 8))]
+    return [*steps, Step(ApiKey.DELETE_GROUPS, {"groups_names": [group]}), steps[0]]
+
+
+def joins_with_long_words(chance: random.Random, world: Knowledge) -> Steps:
+    """Every string of a join as long as the wire allows, with an instance id and little time."""
+    join = _join(chance, world.group(chance), chance.choice(INSTANCES))
+    for field in ("protocol_type", "group_id", "group_instance_id", "member_id", "reason"):
+        if chance.random() < 0.3:
+            join[field] = words.string(chance)
+    join["rebalance_timeout_ms"] = chance.choice((0, 1, 500))
+    step = Step(ApiKey.JOIN_GROUP, join, STATIC_MEMBERS_SINCE)
+    beat = {"group_id": join["group_id"], "member_id": "nobody"}
+    return [
+        step,
+        step,
+        Step(ApiKey.HEARTBEAT, beat),
+        Step(ApiKey.DESCRIBE_GROUPS, {"groups": [join["group_id"]]}),
+    ]
+
+
+def topics_come_and_go(chance: random.Random, world: Knowledge) -> Steps:
+    """The same few names created, grown, altered and deleted in any order."""
+    name = chance.choice(MADE_TOPICS)
+    create: dict[str, Any] = {
+        "topics": [{"name": name, "num_partitions": chance.choice((1, 3, 20)), "replication_factor": 1,
+                    "assignments": [], "configs": []}],
+        "timeout_ms": chance.choice((0, 1, 30_000)), "validate_only": False,
+    }  # fmt: skip
+    delete = {"topics": [{"name": name, "topic_id": bytes(16)}], "topic_names": [name]}
+    grow = {"topics": [{"name": name, "count": chance.choice((2, 21, 40)), "assignments": None}]}
+    steps: Steps = [
+        Step(ApiKey.CREATE_TOPICS, create),
+        Step(ApiKey.METADATA, {"topics": [{"topic_id": bytes(16), "name": name}]}),
+        Step(ApiKey.CREATE_PARTITIONS, grow),
+        Step(ApiKey.INCREMENTAL_ALTER_CONFIGS, {}),
+        Step(ApiKey.PRODUCE, {"acks": chance.choice((-1, 1))}),
+        Step(ApiKey.DELETE_TOPICS, delete),
+        Step(ApiKey.CREATE_TOPICS, create),
+        Step(ApiKey.DELETE_TOPICS, delete),
+    ]
+    return steps if chance.random() < 0.5 else chance.sample(steps, len(steps))
+
+
+def writing_and_reading(chance: random.Random, world: Knowledge) -> Steps:
+    """Batches good and bad, then every way to ask for what was written."""
+    name = chance.choice(LASTING_TOPICS)
+    data = [{"index": 0, "records": words.records(chance)[1]}]
+    named = {"name": name, "topic_id": world.topic_ids.get(name, bytes(16)), "partition_data": data}
+    wanted = [{"partition_index": 0, "timestamp": chance.choice((-1, -3, 0, 1_700_000_000_000, 2**63 - 1))}]
+    return [
+        Step(
+            ApiKey.PRODUCE, {"transactional_id": None, "acks": -1, "timeout_ms": 1_000, "topic_data": [named]}
+        ),
+        Step(ApiKey.LIST_OFFSETS, {"topics": [{"name": name, "partitions": wanted}]}),
+        Step(ApiKey.FETCH, {"session_epoch": 0}),
+        Step(ApiKey.FETCH, {"session_id": chance.choice(world.sessions), "session_epoch": 1}),
+        Step(ApiKey.DELETE_RECORDS, {}),
+        Step(ApiKey.OFFSET_FOR_LEADER_EPOCH, {}),
+    ]
+
+
+def looking_around(_: random.Random, __: Knowledge) -> Steps:
+    """What feeds the pools of real names."""
+    return [
+        Step(ApiKey.METADATA, {"topics": None, "allow_auto_topic_creation": False}),
+        Step(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}),
+        Step(ApiKey.DESCRIBE_CLUSTER, {"endpoint_type": 1}),
+        Step(ApiKey.DESCRIBE_QUORUM, {
+            "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}),
+        Step(ApiKey.INIT_PRODUCER_ID, {"transactional_id": None}),
+    ]  # fmt: skip
+
+
+STORIES: Final[tuple[Story, ...]] = (
+    static_members,
+    a_member_s_life,
+    a_member_s_life,
+    a_crowd_joins,
+    joins_with_long_words,
+    topics_come_and_go,
+    topics_come_and_go,
+    writing_and_reading,
+    looking_around,
+)
