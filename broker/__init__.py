@@ -2,22 +2,24 @@
 
 In reading order:
 
-* `__main__`, `cli/`            the command line
-* `process`, `node`, `roles/`   the process, its loop and signals; a node put together of its roles
-* `network/`                    sockets and frames
-* `dispatch/`                   from a frame to a handler and back
-* `services`, `handlers/`       what a handler may use; one file per API
-* `replication/`                partitions led here: appends, reads, and who waits for them
-* `fetch_sessions`              what a consumer need not say again
-* `coordinator/`                groups, and whatever else keeps its state in an internal topic
-* `peer/`, `forwarding`         requests to the controller
-* `lifecycle`, `metadata_loader`, `publishers/`   registered, told of the cluster's state, acting on it
-* `metadata_cache`, `topic_creation`, `producer_ids`   what handlers ask of that state, and of the controller
-* `policies/`                   the operator's own rules on topics and configs, in a process of their own
-* `authorizer`, `throttle`      who may do what, and how fast
-* `metrics/`, `admin/`          what is counted, and where it is read
-* `ports/`                      the real files, clock, timers, threads and dice
-* `launcher/`                   the package `barnabas` of the wheel
+* `__main__`, `cli/`      the command line
+* `process/`              the process: its loop, its signals, its logging, its end
+* `node`, `server/`       a node, put together of the roles that it has
+* `ports/`                the real files, clock, timers, threads and random source
+* `network/`              sockets and frames
+* `dispatch/`             from a frame to a handler and back
+* `services`, `handlers/` what a handler may use; one module per API
+* `replication/`          partitions led here: appends, reads, who waits for them, fetch sessions
+* `coordinator/`          groups, and whatever else keeps its state in an internal topic
+* `controller_channel/`   what this broker says to the controller
+* `metadata/`             the cluster's metadata as this broker knows it, and what follows from its changes
+* `security/`, `quotas/`  who may do what, and how fast
+* `scheduling/`           work that gives way to clients
+* `workers/`              processes that compact and recover logs
+* `policies/`             the operator's own rules on topics and configs, in a process of their own
+* `metrics/`, `admin/`    what is counted, and where it is read
+* `simulation/`           whole quorums under one seed: `barnabas simulate`
+* `launcher/`             the package `barnabas` of the wheel
 
 Imports everything else of the house; imported by nobody but tests.
 """

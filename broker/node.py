@@ -19,8 +19,7 @@ from typing import Final
 
 from broker.admin.http import AdminServer
 from broker.admin.pages import Pages
-from broker.idle_work import IdleWork, codec_imports
-from broker.lifecycle import BrokerState
+from broker.controller_channel.lifecycle import BrokerState
 from broker.metrics.coordinator_families import coordinator_families
 from broker.metrics.loop_health import CollectorPauses, LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
@@ -29,9 +28,10 @@ from broker.metrics.replica_families import replica_collector
 from broker.metrics.request_families import request_collector
 from broker.metrics.watchdog import Watchdog
 from broker.policies.process import PolicyNotLoaded
-from broker.roles.broker import BrokerRole
-from broker.roles.controller import ControllerRole
-from broker.roles.ground import Ground
+from broker.scheduling.idle_work import IdleWork, codec_imports
+from broker.server.broker_server import BrokerRole
+from broker.server.controller_server import ControllerRole
+from broker.server.shared_server import Ground
 from config.broker_config import BrokerConfig
 from controller.metadata.log_opening import OtherVoters
 from controller.quorum_controller import UnsupportedCluster

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from broker.controller_channel.forwarding import ControllerChannel
+from broker.controller_channel.producer_ids import ProducerIds
+from broker.controller_channel.topic_creation import TopicCreation
 from broker.coordinator.group.coordinator import GroupCoordinator
-from broker.forwarding import ControllerChannel
-from broker.lookups import Lookups
-from broker.metadata_cache import MetadataCache
-from broker.producer_ids import ProducerIds
+from broker.metadata.cache import MetadataCache
 from broker.replication.fetching import FetchPurgatory
 from broker.replication.replica_manager import ReplicaManager
-from broker.topic_creation import TopicCreation
+from broker.scheduling.lookups import Lookups
 from config.broker_config import BrokerConfig
 from config.log_levels import Loggers
 from config.ports import Clock, Timers

@@ -13,9 +13,9 @@ import argparse
 import sys
 import time
 
-from controller.simulation.coverage import Coverage
-from controller.simulation.running import Outcome, run, shrink, weather_of
-from controller.simulation.story import Story
+from broker.simulation.coverage import Coverage
+from broker.simulation.running import Outcome, run, shrink, weather_of
+from broker.simulation.story import Story
 
 LARGEST_STORY_LINES = 400
 """Of a failure, the last so many."""

@@ -8,11 +8,11 @@ import sys
 from typing import Final
 
 from broker.cli.configuration import load_configuration
-from broker.collector import hold_collector
-from broker.logging_setup import set_up_logging
 from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
+from broker.process.garbage_collector import hold_collector
+from broker.process.logging_setup import set_up_logging
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
 from controller.format import FormatRefused, Formatter, formatted_directories
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         print(f"barnabas: the storage directories cannot be used: {error}", file=sys.stderr)
         return REFUSED
-    from broker.process import run_node
+    from broker.process.run import run_node
 
     return run_node(loaded.config, cluster_id, until_process_ends=options.until_process_ends)
 

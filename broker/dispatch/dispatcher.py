@@ -29,7 +29,7 @@ from broker.metrics.requests import RequestMetrics
 from broker.network.connection import Connection
 from broker.network.neighbours import Answer
 from broker.network.pieces import BYTES_LIKE, Piece, as_pieces
-from broker.throttle import NoThrottle, Throttle
+from broker.quotas.throttle import NoThrottle, Throttle
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS
 from config.ports import Clock
 from protocol.codec.compiler import stepping_decoder

@@ -1,7 +1,8 @@
 """AlterConfigs (33): the whole configuration of resources is replaced. KIP-133.
 
 Versions 0-2. 2 is flexible. Kept for older clients; IncrementalAlterConfigs (44) has taken its place. A
-broker's settings are checked here, all else is for the controller to decide. See `broker.config_requests`.
+broker's settings are checked here, all else is for the controller to decide. See
+`broker.metadata.config_requests`.
 
 Left out: loggers, as in Kafka. A resource that stands in a request twice is refused; Kafka trips over its own
 answer then and never sends it.
@@ -12,7 +13,7 @@ from __future__ import annotations
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from broker.config_requests import change, refused
+from broker.metadata.config_requests import change, refused
 from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse

@@ -4,7 +4,7 @@ KIP-525, KIP-599.
 Versions 2-7. 2: throttle time; 4: -1 partitions or replicas mean the controller's default; 5: flexible, the
 configs of what was created; 6: THROTTLING_QUOTA_EXCEEDED may come; 7: topic ids.
 
-See `broker.forwarding` for the way there and `controller.handlers` for what is done.
+See `broker.controller_channel.forwarding` for the way there and `controller.handlers` for what is done.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.metadata_cache import INTERNAL_TOPICS
+from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_delete_records import (
     NO_LOW_WATERMARK,
     DelayedDeleteRecords,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.metadata_cache import INTERNAL_TOPICS, NEWEST_WORDING, NO_LEADER, ListenerView
+from broker.metadata.cache import INTERNAL_TOPICS, NEWEST_WORDING, NO_LEADER, ListenerView
 from controller.metadata.image.topics import PartitionRegistration
 from controller.metadata.topic_names import name_fault
 from protocol.authorized_operations import authorized_operations

@@ -16,7 +16,7 @@ Batches go out as they lie in the file, whatever the version, from the batch tha
 the last one may be cut off. `max_bytes` and each partition's limit hold from the second batch on: the first
 one is always whole. An answer comes at once if there are `min_bytes`, an error while reading, or a
 diverging epoch; otherwise with the append that completes them, or after `max_wait_ms` with what there is.
-See `broker.fetch_sessions` for sessions and `replication.fetching` for reading and waiting.
+See `broker.replication.fetch_sessions` for sessions and `replication.fetching` for reading and waiting.
 
 Needs READ on the topic, from a replica CLUSTER_ACTION. A partition that may not be read, or is not known,
 does not make the others answer at once.
@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.fetch_sessions import WantedPartition
+from broker.replication.fetch_sessions import WantedPartition
 from broker.replication.fetching import Fetch, FetchLimits, refused_data
 from broker.replication.partition import Partition
 from config.limits import FETCH_MEMORY_BYTES

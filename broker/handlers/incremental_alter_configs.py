@@ -2,7 +2,8 @@
 KIP-339; levels of loggers KIP-412, groups KIP-848, client metrics KIP-714.
 
 Versions 0-1. 1 is flexible. What concerns this broker alone is checked and, for its loggers, done here; the
-rest is forwarded to the controller, who decides, authorizes and answers. See `broker.config_requests`.
+rest is forwarded to the controller, who decides, authorizes and answers. See
+`broker.metadata.config_requests`.
 
 Authorization here: ALTER_CONFIGS on the cluster for loggers.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from broker.config_requests import change, refused
+from broker.metadata.config_requests import change, refused
 from controller.subjects.config_changes import Change, Outcome, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (

@@ -11,7 +11,7 @@ Versions 1-11.
 The ends are two attributes of the log, so they cost the same for any size: consumers that plan their work
 by offsets (Spark, lag monitors) ask for thousands of partitions at once. A time is looked up in the time
 indexes, and then in the records of a batch: a request that takes long is answered later, a slice of the work
-at a time (`broker.lookups`).
+at a time (`broker.scheduling.lookups`).
 
 An isolation level that does not exist is UNKNOWN_SERVER_ERROR for every partition, as in Kafka.
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.metadata_cache import INTERNAL_TOPICS, ListenerView, Wording, with_operations, wording_of
+from broker.metadata.cache import INTERNAL_TOPICS, ListenerView, Wording, with_operations, wording_of
 from controller.metadata.image.topics import TopicImage, TopicsImage
 from controller.metadata.topic_names import name_fault
 from protocol.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations

@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from broker.metadata_cache import INTERNAL_TOPICS
+from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import NotHosted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from broker.lifecycle import BrokerLifecycle
+from broker.controller_channel.lifecycle import BrokerLifecycle
 from broker.metrics.families import Collector, Family, Sample, gauge
 from broker.replication.replica_manager import ReplicaManager
 from config.limits import LABELS_PER_METRIC

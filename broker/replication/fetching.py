@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from broker.fetch_sessions import FetchSession, FetchSessions, WantedPartition
+from broker.replication.fetch_sessions import FetchSession, FetchSessions, WantedPartition
 from broker.replication.partition import Partition
 from config.limits import WAITING_REQUESTS
 from config.ports import Clock, Timer, Timers

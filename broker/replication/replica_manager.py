@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol
 
-from broker.metadata_cache import MetadataCache
+from broker.metadata.cache import MetadataCache
 from broker.replication.partition import NO_EPOCH, Partition, TopicCounters
 from broker.replication.topic_settings import TopicSettings, topic_settings
 from broker.replication.waiting_appends import WaitingAppends

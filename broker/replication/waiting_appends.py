@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.long_work import LongWork
+from broker.scheduling.long_work import LongWork
 from config.limits import OFFLOADED_COMPRESSION_BYTES
 from config.ports import Clock, Offload, Stalls, Timers
 from storage.append_lane import AppendLane, LaneHelpers

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.roles.handler_table import broker_handlers
+from broker.handlers.table import broker_handlers
 from controller.handler_table import controller_handlers
 from protocol.framing import decode_request
 from protocol.headers import decode_request_header

@@ -23,7 +23,6 @@ from typing import Any
 
 import uvloop
 
-from broker.authorizer import AllowAll
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
 from broker.network.acceptor import ListenerSettings
@@ -34,6 +33,7 @@ from broker.network.pieces import Piece
 from broker.network.server import Server
 from broker.ports.clock import SystemClock
 from broker.ports.timers import LoopTimers
+from broker.security.authorizer import AllowAll
 from config.limits import MIB
 from protocol.codec.message import Message
 from protocol.framing import encode_request_frame

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.fetch_sessions import FetchSession
 from broker.handlers import fetch
+from broker.replication.fetch_sessions import FetchSession
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.metadata_log.topics import RemoveTopicRecord
 from protocol.serving import Pending

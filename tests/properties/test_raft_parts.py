@@ -12,6 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.simulation.dice import Dice
+from broker.simulation.disk import Disk, Snapshot, whole_snapshot
+from broker.simulation.history import Library
+from broker.simulation.shrinking import shortest
 from controller.raft.config import RaftConfig
 from controller.raft.effects import Append
 from controller.raft.identity import Address, ReplicaKey, SnapshotId
@@ -22,10 +26,6 @@ from controller.raft.progress import commit_what_a_majority_has
 from controller.raft.roles import Leader, Progress, Tally
 from controller.raft.transitions import Role
 from controller.raft.voters import Voter, VoterHistory, VoterSet
-from controller.simulation.dice import Dice
-from controller.simulation.disk import Disk, Snapshot, whole_snapshot
-from controller.simulation.history import Library
-from controller.simulation.shrinking import shortest
 from protocol.codec.compiler import encode
 from protocol.errors import InvariantViolated
 from protocol.primitives import Records

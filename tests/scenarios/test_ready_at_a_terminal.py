@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.process import first_steps
+from broker.process.run import first_steps
 from tests.support.against import barnabas_only
 from tests.support.broker_process import ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.service_manager import watchdog_timeout_seconds
+from broker.process.service_manager import watchdog_timeout_seconds
 from tests.support.against import barnabas_only
 from tests.support.broker_process import BarnabasProcess
 

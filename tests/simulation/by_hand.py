@@ -21,19 +21,19 @@ from typing import Any, Final
 
 import msgspec
 
+from broker.simulation.dice import Dice
+from broker.simulation.disk import Snapshot
+from broker.simulation.history import Batch
+from broker.simulation.machine import NEVER, Machine
+from broker.simulation.network import Network, Token, supported_features
+from broker.simulation.steps import Step, play
+from broker.simulation.story import Story
+from broker.simulation.watch import Watch
+from broker.simulation.weather import VERBS, Weather
+from broker.simulation.words import in_words
+from broker.simulation.world import IDLE_LUCK, World
 from controller.raft.effects import Answer, Ready, Request
 from controller.raft.identity import SnapshotId
-from controller.simulation.dice import Dice
-from controller.simulation.disk import Snapshot
-from controller.simulation.history import Batch
-from controller.simulation.machine import NEVER, Machine
-from controller.simulation.network import Network, Token, supported_features
-from controller.simulation.steps import Step, play
-from controller.simulation.story import Story
-from controller.simulation.watch import Watch
-from controller.simulation.weather import VERBS, Weather
-from controller.simulation.words import in_words
-from controller.simulation.world import IDLE_LUCK, World
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest

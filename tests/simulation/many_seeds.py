@@ -21,8 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from controller.simulation.coverage import Coverage
-from controller.simulation.running import Outcome, run
+from broker.simulation.coverage import Coverage
+from broker.simulation.running import Outcome, run
 
 SEEDS_AT_ONCE: Final = 100
 REPORT_EVERY: Final = 4

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from broker.simulation.machine import Machine
+from broker.simulation.promises import Promises
 from controller.raft import elections, epochs, following, leading, membership, progress, serving
 from controller.raft.connections import Connections
 from controller.raft.effects import AdvanceLogStart, HardState, Ready
@@ -27,8 +29,6 @@ from controller.raft.transitions import Cause, Role
 from controller.raft.turning import become_prospective
 from controller.raft.voters import VoterHistory
 from controller.raft.wire import Caller
-from controller.simulation.machine import Machine
-from controller.simulation.promises import Promises
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.vote import VoteRequest

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import controller.simulation
+import broker.simulation
 from broker.cli.parser import build_parser
-from controller.simulation.running import THE_NODE_FAILS, run, shrink
+from broker.simulation.running import THE_NODE_FAILS, run, shrink
 from tests.simulation.mutants import MUTANTS, Mutant
 
 SEEDS = 150
@@ -65,7 +65,7 @@ def test_the_command_prints_a_failure_and_how_to_see_it_again(
 
 def test_every_rule_has_a_mutant() -> None:
     """What no mutant breaks might as well not be checked."""
-    package = Path(controller.simulation.__file__).parent
+    package = Path(broker.simulation.__file__).parent
     rules = {rule for path in package.glob("*.py") for rule in RULE.findall(path.read_text())}
     rules.add(THE_NODE_FAILS)
     assert len(rules) > 20

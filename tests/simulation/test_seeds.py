@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from broker.simulation.coverage import Coverage
+from broker.simulation.running import run, shrink
+from broker.simulation.story import Story
+from broker.simulation.world import World
 from controller.raft.transitions import TRANSITIONS, Role
-from controller.simulation.coverage import Coverage
-from controller.simulation.running import run, shrink
-from controller.simulation.story import Story
-from controller.simulation.world import World
 from tests.simulation.many_seeds import run_many
 
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "1500"))
@@ -94,8 +94,8 @@ def worlds() -> list[World]:
 def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     """Two interpreters with other orders of sets tell the same story to the letter."""
     program = (
-        "from controller.simulation.running import run\n"
-        "from controller.simulation.story import Story\n"
+        "from broker.simulation.running import run\n"
+        "from broker.simulation.story import Story\n"
         "for seed in range(1, 9):\n"
         "    outcome = run(seed, 2000, story=Story())\n"
         "    print(seed, outcome.events, outcome.fingerprint, outcome.digest, outcome.failure)\n"

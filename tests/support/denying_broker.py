@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from broker.__main__ import main
-from broker.authorizer import AllowAll
+from broker.security.authorizer import AllowAll
 from protocol.serving import Operation, ResourceType, Session
 
 

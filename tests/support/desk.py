@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from broker.authorizer import AllowAll
 from broker.dispatch.dispatcher import Dispatcher
 from broker.metrics.requests import RequestCounts
-from broker.throttle import Throttle
+from broker.quotas.throttle import Throttle
+from broker.security.authorizer import AllowAll
 from protocol.codec.message import Message
 from protocol.framing import decode_response, encode_request_frame
 from protocol.messages.api_versions import ApiVersionsResponse

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from broker.fetch_sessions import FetchSessions
-from broker.forwarding import ControllerChannel
-from broker.long_work import LongWork
-from broker.lookups import Lookups
-from broker.metadata_cache import MetadataCache
-from broker.producer_ids import ProducerIds
+from broker.controller_channel.forwarding import ControllerChannel
+from broker.controller_channel.producer_ids import ProducerIds
+from broker.controller_channel.topic_creation import TopicCreation
+from broker.metadata.cache import MetadataCache
+from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.fetching import FetchPurgatory
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
-from broker.topic_creation import TopicCreation
+from broker.scheduling.long_work import LongWork
+from broker.scheduling.lookups import Lookups
 from config.broker_config import BrokerConfig
 from config.ports import Files
 from config.setting import Setting, Source

@@ -94,7 +94,7 @@ DELIVERERS: Final = frozenset(
         "broker/coordinator/waiting.py",
         "broker/dispatch/long_request.py",
         "broker/dispatch/waiting.py",
-        "broker/topic_creation.py",
+        "broker/controller_channel/topic_creation.py",
         "controller/policies.py",
         "protocol/serving.py",
     }

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Final
 
 from broker.dispatch.routes import Routes
+from broker.handlers.table import broker_handlers
 from broker.metrics.requests import RequestMetrics
-from broker.roles.handler_table import broker_handlers
 from controller.handler_table import controller_handlers
 from protocol.codec.compiler import stepping_decoder
 from protocol.errors import ProtocolError

@@ -13,7 +13,7 @@ import sys
 
 from broker.__main__ import main
 from broker.ports.files import RealFiles
-from broker.roles import ground
+from broker.server import shared_server as ground
 from storage.faulty_files import FaultyFiles
 from storage.open_files import OpenFiles
 

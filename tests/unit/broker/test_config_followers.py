@@ -9,7 +9,7 @@ import pytest
 
 from broker.network.acceptor import plain_host
 from broker.network.limits import ConnectionLimits
-from broker.roles.config_followers import change_limits, is_address, resolve
+from broker.server.dynamic_configs import change_limits, is_address, resolve
 from tests.support.controllers import one_node_config
 
 

@@ -12,7 +12,7 @@ import pytest
 from broker.dispatch.failures import failure_response
 from broker.metrics.histogram import quantiles_ms
 from broker.network.connection import CLOSED, MUTED
-from broker.throttle import NoThrottle
+from broker.quotas.throttle import NoThrottle
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.framing import encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

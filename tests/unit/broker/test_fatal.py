@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from broker.fatal import EXIT_CODE
+from broker.process.fatal_errors import EXIT_CODE
 
 ROOT = Path(__file__).resolve().parents[3]
 
 PROGRAM = """
 import asyncio, logging, socket, sys
 import uvloop
-from broker.fatal import end_on_failure
+from broker.process.fatal_errors import end_on_failure
 from broker.network.acceptor import ListenerSettings
 from broker.network.memory import RequestMemory
 from broker.network.server import Server

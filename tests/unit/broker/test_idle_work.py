@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from broker.idle_work import BUSY_LOOK_MS, FIRST_LOOK_MS, LOOK_MS, QUIET_MS, IdleWork, codec_imports
+from broker.scheduling.idle_work import (
+    BUSY_LOOK_MS,
+    FIRST_LOOK_MS,
+    LOOK_MS,
+    QUIET_MS,
+    IdleWork,
+    codec_imports,
+)
 from protocol.records.compression import LAZY_CODECS
 from tests.support.hand_clock import HandClock, HandTimers
 

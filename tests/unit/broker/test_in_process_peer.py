@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker.authorizer import AllowAll
+from broker.controller_channel.peer.in_process import InProcessPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
 from broker.network.memory import RequestMemory
-from broker.peer.in_process import InProcessPeer
+from broker.security.authorizer import AllowAll
 from protocol.codec.message import Message
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.metadata import MetadataRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from broker.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from controller.metadata.image.brokers import Endpoint
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest

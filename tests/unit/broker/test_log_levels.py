@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.log_levels import ProcessLoggers, level_name
+from broker.process.log_levels import ProcessLoggers, level_name
 from config.errors import InvalidValue, RefusedChange
 from config.log_levels import LEVELS, LevelChange, apply_levels, validate_levels
 

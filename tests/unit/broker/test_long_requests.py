@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from broker.authorizer import AllowAll
 from broker.dispatch import long_answer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.network.connection import CLOSED, MUTED, Connection
+from broker.security.authorizer import AllowAll
 from config.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_AT_ONCE, LONG_TURN_MS, PLAIN_REQUEST_BYTES
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, InvariantViolated

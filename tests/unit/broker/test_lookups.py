@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.long_work import LongWork
-from broker.lookups import Lookups
+from broker.scheduling.long_work import LongWork
+from broker.scheduling.lookups import Lookups
 from config.limits import LARGE_LOOKUPS, LARGEST_LOOKUPS, LONG_WORK_TURN_MS, LOOKUP_INLINE_MS
 from protocol.errors import InvariantViolated
 from protocol.serving import Pending

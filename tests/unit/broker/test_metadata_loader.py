@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from broker.metadata_loader import PUBLISHING_TURN_NS, MetadataLoader
+from broker.metadata.loader import PUBLISHING_TURN_NS, MetadataLoader
 from config.limits import METADATA_RECORDS_PER_STEP
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
 from controller.metadata.snapshots import encode_snapshot

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from broker import other_process
+from broker.process import other_process
 
 
 async def hears_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

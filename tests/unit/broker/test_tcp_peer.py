@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.authorizer import AllowAll
+from broker.controller_channel.peer import tcp
+from broker.controller_channel.peer.tcp import State, TcpPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
 from broker.network.acceptor import ListenerSettings
 from broker.network.hangups import Hangups
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
-from broker.peer import tcp
-from broker.peer.tcp import State, TcpPeer
+from broker.security.authorizer import AllowAll
 from protocol.codec.message import Message
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse

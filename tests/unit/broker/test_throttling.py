@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from broker.authorizer import AllowAll
 from broker.dispatch.dispatcher import Dispatcher
+from broker.handlers.table import broker_handlers
 from broker.network.connection import MUTED
-from broker.roles.handler_table import broker_handlers
+from broker.security.authorizer import AllowAll
 from controller.handler_table import controller_handlers
 from protocol.codec.message import Message
 from protocol.codec.schema import schema

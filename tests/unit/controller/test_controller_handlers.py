@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.forwarding import envelope
+from broker.controller_channel.forwarding import envelope
 from controller.handlers import envelope as envelope_handler
 from controller.metadata.image.replayer import MetadataBatch
 from controller.metadata.log import NO_LEADER, LeaderAndEpoch

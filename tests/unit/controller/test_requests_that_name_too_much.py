@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.forwarding import envelope
+from broker.controller_channel.forwarding import envelope
 from config.errors import some_of
 from config.limits import LONG_REQUEST_BYTES, METADATA_RECORDS_PER_REQUEST, NAMED_PER_REQUEST
 from controller.metadata.image.cluster_image import EMPTY_IMAGE

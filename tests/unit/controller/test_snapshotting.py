@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from broker.metadata_loader import MetadataLoader
+from broker.metadata.loader import MetadataLoader
 from controller.raft.log_failure import MetadataLogFailed
 from controller.raft.snapshot_files import list_snapshots
 from controller.snapshotting import SnapshotSchedule

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.fetch_sessions import EPOCH_MAX, EVICTION_MS, next_epoch
 from broker.handlers import fetch
+from broker.replication.fetch_sessions import EPOCH_MAX, EVICTION_MS, next_epoch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.serving import Operation, Pending, ResourceType

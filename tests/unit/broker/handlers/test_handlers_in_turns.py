@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.authorizer import AllowAll
+from broker.controller_channel.topic_creation import CREATED_AT_ONCE_MAX
 from broker.dispatch.dispatcher import Dispatcher
 from broker.handlers import (
     delete_records,
@@ -18,8 +18,8 @@ from broker.handlers import (
     offset_fetch,
 )
 from broker.handlers.list_offsets import PARTITIONS_PER_STEP
-from broker.roles.handler_table import broker_handlers
-from broker.topic_creation import CREATED_AT_ONCE_MAX
+from broker.handlers.table import broker_handlers
+from broker.security.authorizer import AllowAll
 from config.limits import OFFSETS_PER_COMMIT
 from protocol.codec.compiler import decoder
 from protocol.errors import ErrorCode

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.authorizer import AllowAll
 from broker.metrics.watchdog import Watchdog
+from broker.security.authorizer import AllowAll
 from protocol.registry import ApiKey
 from protocol.serving import RequestContext, Session
 from tests.support.hand_clock import HandClock

@@ -1,0 +1,10 @@
+"""What a broker says to the active controller, and what waits for the controller's answer.
+
+In reading order:
+
+* `peer/`            requests from one role to another, in one process or over a connection
+* `forwarding`       requests of clients that the controller answers
+* `lifecycle`        registration, heartbeats, fencing and controlled shutdown of this broker
+* `topic_creation`   topics that are created because a client asked for their metadata
+* `producer_ids`     blocks of producer ids
+"""

@@ -1,0 +1,278 @@
+"""Requests to another node over TCP.
+
+The channel connects when the first request comes, asks the other side which versions it speaks, and sends
+each request at the highest version that both know. A connection that breaks, or a request that gets no
+answer in time, fails what was sent on it; requests that were not sent yet wait for the next connection,
+each until its own time is up, or, if the sender is not patient, fail with the attempt: who has others to ask
+wants to know at once. After a failure the next attempt waits, twice as long each time.
+
+    state         cause                              next
+    IDLE          a request                          CONNECTING
+    CONNECTING    connected                          NEGOTIATING
+    NEGOTIATING   versions are known                 READY
+    any of these  refused, broken, timed out         RESTING
+    RESTING       the rest is over: requests wait    CONNECTING
+                                    nobody waits     IDLE
+    any           close_channel                      CLOSED
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from broker.controller_channel.peer.calls import Call, Calls, OnResponse
+from broker.controller_channel.peer.replies import ReplyConnection
+from broker.network.hangups import Hangups
+from broker.network.memory import RequestMemory
+from broker.network.sockets import SocketChannel, Traffic
+from broker.network.transport import Transport, plain
+from config.ports import Clock, Timers
+from protocol.codec.message import Message
+from protocol.errors import EncodeError, ErrorCode, ProtocolError
+from protocol.framing import decode_response, encode_request_frame
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.registry import ApiKey, api
+from protocol.serving import PeerError
+
+_log = logging.getLogger("barnabas.peer")
+
+FIRST_REST_MS: Final = 50
+LONGEST_REST_MS: Final = 1_000
+CONNECT_TIMEOUT_MS: Final = 10_000
+_SOFTWARE: Final = ("barnabas", "1")
+
+
+_HOST_TOLD: Final = 80
+"""Characters of a name of another node's choosing that a message repeats."""
+
+
+class State(Enum):
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    NEGOTIATING = "negotiating"
+    READY = "ready"
+    RESTING = "resting"
+    CLOSED = "closed"
+
+
+class TcpPeer:
+    """`protocol.serving.PeerChannel` to `host:port`. Record bytes of an answer are views, valid in its
+    callback."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        timers: Timers,
+        hangups: Hangups,
+        memory: RequestMemory,
+        client_id: str,
+        make_transport: Callable[[socket.socket], Transport] = plain,
+        is_patient: bool = True,
+    ) -> None:
+        self.state = State.IDLE
+        self.traffic = Traffic()
+        self._host = host
+        self._told = f"{host[:_HOST_TOLD]}:{port}"
+        self._port = port
+        self._loop = loop
+        self._clock = clock
+        self._timers = timers
+        self._hangups = hangups
+        self._memory = memory
+        self._client_id = client_id
+        self._make_transport = make_transport
+        self._is_patient = is_patient
+        self._sent = Calls(clock, timers, self._no_answer)
+        self._unsent = Calls(clock, timers, self._not_sent)
+        self._waiting: list[Call] = []
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._rest_ms = FIRST_REST_MS
+        self._channel: SocketChannel | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    def send(self, request: Message, on_response: OnResponse, *, timeout_ms: int) -> None:
+        """See `protocol.serving.PeerChannel`."""
+        key = request.declaration.key
+        if key is None or self.state is State.CLOSED:
+            reason = "closed" if key is not None else f"{type(request).__name__} is no request"
+            self._timers.call_soon(partial(on_response, PeerError(reason)))
+        elif self.state is State.RESTING and not self._is_patient:
+            self._timers.call_soon(partial(on_response, PeerError("the last attempt to connect failed")))
+        elif self.state is State.READY:
+            self._put(self._sent.begin(request, api(key).response, on_response, timeout_ms))
+        else:
+            self._waiting.append(self._unsent.begin(request, api(key).response, on_response, timeout_ms))
+            if self.state is State.IDLE:
+                self._connect()
+
+    def close_channel(self) -> None:
+        """No more requests; those that are under way fail."""
+        self.state = State.CLOSED
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._drop_connection("the channel is closed")
+        self._unsent.fail_all("the channel is closed")
+        self._waiting.clear()
+
+    # Connecting
+
+    def _connect(self) -> None:
+        self.state = State.CONNECTING
+        self._connecting = self._loop.create_task(self._open())
+
+    async def _open(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_MS / 1000):
+                sock = await self._open_socket()
+        except (OSError, TimeoutError) as error:
+            self._failed(f"cannot connect: {error or 'no answer in time'}")
+            return
+        finally:
+            self._connecting = None
+        self.state = State.NEGOTIATING
+        channel = SocketChannel(
+            sock,
+            self._host,
+            self._make_transport(sock),
+            loop=self._loop,
+            hangups=self._hangups,
+            traffic=self.traffic,
+            on_closed=self._closed,
+        )
+        self._channel = channel
+        channel.begin(ReplyConnection(channel, self._memory, self._clock, self._reply, f"to {self._told}"))
+        self._negotiate(api(ApiKey.API_VERSIONS).versions.last)
+
+    async def _open_socket(self) -> socket.socket:
+        """The first of the host's addresses that answers."""
+        try:
+            addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except UnicodeError as error:
+            raise OSError(f"{self._told} is no address: {error}") from error
+        failure: OSError = OSError(f"{self._told} has no address")
+        for family, kind, protocol, _, address in addresses:
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await self._loop.sock_connect(sock, address)
+            except OSError as error:
+                sock.close()
+                failure = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise failure
+
+    def _negotiate(self, version: int) -> None:
+        request = ApiVersionsRequest(*_SOFTWARE)
+        call = self._sent.begin(request, ApiVersionsResponse, self._negotiated, CONNECT_TIMEOUT_MS)
+        self._write(call, version)
+
+    def _negotiated(self, response: Message | PeerError) -> None:
+        if not isinstance(response, ApiVersionsResponse) or self.state is not State.NEGOTIATING:
+            return
+        self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and ApiKey.API_VERSIONS in self._versions:
+            theirs = self._versions[ApiKey.API_VERSIONS][1]
+            self._negotiate(min(theirs, api(ApiKey.API_VERSIONS).versions.last))
+            return
+        if response.error_code != ErrorCode.NONE:
+            self._drop_connection(f"it does not tell its versions (error {response.error_code})")
+            return
+        self.state = State.READY
+        self._rest_ms = FIRST_REST_MS
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            if self._unsent.move_to(self._sent, call):
+                self._put(call)
+
+    def _put(self, call: Call) -> None:
+        """Sends at the highest version that both sides know."""
+        key = int(call.request.declaration.key or 0)
+        ours = api(key).versions
+        low, high = self._versions.get(key, (0, -1))
+        version = min(high, ours.last)
+        if version < max(low, ours.first):
+            theirs = f"{low} to {high}" if high >= low else "no version"
+            self._sent.fail(call, f"{api(key).name}: there {theirs}, here {ours}", is_unsupported=True)
+            return
+        try:
+            self._write(call, version)
+        except EncodeError as error:
+            self._sent.fail(call, f"{api(key).name}: not in version {version}: {error}", is_unsupported=True)
+
+    def _write(self, call: Call, version: int) -> None:
+        call.version = version
+        if self._channel is not None:
+            self._channel.send([encode_request_frame(call.request, version, call.number, self._client_id)])
+
+    # Answers and failures
+
+    def _reply(self, frame: memoryview) -> None:
+        """One answer. Raises ProtocolError for what is none; the connection is broken then."""
+        if len(frame) < 4:
+            raise ProtocolError(f"an answer of {len(frame)} bytes")
+        call = self._sent.take(int.from_bytes(frame[:4], "big"))
+        if call is None:
+            raise ProtocolError("an answer to a request that was not sent")
+        version = call.version
+        if call.cls is ApiVersionsResponse and frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            version = 0  # KIP-511: whoever does not know the version answers in this one
+        try:
+            answer: Message | PeerError = decode_response(call.cls, version, frame)[1]
+        except ProtocolError as error:
+            call.on_response(PeerError(f"the answer cannot be read: {error}"))
+            raise
+        call.on_response(answer)
+
+    def _no_answer(self, call: Call) -> None:
+        """Answers come in order, so all later ones would wait for this one: the connection is given up."""
+        self._drop_connection("no answer in time")
+
+    def _not_sent(self, call: Call) -> None:
+        self._waiting.remove(call)
+        self._unsent.fail(call, f"not connected to {self._told} in time")
+
+    def _drop_connection(self, reason: str) -> None:
+        channel = self._channel
+        if channel is not None:
+            self._sent.fail_all(reason)
+            channel.abort(reason)
+
+    def _closed(self, channel: SocketChannel) -> None:
+        if channel is self._channel:
+            self._channel = None
+            self._failed("the connection is broken")
+
+    def _failed(self, reason: str) -> None:
+        """No connection any more; rest before the next attempt."""
+        self._sent.fail_all(reason)
+        if self.state is State.CLOSED:
+            return
+        if not self._is_patient:
+            self._unsent.fail_all(reason)
+            self._waiting.clear()
+        if self.state is State.CONNECTING and self._rest_ms == FIRST_REST_MS:
+            _log.info("Peer %s: %s", self._told, reason)
+        self.state = State.RESTING
+        self._timers.call_at(self._clock.monotonic_ms() + self._rest_ms, self._rested)
+        self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
+
+    def _rested(self) -> None:
+        if self.state is State.RESTING:
+            self.state = State.IDLE
+            if self._waiting:
+                self._connect()

@@ -1,0 +1,129 @@
+"""The process around a node: its loop, its signals, the line that says it is ready, its exit code.
+
+SIGTERM, SIGINT and the end of the process that it belongs to (`--until-process-ends`) ask for a graceful
+stop: no new requests, waits are answered, state is written, a marker tells the next start that all is well. A
+second signal ends at once. SIGQUIT dumps all stacks and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+from typing import Final
+
+import uvloop
+
+from broker.metrics.watchdog import dump_stacks_on_sigquit
+from broker.network.descriptors import raise_descriptor_limit
+from broker.node import Node, StartFailed
+from broker.process.fatal_errors import end_on_failure
+from broker.process.garbage_collector import settle_collector
+from broker.process.other_process import when_process_ends
+from broker.process.service_manager import SignsOfLife, notify
+from config.broker_config import BrokerConfig
+
+_log = logging.getLogger("barnabas.node")
+
+STOPPED: Final = 0
+NOT_STARTED: Final = 1
+ENDED_AT_ONCE: Final = 130
+
+
+def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int | None = None) -> int:
+    """Serve until told to stop, or until that other process has ended; the exit code of the process."""
+    dump_stacks_on_sigquit()
+    raise_descriptor_limit()
+    loop = uvloop.new_event_loop()
+    asyncio.set_event_loop(loop)
+    end_on_failure(loop)
+    process = _Process(loop, config)
+    try:
+        node = Node(loop, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
+        node.start()
+    except (StartFailed, OSError) as failure:
+        print(f"barnabas: {_sentence(failure)}", file=sys.stderr)
+        return NOT_STARTED
+    process.watch_signals(node)
+    if until_process_ends is not None:
+        when_process_ends(loop, until_process_ends, process.master_ended)
+    loop.run_forever()
+    node.close()
+    loop.close()
+    return process.exit_code
+
+
+def _sentence(failure: Exception) -> str:
+    """What failed, without the number of the error where the words say it all."""
+    if isinstance(failure, OSError) and failure.strerror and failure.filename is None:
+        return failure.strerror
+    return str(failure)
+
+
+class _Process:
+    """What the node tells its process, and what the system tells the node."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: BrokerConfig) -> None:
+        self.exit_code = STOPPED
+        self._loop = loop
+        self._config = config
+        self._node: Node | None = None
+
+    def watch_signals(self, node: Node) -> None:
+        self._node = node
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._signalled, number)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._node is None or self._node.is_stopping:
+            _log.warning("%s again: the process ends at once, without a clean stop", number.name)
+            os._exit(ENDED_AT_ONCE)
+        _log.info("%s: stopping; once more ends at once", number.name)
+        notify("STOPPING=1")
+        self._node.stop()
+
+    def master_ended(self, pid: int) -> None:
+        if self._node is not None and not self._node.is_stopping:
+            _log.info("Process %d, to which this broker belongs, has ended: stopping", pid)
+            self._node.stop()
+
+    def ready(self, line: str) -> None:
+        """Clients may come: told on standard output, and to the service manager.
+
+        A person at a terminal is told what to type next as well; whoever reads a pipe gets the one line.
+        """
+        settle_collector(self._loop)
+        print(line, flush=True)
+        if sys.stdout.isatty() and self._node is not None:
+            creates_topics = self._config.flag("auto.create.topics.enable")
+            for step in first_steps(self._node.client_address, creates_topics=creates_topics):
+                print(step, flush=True)
+        notify("READY=1", f"STATUS={line}")
+        SignsOfLife(self._loop).start()
+
+    def stopped(self) -> None:
+        self._loop.stop()
+
+
+def first_steps(address: str, *, creates_topics: bool) -> list[str]:
+    """What somebody types next who has just started a broker at `address`; nothing for a controller alone."""
+    if not address:
+        return []
+    has_kcat = shutil.which("kcat") is not None
+    if not creates_topics:
+        kafkas = f"kafka-topics.sh --bootstrap-server {address} --create --topic flights"
+        commands = [f"kcat -b {address} -L" if has_kcat else kafkas]
+    elif has_kcat:
+        commands = [
+            f"echo Liftoff | kcat -b {address} -t flights -P",
+            f"kcat -b {address} -t flights -C -o beginning -e",
+        ]
+    else:
+        commands = [
+            f"echo Liftoff | kafka-console-producer.sh --bootstrap-server {address} --topic flights",
+            f"kafka-console-consumer.sh --bootstrap-server {address} --topic flights --from-beginning",
+        ]
+    return ["In another terminal:", *(f"    {command}" for command in commands), "Ctrl-C stops the broker."]

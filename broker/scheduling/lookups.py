@@ -1,0 +1,162 @@
+"""Requests that are answered in steps: at once if that is quick, else a slice at a time among the others.
+
+The steps are a generator's (see `storage.time_lookup`): None where others should have their turn, a call for
+a helper thread, or how much memory it needs from here on. So many may have some of it and so many much; the
+others wait, in order, and hold next to nothing until it is their turn. A client that has gone takes its
+look-up along.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from broker.scheduling.long_work import LongWork
+from config.limits import LARGE_LOOKUPS, LARGEST_LOOKUPS, LOOKUP_INLINE_MS
+from config.ports import Clock, Offload
+from protocol.errors import EndsProcess
+from protocol.serving import Pending
+from storage.places import Places
+from storage.time_lookup import LookupStep, Room
+
+LOG: Final = logging.getLogger("barnabas.lookups")
+
+R = TypeVar("R")
+
+
+class Lookups:
+    """Of one broker."""
+
+    def __init__(self, *, clock: Clock, work: LongWork, threads: Offload) -> None:
+        self._clock = clock
+        self._work = work
+        self._threads = threads
+        self._rooms = {Room.SOME: Places(LARGE_LOOKUPS), Room.MUCH: Places(LARGEST_LOOKUPS)}
+        self.under_way = 0
+        """Look-ups that are not answered yet."""
+
+    def run(self, steps: Generator[LookupStep, Any, R], refuse: Callable[[], R]) -> R | Pending[R]:
+        """The outcome of the steps, or the promise of it. refuse: the answer where they fail by our fault;
+        what they raise before their first pause is the caller's."""
+        try:
+            step = steps.send(None)
+        except StopIteration as stop:  # nearly all
+            outcome: R = stop.value
+            return outcome
+        lookup = _Lookup(steps, refuse)
+        if self._do(lookup, step, 0):
+            self._go_on(lookup, None, self._clock.monotonic_ns() + LOOKUP_INLINE_MS * 1_000_000)
+        if lookup.response is not None:
+            return lookup.response
+        self.under_way += 1
+        pending: Pending[R] = Pending()
+        pending.on_cancel(partial(self._abandon, lookup))
+        lookup.pending = pending
+        return pending
+
+    def _go_on(self, lookup: _Lookup[R], result: Any, until_ns: int) -> None:
+        """Takes steps until there is something to wait for, at least one. What is long goes on later."""
+        steps = lookup.steps
+        while True:
+            try:
+                step = steps.throw(result) if isinstance(result, BaseException) else steps.send(result)
+            except StopIteration as stop:
+                self._end(lookup, stop.value)
+                return
+            except EndsProcess:
+                raise
+            except Exception:
+                LOG.exception("A look-up failed; this is our fault")
+                self._end(lookup, lookup.refuse())
+                return
+            if not self._do(lookup, step, until_ns):
+                return
+            result = None
+
+    def _do(self, lookup: _Lookup[Any], step: LookupStep, until_ns: int) -> bool:
+        """What a step wants; whether it may go on at once. until_ns: 0 is for ever."""
+        if isinstance(step, Room):
+            return self._take_room(lookup, step)
+        if step is not None:
+            lookup.is_in_thread = True
+            self._threads.submit(step, partial(self._came_back, lookup))
+            return False
+        if until_ns and self._clock.monotonic_ns() >= until_ns:
+            self._later(lookup, None)
+            return False
+        return True
+
+    def _later(self, lookup: _Lookup[Any], result: Any) -> None:
+        self._work.soon(partial(self._slice, lookup, result))
+
+    def _slice(self, lookup: _Lookup[Any], result: Any) -> None:
+        if not lookup.is_over:
+            self._go_on(lookup, result, until_ns=1)
+
+    def _came_back(self, lookup: _Lookup[Any], result: Any) -> None:
+        """A helper thread has done its part, perhaps for somebody who has gone."""
+        lookup.is_in_thread = False
+        if lookup.is_over:
+            self._leave_room(lookup)
+        else:
+            self._later(lookup, result)
+
+    def _end(self, lookup: _Lookup[R], response: R) -> None:
+        lookup.is_over = True
+        self._leave_room(lookup)
+        if lookup.pending is None:
+            lookup.response = response
+            return
+        self.under_way -= 1
+        lookup.pending.complete(response)
+
+    def _abandon(self, lookup: _Lookup[Any]) -> None:
+        """The client has gone. What a thread is unfolding stays in memory until the thread is done."""
+        lookup.is_over = True
+        self.under_way -= 1
+        lookup.steps.close()
+        if not lookup.is_in_thread:
+            self._leave_room(lookup)
+
+    # Room
+
+    def _take_room(self, lookup: _Lookup[Any], wanted: Room) -> bool:
+        """Whether it may go on now; if not, it is called when it may."""
+        self._leave_room(lookup)
+        if wanted is Room.NONE:
+            return True
+        if self._rooms[wanted].take(partial(self._room_is_free, lookup, wanted)):
+            lookup.room = wanted
+            return True
+        return False
+
+    def _room_is_free(self, lookup: _Lookup[Any], room: Room) -> bool:
+        if lookup.is_over:
+            return False
+        lookup.room = room
+        self._later(lookup, None)
+        return True
+
+    def _leave_room(self, lookup: _Lookup[Any]) -> None:
+        left, lookup.room = lookup.room, Room.NONE
+        if left is Room.NONE:
+            return
+        self._rooms[left].leave()
+
+
+class _Lookup(Generic[R]):
+    """One on its way."""
+
+    __slots__ = ("is_in_thread", "is_over", "pending", "refuse", "response", "room", "steps")
+
+    def __init__(self, steps: Generator[LookupStep, Any, R], refuse: Callable[[], R]) -> None:
+        self.steps = steps
+        self.refuse = refuse
+        self.response: R | None = None
+        """Where it is there before anything is promised."""
+        self.pending: Pending[R] | None = None
+        self.room = Room.NONE
+        self.is_in_thread = False
+        self.is_over = False

@@ -1,0 +1,4 @@
+"""Who may do what.
+
+* `authorizer`   permits everything, as Kafka does while no authorizer is configured
+"""

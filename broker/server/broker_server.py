@@ -1,0 +1,323 @@
+"""The broker's part of a node: partitions, groups, its listeners' handlers, its life with the controller.
+
+At the start it registers with the controller, follows the metadata log until it has seen its own
+registration, makes its partitions, and asks to be unfenced; then its listeners take connections.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.controller_channel.forwarding import ControllerChannel
+from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from broker.controller_channel.producer_ids import ProducerIds
+from broker.controller_channel.topic_creation import TopicCreation
+from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
+from broker.dispatch.dispatcher import Dispatcher
+from broker.handlers.table import broker_handlers
+from broker.metadata.cache import MetadataCache
+from broker.metadata.loader import MetadataLoader
+from broker.metadata.publishers.configs import BrokerConfigPublisher
+from broker.metadata.publishers.directories import DirectoryAssignments
+from broker.metadata.publishers.metadata import MetadataCachePublisher
+from broker.metadata.publishers.replicas import ReplicasPublisher
+from broker.network.acceptor import Acceptor
+from broker.process.fatal_errors import halt
+from broker.replication.fetch_sessions import FetchSessions
+from broker.replication.fetching import FetchPurgatory
+from broker.replication.log_retries import LogRetries
+from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.replication.waiting_appends import WaitingAppends
+from broker.scheduling.long_work import LongWork
+from broker.scheduling.lookups import Lookups
+from broker.server.dynamic_configs import ConfigFollowers
+from broker.server.group_settings import group_settings
+from broker.server.shared_server import Ground, advertised
+from broker.services import BrokerServices
+from config.broker_config import BrokerConfig
+from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.features import KRAFT_VERSION
+from controller.metadata.metadata_version import DIRECTORIES_LEVEL
+from controller.subjects.features import SUPPORTED_FEATURES
+from protocol.serving import PeerChannel
+from storage.directories import FailedDirectory
+
+_log = logging.getLogger("barnabas.node")
+
+
+class BrokerRole:
+    """Made when the logs are open; serves once `start` has led to `on_ready`.
+
+    channel: makes a way to the controller, by client id. on_failure: the broker cannot start, and why.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        channel: Callable[[str], PeerChannel],
+        *,
+        kraft_version: int,
+        on_ready: Callable[[], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self._ground = ground
+        self._on_ready = on_ready
+        self._knows_its_logs = False
+        self._serves = False
+        config = ground.config
+        self.acceptors: dict[str, Acceptor] = ground.listen(config.broker_listeners)
+        self.endpoints = advertised(config.advertised_listeners, self.acceptors)
+        self.metadata = MetadataCache(chance=ground.chance)
+        self.long_work = LongWork(ground.clock, ground.timers)
+        self.replicas = ReplicaManager(
+            node_id=ground.node_id,
+            logs=ground.logs,
+            config=config,
+            metadata=self.metadata,
+            clock=ground.clock,
+            waiting=WaitingAppends(
+                clock=ground.clock,
+                timers=ground.timers,
+                disks=ground.append_offload,
+                codecs=ground.codec_offload,
+                stalls=ground.stalls,
+                long_work=self.long_work,
+            ),
+        )
+        controller = ControllerChannel(
+            channel(f"broker-{ground.node_id}-forwarding"),
+            clock=ground.clock,
+            timers=ground.timers,
+            request_timeout_ms=config.integer("request.timeout.ms"),
+        )
+        self.services = self._make_services(controller, kraft_version)
+        self.dispatcher = Dispatcher(
+            self.services.handlers,
+            self.services,
+            clock=ground.clock,
+            authorizer=ground.authorizer,
+            lane=ground.lane,
+        )
+        for listener in self.acceptors:
+            ground.server.serve(listener, self.dispatcher)
+        self.followers = ConfigFollowers(ground, self.services, self.acceptors, self.dispatcher)
+        self.followers.limit_connections(config)
+        self.loader = self._make_loader(channel(f"broker-{ground.node_id}-metadata"))
+        self.lifecycle = self._make_lifecycle(channel(f"broker-{ground.node_id}-lifecycle"), on_failure)
+        ground.tell_of_descriptors()
+        ground.logs.watch(self._log_went_offline, self._directory_failed)
+
+    def _make_services(self, controller: ControllerChannel, kraft_version: int) -> BrokerServices:
+        ground, config = self._ground, self._ground.config
+        topics = TopicCreation(channel=controller, metadata=self.metadata, config=config)
+        return BrokerServices(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            config=config,
+            clock=ground.clock,
+            timers=ground.timers,
+            metadata=self.metadata,
+            logs=ground.logs,
+            replicas=self.replicas,
+            fetches=FetchPurgatory(
+                sessions=FetchSessions(
+                    slots=config.integer("max.incremental.fetch.session.cache.slots"), chance=ground.chance
+                ),
+                max_bytes=config.integer("fetch.max.bytes"),
+                clock=ground.clock,
+                timers=ground.timers,
+            ),
+            groups=GroupCoordinator(
+                group_settings(config),
+                writer=self.replicas,
+                reader=self.replicas,
+                cluster=self.metadata,
+                topics=topics,
+                clock=ground.clock,
+                timers=ground.timers,
+                chance=ground.chance,
+            ),
+            topics=topics,
+            lookups=Lookups(clock=ground.clock, work=self.long_work, threads=ground.codec_offload),
+            producer_ids=ProducerIds(
+                node_id=ground.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
+            ),
+            controller=controller,
+            handlers=broker_handlers(),
+            loggers=ground.loggers,
+            features=SUPPORTED_FEATURES,
+            finalized_by_quorum={KRAFT_VERSION: kraft_version},
+        )
+
+    def _make_loader(self, channel: PeerChannel) -> MetadataLoader:
+        ground = self._ground
+        configs = BrokerConfigPublisher(ground.config, ground.node_id)
+        configs.on_config(self.replicas.configure)
+        configs.on_config(self.followers.follow)
+        configs.on_config(self._follow_rates)
+        replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
+        replicas.on_leader_change(self._leader_changed)
+        self.directories = DirectoryAssignments(
+            ground.node_id, self.services.controller, ground.clock, ground.timers,
+            broker_epoch=lambda: self.lifecycle.epoch, directory_of=self._directory_id_of,
+        )  # fmt: skip
+        ground.logs.moves.on_moved = self._log_moved
+        self.retries = LogRetries(
+            self.replicas, ground.clock, ground.timers,
+            on_leader_change=self._leader_changed, on_made=self._log_made,
+        )  # fmt: skip
+        return MetadataLoader(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            directory_id=ground.directory_id,
+            channel=channel,
+            clock=ground.clock,
+            timers=ground.timers,
+            publishers=(
+                replicas.retirement,
+                MetadataCachePublisher(self.metadata),
+                configs,
+                replicas,
+                self.directories,
+                _DeletedTopics(self.services.groups),
+            ),
+            on_progress=self._metadata_advanced,
+        )
+
+    def _make_lifecycle(self, channel: PeerChannel, on_failure: Callable[[str], None]) -> BrokerLifecycle:
+        ground, config = self._ground, self._ground.config
+        identity = BrokerIdentity(
+            node_id=ground.node_id,
+            cluster_id=ground.cluster_id,
+            endpoints=self.endpoints,
+            features=SUPPORTED_FEATURES,
+            log_dirs=[each.directory_id for each in ground.logs.directories if each.directory_id is not None],
+            rack=config.optional_text("broker.rack"),
+            previous_epoch=ground.previous_broker_epoch,
+        )
+        return BrokerLifecycle(
+            identity,
+            channel=channel,
+            clock=ground.clock,
+            timers=ground.timers,
+            chance=ground.chance,
+            metadata_offset=lambda: self.loader.offset,
+            heartbeat_interval_ms=config.integer("broker.heartbeat.interval.ms"),
+            session_timeout_ms=config.integer("broker.session.timeout.ms"),
+            registration_timeout_ms=config.integer("initial.broker.registration.timeout.ms"),
+            on_state=self._state_changed,
+            on_failure=on_failure,
+        )
+
+    # Its life
+
+    def start(self) -> None:
+        self.lifecycle.start()
+        self.lifecycle.ready_to_unfence()
+        self.loader.start()
+
+    def _metadata_advanced(self) -> None:
+        if not self._knows_its_logs:
+            self._knows_its_logs = True
+            self._set_strays_aside()
+        self.lifecycle.metadata_advanced()
+        self._serve_when_known()
+        own = self.metadata.image.brokers.get(self._ground.node_id)
+        level = self.metadata.image.features.metadata_version
+        if own is not None and not own.log_dirs and level >= DIRECTORIES_LEVEL:
+            self.lifecycle.register_again()  # the level was raised to one that knows directories
+
+    def _set_strays_aside(self) -> None:
+        """Logs on disk that the first image does not give to this broker: their topics were deleted while
+        it was away. They are renamed, and an operator removes them."""
+        logs = self._ground.logs
+        logs.set_rivals_aside()
+        for log in logs.unclaimed():
+            _log.warning("%s is not in the cluster's metadata any more and is set aside", log.name)
+            try:
+                logs.set_aside(log.topic, log.partition)
+            except OSError as error:
+                _log.error("%s could not be set aside: %s", log.name, error)
+
+    def _state_changed(self, state: BrokerState) -> None:
+        if state is BrokerState.RUNNING:
+            self._serve_when_known()
+
+    def _serve_when_known(self) -> None:
+        """Clients may come when this broker too has heard that it is unfenced. Before, it would tell them of
+        a cluster without it, and some ask again only after half a minute."""
+        own = self.metadata.image.brokers.get(self._ground.node_id)
+        if self._serves or self.lifecycle.state is not BrokerState.RUNNING or own is None or own.fenced:
+            return
+        self._serves = True
+        for acceptor in self.acceptors.values():
+            acceptor.start()
+        self._on_ready()
+
+    def _leader_changed(self, change: LeaderChange) -> None:
+        if change.topic != GROUP_TOPIC:
+            return
+        groups = self.services.groups
+        _, index, leader_epoch, leads = change
+        if leads:
+            groups.elected(index, leader_epoch)
+        else:
+            groups.resigned(index, leader_epoch)
+
+    def _log_moved(self, key: tuple[str, int]) -> None:
+        self.replicas.log_moved(*key)
+        self.directories.moved(self.metadata.image, *key)
+
+    def _log_made(self, key: tuple[str, int]) -> None:
+        """Late: there had been no space for it."""
+        self.directories.moved(self.metadata.image, *key)
+
+    def _directory_id_of(self, topic: str, index: int) -> bytes | None:
+        home = self._ground.logs.directory_of(topic, index)
+        return None if home is None else home.directory_id
+
+    def _follow_rates(self, image: ClusterImage, config: BrokerConfig) -> None:
+        rate = config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
+        self._ground.logs.moves.bytes_per_second = rate
+
+    # Disks that fail
+
+    def _log_went_offline(self, key: tuple[str, int], reason: str) -> None:
+        change = self.replicas.log_went_offline(*key)
+        if change is not None:
+            self._leader_changed(change)
+
+    def _directory_failed(self, failed: FailedDirectory, keys: list[tuple[str, int]]) -> None:
+        """The controller is told; without the metadata log's directory, or without any, the process ends."""
+        ground = self._ground
+        _log.warning("%d partitions went offline with log directory %s", len(keys), failed.path)
+        if failed.path == ground.metadata_directory:
+            halt(f"Shutdown broker because the metadata log dir {failed.path} has failed")
+        if not ground.logs.directories:
+            paths = ", ".join(ground.config.log_directories)
+            halt(f"Shutdown broker because all log dirs in {paths} have failed")
+        if failed.directory_id is not None:
+            timeout_ms = ground.config.integer("log.dir.failure.timeout.ms")
+            self.lifecycle.directory_failed(failed.directory_id, timeout_ms)
+
+    def answer_all(self) -> None:
+        """Whoever waits is answered with what there is: the broker goes."""
+        self.services.fetches.answer_all()
+        self.services.groups.close()
+
+    def close(self) -> None:
+        self.lifecycle.stop()
+        self.loader.stop()
+        self.retries.stop()
+
+
+class _DeletedTopics:
+    """Publisher: groups forget their offsets of topics that are gone."""
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+
+    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+        if delta.topics is not None and delta.topics.deleted:
+            self._groups.topics_deleted({gone.name: gone.id for gone in delta.topics.deleted.values()})

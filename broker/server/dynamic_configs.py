@@ -1,0 +1,146 @@
+"""Configs that changed while the broker runs, brought to whom they concern.
+
+A new config comes whole, with what was set for this broker and for all brokers over the file (see
+`broker.metadata.publishers.configs`). Topics' settings follow through the replica manager; here is the rest:
+what handlers answer from, how many connections there may be, and which listeners are open. A listener that is
+added takes connections at once, but as in Kafka clients learn of it from the cluster only after the next
+start, because that is when a broker registers; one that is taken away closes its connections.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import Final
+
+from broker.network.acceptor import Acceptor, plain_host
+from broker.network.limits import UNLIMITED, ConnectionLimits
+from broker.network.neighbours import Service
+from broker.server.shared_server import Ground, cleaner_settings, listener_settings
+from broker.services import BrokerServices
+from config.broker_config import BrokerConfig
+from config.checks import max_connections_per_ip
+from config.errors import ConfigError
+from controller.metadata.image.cluster_image import ClusterImage
+
+_log = logging.getLogger("barnabas.node")
+
+MAX_CONNECTIONS: Final = "max.connections"
+CREATION_RATE: Final = "max.connection.creation.rate"
+
+
+class ConfigFollowers:
+    """`follow` is called with every new config, in the order of the metadata log.
+
+    service: who serves the connections of a new listener.
+    """
+
+    def __init__(
+        self, ground: Ground, services: BrokerServices, acceptors: dict[str, Acceptor], service: Service
+    ) -> None:
+        self._ground = ground
+        self._services = services
+        self._acceptors = acceptors
+        self._service = service
+
+    def follow(self, image: ClusterImage, config: BrokerConfig) -> None:
+        before = self._services.config
+        self._services.config = config
+        for problem in config.refused:
+            if problem not in before.refused:
+                _log.warning("A stored setting is passed over: %s", problem)
+        self.limit_connections(config)
+        self._ground.logs.cleaner.settings = cleaner_settings(config)
+        try:
+            self._follow_listeners(config)
+        except (ConfigError, OSError) as problem:
+            _log.error("The listeners stay as they were: %s", problem)
+
+    def limit_connections(self, config: BrokerConfig) -> None:
+        """Host names in max.connections.per.ip.overrides are looked up beside the loop and counted when their
+        addresses are known."""
+        limits = self._ground.limits
+        try:
+            overrides = max_connections_per_ip(config)
+        except ConfigError as problem:
+            _log.error("The limits for single addresses stay as they were: %s", problem)
+            return
+        literal = {plain_host(host): limit for host, limit in overrides.items() if is_address(host)}
+        names = [host for host in overrides if not is_address(host)]
+        change_limits(limits, config, literal)
+        if not names:
+            return
+
+        def found(addresses: dict[str, list[str]] | BaseException) -> None:
+            if isinstance(addresses, BaseException) or self._services.config is not config:
+                return
+            named = {each: overrides[host] for host in names for each in addresses[host]}
+            for host in names:
+                if not addresses[host]:
+                    _log.error("max.connections.per.ip.overrides: there is no address of %s", host)
+            change_limits(limits, config, named | literal)
+
+        self._ground.offload.submit(lambda: resolve(names), found)
+
+    def _follow_listeners(self, config: BrokerConfig) -> None:
+        wanted = {endpoint.listener: endpoint for endpoint in config.broker_listeners}
+        server = self._ground.server
+        for name in [name for name in self._acceptors if name not in wanted]:
+            _log.info("Listener %s is closed", name)
+            server.close_listener(name, "its listener was taken away")
+            del self._acceptors[name]
+        for name, endpoint in wanted.items():
+            if name not in self._acceptors:
+                acceptor = server.listen(listener_settings(endpoint, config), self._service)
+                self._acceptors[name] = acceptor
+                acceptor.start()
+                _log.info("Listener %s is open at %s:%d", name, acceptor.host, acceptor.port)
+
+
+def change_limits(limits: ConnectionLimits, config: BrokerConfig, per_ip: Mapping[str, int]) -> None:
+    """To what the config says; `per_ip` by address, as `plain_host` writes it."""
+    names = [endpoint.listener for endpoint in config.broker_listeners]
+    limits.change(
+        maximum=config.integer(MAX_CONNECTIONS),
+        maximum_per_ip=config.integer("max.connections.per.ip"),
+        per_ip_overrides=per_ip,
+        per_listener=_listener_limits(config, names, MAX_CONNECTIONS),
+        exempt_listener=config.inter_broker_listener_name if len(names) > 1 else None,
+        creation_rate=config.integer(CREATION_RATE),
+        creation_rate_per_listener={
+            name: rate
+            for name, rate in _listener_limits(config, names, CREATION_RATE).items()
+            if rate != config.integer(CREATION_RATE)
+        },
+    )
+
+
+def _listener_limits(config: BrokerConfig, names: Iterable[str], setting: str) -> dict[str, int]:
+    """What is set for single listeners, or for all of them alike."""
+    limits = {}
+    for name in names:
+        limit = config.for_listener(name, setting)
+        if isinstance(limit, int) and limit != UNLIMITED:
+            limits[name] = limit
+    return limits
+
+
+def is_address(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def resolve(names: Iterable[str]) -> dict[str, list[str]]:
+    """The addresses of each name, none for a name that nobody knows. Blocks."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        try:
+            found[name] = sorted({plain_host(str(each[4][0])) for each in socket.getaddrinfo(name, None)})
+        except (OSError, UnicodeError):
+            found[name] = []
+    return found

@@ -1,0 +1,262 @@
+"""What both roles of a node stand on: the ports to the outside world, the network, the log directories."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from asyncio import AbstractEventLoop
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.admin.health import Health
+from broker.dispatch.lane import Lane
+from broker.metrics.families import Collectors
+from broker.network.acceptor import Acceptor, ListenerSettings
+from broker.network.cold_reads import ColdReads
+from broker.network.descriptors import descriptor_limit
+from broker.network.limits import ConnectionLimits
+from broker.network.memory import RequestMemory, pool_bound_bytes
+from broker.network.server import Server, ServerSettings
+from broker.ports.chance import SystemChance
+from broker.ports.clock import SystemClock
+from broker.ports.files import RealFiles
+from broker.ports.offload import ThreadOffload, run_side_by_side
+from broker.ports.stalls import ThreadStalls
+from broker.ports.timers import LoopTimers
+from broker.process.log_levels import ProcessLoggers
+from broker.process.service_manager import notify
+from broker.security.authorizer import AllowAll
+from broker.workers.pool import WorkerPool
+from config.broker_config import BrokerConfig
+from config.limits import (
+    APPEND_THREADS,
+    CODEC_NICENESS,
+    CODEC_THREADS,
+    COLD_READ_THREADS,
+    RESERVED_DESCRIPTORS,
+)
+from config.listeners import Endpoint as ListenerEndpoint
+from config.log_levels import Loggers
+from config.ports import Chance, Clock, Files, Timers
+from controller.metadata.image.brokers import Endpoint
+from protocol.serving import Authorizer
+from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from storage.cleaner.cleaner import CleanerSettings
+from storage.directories import LogDirectory, open_directories
+from storage.housekeeping import LogManagerSettings
+from storage.log_config import LogConfig
+from storage.log_loading import RecoverySettings, StartReport
+from storage.log_manager import LogManager
+from storage.open_files import OpenFiles, bound_for
+from storage.recovery import OnDamage
+
+_log = logging.getLogger("barnabas.node")
+
+MOVING_WORKERS: Final = 1
+"""Worker processes beside the cleaner's, for replicas that move between directories."""
+
+LEAST_DESCRIPTORS: Final = 160
+"""A node opens some thirty files and sockets before its first client comes."""
+
+PATIENCE_SECONDS: Final = 60
+"""So long after each word on the recovery a service manager is asked to wait for the next."""
+
+SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
+    {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+)
+
+
+class Ground:
+    """Made first, closed last."""
+
+    def __init__(self, loop: AbstractEventLoop, config: BrokerConfig, cluster_id: str) -> None:
+        self.loop = loop
+        self.config = config
+        self.cluster_id = cluster_id
+        self.node_id = config.node_id
+        self.clock: Clock = SystemClock()
+        self.timers: Timers = LoopTimers(loop, self.clock)
+        self.chance: Chance = SystemChance()
+        self.stalls = ThreadStalls()
+        self.open_files = OpenFiles(bound_for(_enough_descriptors()))
+        self.files: Files = RealFiles(self.open_files)
+        self.offload = ThreadOffload(loop)
+        self.quorum_offload = ThreadOffload(loop, 1, name="quorum")
+        self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
+        self.append_offload = ThreadOffload(loop, APPEND_THREADS, name="append")
+        self.codec_offload = ThreadOffload(loop, codec_threads(), name="codec", niceness=CODEC_NICENESS)
+        self.workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")) + MOVING_WORKERS)
+        self.authorizer: Authorizer = AllowAll()
+        self.loggers: Loggers = ProcessLoggers()
+        self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
+        self.lane = Lane(clock=self.clock, timers=self.timers, memory=self.memory)
+        self.limits = ConnectionLimits()
+        self.server = Server(
+            loop,
+            clock=self.clock,
+            timers=self.timers,
+            memory=self.memory,
+            limits=self.limits,
+            settings=ServerSettings(
+                config.integer("socket.request.max.bytes"), config.integer("connections.max.idle.ms")
+            ),
+            cold=ColdReads(self.cold_offload),
+        )
+        self.logs = LogManager(
+            self.files,
+            config.log_directories,
+            clock=self.clock,
+            chance=self.chance,
+            offload=self.offload,
+            default_config=LogConfig(),
+            settings=log_manager_settings(config),
+            workers=self.workers,
+            recovery=RecoverySettings(
+                threads_per_directory=config.integer("num.recovery.threads.per.data.dir"),
+                on_damage=OnDamage(config.text("barnabas.recovery.corrupt")),
+            ),
+            tell=tell_of_the_start,
+            required_directory=self.metadata_directory,
+            cluster_id=cluster_id,
+            node_id=config.node_id,
+        )
+        self._metadata_home: LogDirectory | None = None
+        """The metadata log's directory, where it is none of the log directories."""
+        self.logs.cleaner.settings = cleaner_settings(config)
+        self.health = Health()
+        self.collectors = Collectors()
+
+    @property
+    def metadata_directory(self) -> str:
+        """As the log manager spells it."""
+        return self.config.metadata_log_directory.rstrip("/") or "/"
+
+    def open_directories(self) -> StartReport:
+        """Locks all directories and opens every partition's log. Raises DirectoryRefused, OSError."""
+        report = self.logs.start()
+        if all(directory.path != self.metadata_directory for directory in self.logs.directories):
+            (self._metadata_home,), _ = open_directories(
+                self.files, [self.metadata_directory],
+                cluster_id=self.cluster_id, node_id=self.node_id, required=self.metadata_directory,
+            )  # fmt: skip
+        return report
+
+    def close_directories(self, broker_epoch: int) -> None:
+        """The end in order. The metadata log is closed before."""
+        self.logs.shut_down(broker_epoch, side_by_side=run_side_by_side)
+        if self._metadata_home is not None:
+            self._metadata_home.release()
+
+    @property
+    def directory_id(self) -> bytes:
+        """Of the directory with the metadata log."""
+        homes = self.logs.directories if self._metadata_home is None else [self._metadata_home]
+        for directory in homes:
+            if directory.path == self.metadata_directory and directory.directory_id is not None:
+                return directory.directory_id
+        return bytes(16)
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """That of the last life, if all directories ended it in order; else -1."""
+        epochs = {directory.clean_broker_epoch for directory in self.logs.directories}
+        known = epochs.pop() if len(epochs) == 1 else None
+        return UNKNOWN_BROKER_EPOCH if known is None else known
+
+    def tell_of_descriptors(self) -> None:
+        """Says so if the logs have more files than may be open at a time."""
+        logs, bound = len(self.logs.logs), self.open_files.bound
+        if logs > bound:
+            _log.warning(
+                "%d logs are here, and the process may have %d files and sockets open: at most %d of their "
+                "files stay open, the others are opened when they are needed. For all to stay open raise the "
+                "limit to %d (ulimit -n, or LimitNOFILE= in a systemd unit)",
+                logs, descriptor_limit(), bound, 2 * logs + RESERVED_DESCRIPTORS,
+            )  # fmt: skip
+
+    def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Acceptor]:
+        """Open listeners; their ports are known now, they take connections when they are started."""
+        return {each.listener: self.server.listen(listener_settings(each, self.config)) for each in listeners}
+
+
+def _enough_descriptors() -> int:
+    """The process's limit. Raises OSError if nothing can work with it."""
+    limit = descriptor_limit()
+    if limit < LEAST_DESCRIPTORS:
+        raise OSError(
+            f"The process may have only {limit} files and sockets open, but needs {LEAST_DESCRIPTORS}:"
+            " raise the limit with ulimit -n, or LimitNOFILE= in a systemd unit"
+        )
+    return limit
+
+
+def tell_of_the_start(line: str) -> None:
+    """How far the recovery is: for the log, and for systemd, which then waits on."""
+    _log.info("%s", line)
+    notify(f"STATUS={line}", f"EXTEND_TIMEOUT_USEC={PATIENCE_SECONDS * 1_000_000}")
+
+
+def codec_threads() -> int:
+    """The loop keeps a processor for itself."""
+    return max(1, min(len(os.sched_getaffinity(0)) - 1, CODEC_THREADS))
+
+
+def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> ListenerSettings:
+    """The socket configs of Kafka for one listener."""
+    return ListenerSettings(
+        name=endpoint.listener,
+        host=endpoint.host,
+        port=endpoint.port,
+        backlog=config.integer("socket.listen.backlog.size"),
+        send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes"),
+        receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes"),
+        security_protocol=endpoint.security_protocol,
+    )
+
+
+def _if_set(config: BrokerConfig, name: str) -> int:
+    """A buffer size that somebody chose, else -1: Kafka's own default of 100 KiB would switch off the
+    kernel's tuning, and file slices would leave in small pieces."""
+    return config.integer(name) if config.is_set(name) else -1
+
+
+def advertised(listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Acceptor]) -> dict[str, Endpoint]:
+    """Where clients are told to go: a port 0 becomes the real one, no host becomes this machine's name."""
+    endpoints = {}
+    for each in listeners:
+        acceptor = opened.get(each.listener)
+        port = each.port or (acceptor.port if acceptor is not None else 0)
+        endpoints[each.listener] = Endpoint(
+            each.host or socket.getfqdn(), port, SECURITY_PROTOCOLS[each.security_protocol]
+        )
+    return endpoints
+
+
+def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    return CleanerSettings(
+        enabled=config.flag("log.cleaner.enable"),
+        threads=config.integer("log.cleaner.threads"),
+        backoff_ms=config.integer("log.cleaner.backoff.ms"),
+        dedupe_buffer_bytes=config.integer("log.cleaner.dedupe.buffer.size"),
+        load_factor=config.number("log.cleaner.io.buffer.load.factor"),
+        io_max_bytes_per_second=config.number("log.cleaner.io.max.bytes.per.second"),
+    )
+
+
+def log_manager_settings(config: BrokerConfig) -> LogManagerSettings:
+    initial_delay_set = config.is_set("log.initial.task.delay.ms")
+    return LogManagerSettings(
+        initial_task_delay_ms=config.integer("log.initial.task.delay.ms") if initial_delay_set else None,
+        high_watermark_checkpoint_interval_ms=config.integer("replica.high.watermark.checkpoint.interval.ms"),
+        flush_checkpoint_interval_ms=config.integer("log.flush.offset.checkpoint.interval.ms"),
+        log_start_checkpoint_interval_ms=config.integer("log.flush.start.offset.checkpoint.interval.ms"),
+        flush_look_interval_ms=(
+            config.integer("log.flush.scheduler.interval.ms")
+            if config.is_set("log.flush.scheduler.interval.ms")
+            else LogManagerSettings().flush_look_interval_ms
+        ),
+        retention_check_interval_ms=config.integer("log.retention.check.interval.ms"),
+        producer_expiration_check_interval_ms=config.integer("producer.id.expiration.check.interval.ms"),
+    )

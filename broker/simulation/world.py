@@ -1,0 +1,335 @@
+"""A whole quorum in one process, under one seed: the queue of what happens when, and all that it happens to.
+
+    dice ──▶ weather ──▶ steps ──▶ machines (node + disk + clock) ──▶ network ──▶ machines …
+                                        │
+                                      watch: after each event, everything must still hold
+
+An event is a message that arrives, an alarm of a clock, a sync that ends, a step of the story. Time is whole
+microseconds; events of the same moment come in the order in which they were posted. Nothing here looks at the
+real clock, at real chance or at the order of a set, so a seed is a run: the same events in the same order,
+wherever and however often it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from broker.simulation.calm import Calm
+from broker.simulation.coverage import Coverage
+from broker.simulation.dice import Dice
+from broker.simulation.disk import Disk
+from broker.simulation.history import Electorate, Library
+from broker.simulation.machine import Machine
+from broker.simulation.network import Network, Token
+from broker.simulation.promises import error_of
+from broker.simulation.steps import Step, play, verb_of
+from broker.simulation.story import Story
+from broker.simulation.watch import Watch
+from broker.simulation.weather import VERBS, Weather
+from controller.raft.config import RaftConfig
+from controller.raft.effects import Ready
+from controller.raft.identity import Address, ReplicaKey
+from controller.raft.log_port import SnapshotControl
+from controller.raft.node import AppendRefused, RaftNode
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.quorum.control_records import VotersRecord
+from protocol.records.builder import SimpleRecord, build_batch
+from protocol.values import ZERO_UUID
+
+__all__ = ["IDLE_LUCK", "World"]
+
+CLUSTER_ID: Final = "simulated-quorum-00001"
+LISTENER: Final = "CONTROLLER"
+PORT: Final = 9093
+ODDS: Final = 0xFFFF
+PAYLOADS: Final = 64
+IDLE_LUCK: Final = 0x300
+"""An append with these bits in its luck changes nothing."""
+REMOVE_VOTER: Final = VERBS.index("remove-voter")
+WIPE: Final = VERBS.index("wipe")
+MOVE: Final = VERBS.index("move")
+
+
+class World:
+    """One run. `run` it once; then look at `watch`, `coverage`, `events` and `steps`."""
+
+    def __init__(
+        self, seed: int, weather: Weather, steps: Sequence[Step] | None = None, story: Story | None = None
+    ) -> None:
+        """steps: a story to be told again; None makes one up. story: gets the transcript, if it is wanted."""
+        self.seed = seed
+        self.weather = weather
+        self.storm = weather
+        """The weather between the calms."""
+        self.now = 0
+        self.events = 0
+        self.coverage = Coverage()
+        self.story = story
+        self.steps: list[Step] = []
+        """What has befallen the quorum so far."""
+        self.patience = weather.fetch_timeout_ms / 1_000
+        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._posted = 0
+        self._told = None if steps is None else list(steps)
+        self._plan = Dice(seed, "plan")
+        self._calms = Dice(seed, "calms")
+        self._disk_word = Dice(seed, "disks").word
+        self._calm: Calm | None = None
+        self._requests = 0
+        self._appends = 0
+        self._payloads: list[bytearray] = []
+        self.network = Network(self, Dice(seed, "network"))
+        self.watch = Watch(self)
+        self.library = Library()
+        self.machines: list[Machine] = []
+        self.addresses: dict[tuple[str, int], Machine] = {}
+        self.lost_disks: dict[ReplicaKey, Disk] = {}
+        """What was on a disk when a replica lost it."""
+        self.first_electorate: Electorate = ()
+        self._build()
+
+    # The beginning
+
+    def _build(self) -> None:
+        weather = self.weather
+        count = weather.voters + weather.spares + weather.observers
+        controllers = range(1, weather.voters + weather.spares + 1)
+        addresses = {id_: Address(f"n{id_}", PORT) for id_ in controllers}
+        voters = {id_: addresses[id_] for id_ in controllers[: weather.voters]}
+        record = VotersRecord(voters=[_voter_entry(id_, address) for id_, address in voters.items()])
+        first = SnapshotControl(1, record) if weather.dynamic else None
+        if weather.dynamic:
+            self.first_electorate = tuple(ReplicaKey(id_, directory_of(id_, 0)) for id_ in voters)
+        else:
+            self.first_electorate = tuple(ReplicaKey(id_, ZERO_UUID) for id_ in voters)
+        voters_stay = not (weather.weights[REMOVE_VOTER] or weather.weights[WIPE] or weather.weights[MOVE])
+        servers = tuple((voters if voters_stay else addresses).values())
+        for number in range(count):
+            id_ = number + 1
+            is_controller = number < len(controllers)
+            config = RaftConfig(
+                node=ReplicaKey(id_, directory_of(id_, 0)),
+                cluster_id=CLUSTER_ID,
+                listener=LISTENER,
+                endpoints=MappingProxyType({LISTENER: addresses[id_]} if is_controller else {}),
+                static_voters=MappingProxyType({} if weather.dynamic else voters),
+                bootstrap_servers=servers if weather.dynamic else (),
+                can_be_voter=is_controller,
+                auto_join=weather.auto_join and is_controller,
+                election_timeout_ms=weather.election_timeout_ms,
+                election_backoff_max_ms=weather.election_timeout_ms,
+                fetch_timeout_ms=weather.fetch_timeout_ms,
+                request_timeout_ms=weather.fetch_timeout_ms,
+                fetch_max_bytes=weather.fetch_bytes,
+                fetch_snapshot_max_bytes=weather.chunk_bytes,
+            )
+            disk = Disk(self.library, first if number < weather.voters else None)
+            machine = Machine(self, number, config, disk)
+            self.machines.append(machine)
+            if is_controller:
+                self.addresses[addresses[id_]] = machine
+
+    # Time
+
+    def post(self, delay: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Calls later; `delay` in microseconds."""
+        self._posted += 1
+        heappush(self._queue, (self.now + delay, self._posted, call, arguments))
+
+    def run(self, events: int) -> None:
+        """At least so many events, and then until the quorum has come to rest. Raises Violation."""
+        for machine in self.machines:
+            machine.start()
+        self._next_step()
+        while self.events < events or self._calm is not None:
+            self._go_on(max(events - self.events, 1))
+        self.calm_begins()
+        while self._calm is not None:
+            self._go_on(1)
+
+    def _go_on(self, events: int) -> None:
+        queue = self._queue
+        number = 0
+        try:
+            for number in range(1, events + 1):  # noqa: B007
+                self.now, _, call, arguments = heappop(queue)
+                call(*arguments)
+        finally:
+            self.events += number
+
+    # The story
+
+    def _next_step(self) -> None:
+        if self._told is not None:
+            if self._told:
+                step = self._told.pop(0)
+                self.post(max(step.at - self.now, 0), self._step, step)
+            return
+        dice = self._plan
+        gap = 1 + dice.below(self.storm.step_gap_ms * 2_000)
+        verb = verb_of(dice.weighted(self.storm.weights))
+        self.post(gap, self._step, Step(self.now + gap, verb, dice.below(1 << 16), dice.below(1 << 32)))
+
+    def _step(self, step: Step) -> None:
+        if self._calm is None:
+            self.steps.append(step)
+            play(self, step)
+        self._next_step()
+
+    def calm_begins(self) -> None:
+        if self._calm is None:
+            self._calm = Calm(self, self._calms.below(1 << 16))
+
+    def calm_ends(self) -> None:
+        self._calm = None
+        self.weather = self.storm
+        self.story_line(None, "the calm is over")
+
+    def story_line(self, machine: Machine | None, text: str) -> None:
+        if self.story is not None:
+            self.story.line(self.now, machine, text)
+
+    def story_state(self, machine: Machine) -> None:
+        if self.story is not None:
+            self.story.line(self.now, machine, self.state_of(machine))
+
+    # Chance, for the parts
+
+    def chance_of(self, machine: Machine) -> Dice:
+        return Dice(self.seed, f"node {machine.id} life {machine.life}")
+
+    def stalls(self) -> bool:
+        return self.weather.stall > 0 and self._disk_word() & ODDS < self.weather.stall
+
+    def stall_time(self) -> int:
+        return 1 + self._disk_word() % 300_000
+
+    def sync_time(self) -> int:
+        return 1 + self._disk_word() % self.weather.sync
+
+    def next_request_id(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    # Machines
+
+    @staticmethod
+    def role_name(machine: Machine) -> str:
+        """As in `Role`, spelled as a word; Observer for one that only looks on."""
+        node = machine.node
+        name = node.role.name.capitalize()
+        return "Observer" if name == "Follower" and node.is_observer else name
+
+    def state_of(self, machine: Machine) -> str:
+        if not machine.is_up:
+            return "down"
+        node = machine.node
+        leader = f"n{node.leader.leader_id}" if node.leader.leader_id >= 0 else "none"
+        return (
+            f"{self.role_name(machine)} of epoch {node.leader.epoch}, leader {leader}, "
+            f"log [{machine.disk.start_offset}..{node.end_offset}), committed {node.high_watermark}"
+        )
+
+    def replica(self, key: ReplicaKey) -> Machine | None:
+        """The machine that still is this replica."""
+        if not 0 < key.id <= len(self.machines):
+            return None
+        machine = self.machines[key.id - 1]
+        return machine if machine.key.matches(key) else None
+
+    @staticmethod
+    def has_majority(electorate: Electorate, machines: Sequence[Machine]) -> bool:
+        present = sum(any(each.key.matches(key) for each in machines) for key in electorate)
+        return 2 * present > len(electorate)
+
+    def _electorates(self) -> list[Electorate]:
+        """All sets of voters that any disk names, committed last or not yet."""
+        found = {self.first_electorate: True} if not self.weather.dynamic else {}
+        for machine in self.machines:
+            found |= dict.fromkeys(machine.disk.electorates(self.watch.ledger.end_offset), True)
+        return list(found)
+
+    def can_decide(self, machines: Sequence[Machine]) -> bool:
+        """Whether these are a majority of every set of voters that may count, and can be found where those
+        say."""
+        found = [each for each in machines if self._is_where_expected(each)]
+        return all(self.has_majority(electorate, found) for electorate in self._electorates())
+
+    def _is_where_expected(self, machine: Machine) -> bool:
+        address = machine.config.endpoints.get(LISTENER)
+        return all(each.disk.address_of(machine.key) in (None, address) for each in self.machines)
+
+    def can_spare(self, machine: Machine) -> bool:
+        return self.can_decide([each for each in self.machines if each is not machine])
+
+    def wipe(self, machine: Machine) -> None:
+        self.lost_disks[machine.key] = machine.disk
+        directory = directory_of(machine.id, machine.life)
+        machine.config = msgspec.structs.replace(machine.config, node=ReplicaKey(machine.id, directory))
+        machine.disk = Disk(self.library)
+
+    def move(self, machine: Machine, address: Address) -> None:
+        """Another address from now on; whoever starts later has it among its bootstrap servers."""
+        del self.addresses[next(iter(machine.config.endpoints.values()))]
+        self.addresses[address] = machine
+        machine.config = msgspec.structs.replace(
+            machine.config, endpoints=MappingProxyType({LISTENER: address})
+        )
+        servers = tuple(self.addresses)
+        for each in self.machines:
+            each.config = msgspec.structs.replace(
+                each.config, bootstrap_servers=tuple(Address(*server) for server in servers)
+            )
+
+    # Clients
+
+    def append(self, leader: Machine, luck: int) -> None:
+        """A client's append to who takes itself for the leader; every fourth changes nothing."""
+        if not self._payloads:
+            self._payloads = [_payload(number) for number in range(PAYLOADS)]
+        self._appends += 1
+        batch = bytearray(self._payloads[(self._appends + luck) % PAYLOADS])
+        is_news = luck & IDLE_LUCK != IDLE_LUCK
+        leader.take(lambda node, now_ms: _append(node, batch, now_ms, is_news=is_news))
+
+    def client_answered(self, token: Token, message: Message) -> None:
+        error = ErrorCode(error_of(message)).name
+        self.coverage.count(f"{type(token.message).__name__[:-7]} of an operator: {error}")
+        self.story_line(None, f"the operator hears {error} to {type(token.message).__name__[:-7]}")
+
+
+def _append(node: RaftNode, batch: bytearray, now_ms: int, *, is_news: bool) -> Ready | None:
+    try:
+        return node.append(node.leader.epoch, batch, now_ms, is_news=is_news)
+    except AppendRefused:
+        return None
+
+
+def directory_of(id_: int, generation: int) -> bytes:
+    """A directory id that says whose it is."""
+    return b"disk" + id_.to_bytes(4, "big") + generation.to_bytes(8, "big")
+
+
+def _voter_entry(id_: int, address: Address) -> VotersRecord.Voter:
+    return VotersRecord.Voter(
+        voter_id=id_,
+        voter_directory_id=directory_of(id_, 0),
+        endpoints=[VotersRecord.Endpoint(name=LISTENER, host=address.host, port=address.port)],
+        k_raft_version_feature=VotersRecord.KRaftVersionFeature(
+            min_supported_version=0, max_supported_version=1
+        ),
+    )
+
+
+def _payload(number: int) -> bytearray:
+    """A batch of one to three records."""
+    return build_batch(
+        SimpleRecord(value=f"{number}/{record}".encode(), timestamp=number)
+        for record in range(1 + number % 3)
+    )
