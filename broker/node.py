@@ -29,9 +29,9 @@ from broker.metrics.request_families import request_collector
 from broker.metrics.watchdog import Watchdog
 from broker.policies.process import PolicyNotLoaded
 from broker.scheduling.idle_work import IdleWork, codec_imports
-from broker.server.broker_server import BrokerRole
-from broker.server.controller_server import ControllerRole
-from broker.server.shared_server import Ground
+from broker.server.broker_server import BrokerServer
+from broker.server.controller_server import ControllerServer
+from broker.server.shared_server import SharedServer
 from config.broker_config import BrokerConfig
 from controller.metadata.log_opening import OtherVoters
 from controller.quorum_controller import UnsupportedCluster
@@ -74,22 +74,22 @@ class Node:
         self._config = config
         self._on_ready = on_ready
         self._on_stopped = on_stopped
-        self._ground = Ground(loop, config, cluster_id)
-        self._controller: ControllerRole | None = None
-        self._broker: BrokerRole | None = None
+        self._shared = SharedServer(loop, config, cluster_id)
+        self._controller: ControllerServer | None = None
+        self._broker: BrokerServer | None = None
         self._admin: AdminServer | None = None
-        self._health = LoopHealth(self._ground.clock, self._ground.timers)
+        self._health = LoopHealth(self._shared.clock, self._shared.timers)
         self._pauses = CollectorPauses()
-        self._idle_work = IdleWork(self._ground.clock, self._ground.timers, codec_imports())
-        self._watchdog = Watchdog(loop, self._ground.clock, self._current_request)
+        self._idle_work = IdleWork(self._shared.clock, self._shared.timers, codec_imports())
+        self._watchdog = Watchdog(loop, self._shared.clock, self._current_request)
 
     # Start
 
     def start(self) -> None:
         """Opens everything; `on_ready` follows when the loop runs. Raises StartFailed and OSError."""
-        ground = self._ground
+        shared = self._shared
         try:
-            report = ground.open_directories()
+            report = shared.open_directories()
             if report.logs:
                 _log.info(
                     "Opened %d logs, looked through %d segments, cut %d bytes of torn tails",
@@ -97,10 +97,10 @@ class Node:
                     report.scanned_segments,
                     report.cut_bytes,
                 )
-            self._controller = ControllerRole(ground)
+            self._controller = ControllerServer(shared)
             if self._config.is_broker:
-                self._broker = BrokerRole(
-                    ground,
+                self._broker = BrokerServer(
+                    shared,
                     self._controller.channel,
                     kraft_version=self._controller.log.kraft_version,
                     on_ready=self._ready,
@@ -119,11 +119,11 @@ class Node:
         if self._broker is not None:
             self._broker.start()
         else:
-            ground.timers.call_soon(self._ready)
+            shared.timers.call_soon(self._ready)
         self._arm_housekeeping()
 
-    def _observe(self, controller: ControllerRole, broker: BrokerRole | None) -> None:
-        collectors = self._ground.collectors
+    def _observe(self, controller: ControllerServer, broker: BrokerServer | None) -> None:
+        collectors = self._shared.collectors
         requests = [controller.dispatcher.metrics]
         if broker is not None:
             requests.insert(0, broker.dispatcher.metrics)
@@ -133,13 +133,13 @@ class Node:
             quorum_collector(
                 controller.log,
                 controller.controller,
-                self._ground.clock,
+                self._shared.clock,
                 lambda: self._health.idle_ratio,
                 ignores_static_voters=bool(self._config.quorum_voters),
             )
         )
         collectors.register(request_collector(requests))
-        collectors.register(network_collector(self._ground.server))
+        collectors.register(network_collector(self._shared.server))
         collectors.register(self._health.collect)
         collectors.register(self._pauses.collect)
         collectors.register(lambda: iter([slow_turn_family(self._watchdog.slow_turns)]))
@@ -148,7 +148,7 @@ class Node:
         self._watchdog.start()
         address = self._config.admin_listener
         if address is not None:
-            self._admin = AdminServer(self._loop, Pages(self._ground.health, collectors))
+            self._admin = AdminServer(self._loop, Pages(self._shared.health, collectors))
             self._loop.create_task(self._open_admin_port(self._admin, *address))
 
     async def _open_admin_port(self, admin: AdminServer, host: str, port: int) -> None:
@@ -168,7 +168,7 @@ class Node:
     def _ready(self) -> None:
         if self._controller is None or self.is_stopping:
             return
-        self._ground.health.set_ready()
+        self._shared.health.set_ready()
         controller = [
             f"{name}://{_address(each.host, each.port)}" for name, each in self._controller.acceptors.items()
         ]
@@ -178,7 +178,7 @@ class Node:
                 f"{name}://{_address(each.host, each.port)}" for name, each in self._broker.endpoints.items()
             ]
             serves = f" serves {', '.join(broker)};"
-            self._ground.timers.call_soon(self._broker.dispatcher.routes.warm)
+            self._shared.timers.call_soon(self._broker.dispatcher.routes.warm)
             self._idle_work.start()
         self._on_ready(
             f"Barnabas is ready: node {self._config.node_id}{serves} controller {', '.join(controller)}"
@@ -197,12 +197,12 @@ class Node:
     def _housekeep(self) -> None:
         if self.is_stopping:
             return
-        self._arm_housekeeping(is_behind=self._ground.logs.housekeeping())
+        self._arm_housekeeping(is_behind=self._shared.logs.housekeeping())
 
     def _arm_housekeeping(self, *, is_behind: bool = False) -> None:
-        now_ms = self._ground.clock.monotonic_ms()
+        now_ms = self._shared.clock.monotonic_ms()
         due_ms = now_ms + BEHIND_MS if is_behind else next_second_ms(now_ms)
-        self._ground.timers.call_at(due_ms, self._housekeep)
+        self._shared.timers.call_at(due_ms, self._housekeep)
 
     # End
 
@@ -211,11 +211,11 @@ class Node:
         if self.is_stopping:
             return
         self.is_stopping = True
-        self._ground.health.set_not_ready("the broker is shutting down")
+        self._shared.health.set_not_ready("the broker is shutting down")
         if self._broker is None:
             self._resign()  # its successor may need a connection to it
             return
-        self._ground.server.stop()
+        self._shared.server.stop()
         if self._broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
             self._resign()
             return
@@ -233,9 +233,9 @@ class Node:
             self._controller.resign(RESIGNATION_MS, self._drain)
 
     def _drain(self) -> None:
-        self._ground.server.stop()
-        deadline_ms = self._ground.clock.monotonic_ms() + DRAIN_MS
-        self._ground.server.drain(deadline_ms, lambda _cut: self._silence())
+        self._shared.server.stop()
+        deadline_ms = self._shared.clock.monotonic_ms() + DRAIN_MS
+        self._shared.server.drain(deadline_ms, lambda _cut: self._silence())
         if self._broker is not None:
             self._broker.answer_all()
 
@@ -255,17 +255,17 @@ class Node:
 
     def close(self) -> None:
         """After the loop has ended: everything to the disk, and the mark that it is."""
-        self._ground.offload.close()
-        self._ground.quorum_offload.close()
-        self._ground.cold_offload.close()
-        self._ground.append_offload.close()
-        self._ground.codec_offload.close()
-        self._ground.workers.close()
-        self._ground.stalls.close()
+        self._shared.offload.close()
+        self._shared.quorum_offload.close()
+        self._shared.cold_offload.close()
+        self._shared.append_offload.close()
+        self._shared.codec_offload.close()
+        self._shared.workers.close()
+        self._shared.stalls.close()
         if self._controller is not None:
             self._controller.close()
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
-        self._ground.close_directories(epoch)
+        self._shared.close_directories(epoch)
         _log.info("Stopped")
 
 

@@ -50,7 +50,7 @@ class Stalls(Protocol):
         ...
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """Randomness. In the simulator it comes from the seed, so that a run can be repeated."""
 
     def random_bytes(self, count: int) -> bytes:

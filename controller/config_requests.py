@@ -18,8 +18,8 @@ from controller.policies import decide_by_policies
 from controller.services import ControllerServices
 from controller.subjects.config_changes import (
     Change,
+    ConfigChangeResult,
     ConfigOperation,
-    Outcome,
     ResourceChange,
     alter_configs,
     too_large,
@@ -47,19 +47,19 @@ def alter(
     resources: Sequence[ResourceChange],
     *,
     validate_only: bool,
-) -> Pending[list[Outcome]]:
+) -> Pending[list[ConfigChangeResult]]:
     """The outcome of each resource; one that stands there twice has a single outcome, a refusal."""
-    pending: Pending[list[Outcome]] = Pending()
+    pending: Pending[list[ConfigChangeResult]] = Pending()
     if too_many(resources):
         pending.complete(too_large(resources))
         return pending
     counts = Counter((each.kind, each.name) for each in resources)
-    refused: dict[tuple[int, str], Outcome] = {}
+    refused: dict[tuple[int, str], ConfigChangeResult] = {}
     wanted = []
     for resource in resources:
         kind, name = key = resource.kind, resource.name
         if counts[key] > 1:
-            refused[key] = Outcome(kind, name, ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+            refused[key] = ConfigChangeResult(kind, name, ErrorCode.INVALID_REQUEST, "Duplicate resource.")
             continue
         refusal = _refusal(context, kind, name)
         if refusal is None:
@@ -71,7 +71,7 @@ def alter(
         services.controller,
         services.policies,
         lambda image, judge: alter_configs(image, wanted, rules, judge, validate_only=validate_only),
-        lambda error: [Outcome(each.kind, each.name, error, error.message) for each in wanted],
+        lambda error: [ConfigChangeResult(each.kind, each.name, error, error.message) for each in wanted],
     ).then(lambda outcomes: [*refused.values(), *outcomes])
 
 
@@ -80,9 +80,11 @@ def too_many(resources: Sequence[ResourceChange]) -> bool:
     return len(resources) + sum(len(each.changes) for each in resources) > NAMED_PER_REQUEST
 
 
-def _refusal(context: RequestContext, kind: int, name: str) -> Outcome | None:
+def _refusal(context: RequestContext, kind: int, name: str) -> ConfigChangeResult | None:
     if kind == ConfigResourceType.BROKER_LOGGER:
-        return Outcome(kind, name, ErrorCode.INVALID_REQUEST, "Unexpected resource type BROKER_LOGGER.")
+        return ConfigChangeResult(
+            kind, name, ErrorCode.INVALID_REQUEST, "Unexpected resource type BROKER_LOGGER."
+        )
     if kind in _ON_THE_CLUSTER:
         allowed, error = (
             context.allows_cluster(Operation.ALTER_CONFIGS),
@@ -95,31 +97,33 @@ def _refusal(context: RequestContext, kind: int, name: str) -> Outcome | None:
         allowed = context.allows(Operation.ALTER_CONFIGS, ResourceType.GROUP, name)
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
-        return Outcome(kind, name, ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
-    return None if allowed else Outcome(kind, name, error, error.message)
+        return ConfigChangeResult(kind, name, ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
+    return None if allowed else ConfigChangeResult(kind, name, error, error.message)
 
 
-def alter_loggers(loggers: Loggers, node_id: int, asked: LoggerRequest, *, allowed: bool) -> Outcome:
+def alter_loggers(
+    loggers: Loggers, node_id: int, asked: LoggerRequest, *, allowed: bool
+) -> ConfigChangeResult:
     """Changes levels here and now, all of them or none."""
     kind = int(ConfigResourceType.BROKER_LOGGER)
     if not allowed:
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return Outcome(kind, asked.name, error, error.message)
+        return ConfigChangeResult(kind, asked.name, error, error.message)
     fault = node_fault(asked.name, node_id, "Unexpected node id. Expected {}, but received {}")
     if fault is not None:
-        return Outcome(kind, asked.name, ErrorCode.INVALID_REQUEST, fault)
+        return ConfigChangeResult(kind, asked.name, ErrorCode.INVALID_REQUEST, fault)
     if any(change.operation not in _OPERATIONS for change in asked.changes):
-        return Outcome(kind, asked.name, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        return ConfigChangeResult(kind, asked.name, ErrorCode.UNKNOWN_SERVER_ERROR, None)
     changes = [LevelChange(name, _OPERATIONS.get(code), level) for name, code, level in asked.changes]
     try:
         validate_levels(changes, loggers)
     except RefusedChange as refused:
-        return Outcome(kind, asked.name, ErrorCode.INVALID_REQUEST, str(refused))
+        return ConfigChangeResult(kind, asked.name, ErrorCode.INVALID_REQUEST, str(refused))
     except InvalidValue as invalid:
-        return Outcome(kind, asked.name, ErrorCode.INVALID_CONFIG, str(invalid))
+        return ConfigChangeResult(kind, asked.name, ErrorCode.INVALID_CONFIG, str(invalid))
     if not asked.validate_only:
         apply_levels(changes, loggers)
-    return Outcome(kind, asked.name, ErrorCode.NONE, None)
+    return ConfigChangeResult(kind, asked.name, ErrorCode.NONE, None)
 
 
 def node_fault(name: str, node_id: int, unexpected: str) -> str | None:

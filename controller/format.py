@@ -17,7 +17,7 @@ from typing import TextIO
 import msgspec
 
 from config.broker_config import BrokerConfig
-from config.ports import Chance, Clock, Files
+from config.ports import Clock, Files, RandomSource
 from controller.metadata.image.features import METADATA_VERSION
 from controller.metadata.log import METADATA_PARTITION
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
@@ -62,7 +62,7 @@ class Formatter(msgspec.Struct, frozen=True):
     config: BrokerConfig
     files: Files
     clock: Clock
-    chance: Chance
+    random_source: RandomSource
     standalone: bool = True
     ignore_formatted: bool = False
     metadata_version: int = LATEST_METADATA_VERSION
@@ -134,7 +134,7 @@ class Formatter(msgspec.Struct, frozen=True):
             for voter in self.first_voters:
                 if voter.key.id == self.config.node_id:
                     return voter.key.directory_id
-        return random_uuid(self.chance)
+        return random_uuid(self.random_source)
 
     def _write_first_voters(self, path: str, directory_id: bytes, now_ms: int) -> None:
         own = Voter(ReplicaKey(self.config.node_id, directory_id), self._endpoints())

@@ -23,10 +23,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from config.broker_config import BrokerConfig
-from config.ports import Chance, Clock, Timer, Timers
+from config.ports import Clock, RandomSource, Timer, Timers
 from controller.appends import appends
 from controller.idle import IdleWatch
-from controller.metadata.image.brokers import Endpoint, VersionRange
+from controller.metadata.image.brokers import BrokerEndpoint, VersionRange
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.features import METADATA_VERSION, FeaturesImage
 from controller.metadata.image.replayer import MetadataBatch
@@ -93,9 +93,9 @@ class QuorumController:
         config: BrokerConfig,
         clock: Clock,
         timers: Timers,
-        chance: Chance,
+        random_source: RandomSource,
         bootstrap_records: Sequence[Message],
-        endpoints: Mapping[str, Endpoint],
+        endpoints: Mapping[str, BrokerEndpoint],
     ) -> None:
         """endpoints: this controller's own, by listener name. bootstrap_records: for an empty log."""
         self.node_id = node_id
@@ -105,10 +105,10 @@ class QuorumController:
         self._config = config
         self._clock = clock
         self._timers = timers
-        self.chance = chance
+        self.random_source = random_source
         self._bootstrap_records = bootstrap_records
         self._endpoints = endpoints
-        self._incarnation_id = random_uuid(chance)
+        self._incarnation_id = random_uuid(random_source)
         self._timeline = ImageTimeline(self._committed)
         self._active_epoch: int | None = None
         self._liveness = BrokerLiveness(config.integer("broker.session.timeout.ms"))

@@ -6,7 +6,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `slices`          an open file held by count, and a range of it that goes to a socket untouched
 * `whole_write`, `file_sync`   all of a write, or an error; what was written reaches the disk
 * `index_file`, `offset_index`, `time_index`   sorted entries beside each segment
-* `segment`, `segment_row`   one `.log` with its indexes; all of them in a row, the last one written
+* `segment`, `log_segments`   one `.log` with its indexes; all of them in a row, the last one written
 * `producer_state`, `producer_snapshot`   who wrote last, so that a repeated batch is recognised
 * `transactions`, `transaction_index`   which transactions are undecided, which were aborted
 * `leader_epochs`   which leader wrote from which offset on
@@ -15,12 +15,12 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `log_config`, `partition_log`   one partition: append, read, high watermark
 * `lookup`, `time_lookup`, `retention`, `truncation`   finding by offset, by time; what may go; what is cut
 * `stored_batches`   a file's batches from end to end
-* `leftovers`, `batch_scan`, `recovery`, `found_log`, `found_producers`   what a start finds and puts right
-* `cut_marks`       what checkpoints may not be believed of a log that was cut
+* `leftovers`, `batch_scan`, `recovery`, `loaded_log`, `found_producers`   what a start finds and puts right
+* `truncation_markers`       what checkpoints may not be believed of a log that was cut
 * `opening`, `recovery_job`, `log_loading`   making and opening a log; many logs after a crash, in workers
 * `repair`          what a disk has damaged is cut out
 * `places`          so many at a time
-* `chores`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
+* `background_tasks`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
 * `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files around the logs
 * `cleaner`         compaction, a package of its own
 * `dump`            all files as text for people

@@ -49,8 +49,8 @@ from protocol.records.record_validation import Steps, judge_and_rebuild
 from protocol.records.verdict import ValidatedBatch
 from storage.append import AppendResult, PreparedAppend, judge_client_batch, refusal, trusted_batch
 from storage.errors import AppendRefused, CommitStopped, LogStorageError
+from storage.log_segments import Sync
 from storage.places import Places
-from storage.segment_row import Sync
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog

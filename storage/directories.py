@@ -26,9 +26,9 @@ from storage.checkpoints import (
     read_offsets,
 )
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, read_clean_shutdown
-from storage.cut_marks import SaidOfLogs
 from storage.file_names import DirectoryKind, DirectoryName, parse_directory
 from storage.meta_properties import META_PROPERTIES_FILE, MetaProperties, read_meta_properties
+from storage.truncation_markers import CheckpointedOffsets
 
 LOCK_FILE: Final = ".lock"
 
@@ -76,7 +76,7 @@ class LogDirectory:
         self.path = path
         self.problems: list[str] = []
         """What was not as it should be and could be done without."""
-        self.said = SaidOfLogs()
+        self.said = CheckpointedOffsets()
         """What the checkpoints on its disk may say by now."""
         try:
             files.makedirs(path)

@@ -1,7 +1,8 @@
 """A row of segments with what is remembered of them, and how all of it reaches the disk.
 
-Nothing here waits for the disk: syncs and small files are chores for the helper threads. What a start finds
-after a crash is an older state of each, and the recovery point says from where on it has to look for itself.
+Nothing here waits for the disk: syncs and small files are background tasks for the helper threads. What a
+start finds after a crash is an older state of each, and the recovery point says from where on it has to look
+for itself.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from __future__ import annotations
 from functools import partial
 
 from config.ports import Files
+from storage.background_tasks import BackgroundTasks
 from storage.checkpoints import encode_leader_epochs
-from storage.chores import Chores
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
-from storage.found_log import FoundLog
+from storage.loaded_log import LoadedLog
 from storage.log_config import LogConfig
+from storage.log_segments import LogSegments, Sync
 from storage.producer_snapshot import encode_snapshot
-from storage.segment_row import SegmentRow, Sync
 
 
-class DurableLog(SegmentRow):
+class DurableLog(LogSegments):
     """`PartitionLog` without its ways in and out."""
 
     __slots__ = ("_flushed_ms", "leader_epochs", "producer_state", "snapshot_offsets")
@@ -30,12 +31,12 @@ class DurableLog(SegmentRow):
         topic: str,
         partition: int,
         config: LogConfig,
-        chores: Chores,
-        found: FoundLog,
+        background_tasks: BackgroundTasks,
+        found: LoadedLog,
     ) -> None:
         """Raises OSError."""
         super().__init__(
-            files, directory, topic, partition, config, chores,
+            files, directory, topic, partition, config, background_tasks,
             found.segments, found.log_end_offset, found.recovery_point,
         )  # fmt: skip
         self.producer_state = found.producer_state
@@ -58,7 +59,7 @@ class DurableLog(SegmentRow):
         (sync.failed if self.leader_epochs.has_failed else sync.done)()
 
     def flush(self) -> None:
-        """Notes chores after which everything up to the present log end is on the disk."""
+        """Notes background tasks after which everything up to the present log end is on the disk."""
         self.note_sync(self.log_end_offset)
 
     def is_flush_due(self, end_offset: int) -> bool:
@@ -75,17 +76,17 @@ class DurableLog(SegmentRow):
             self.flush()
 
     def write_snapshot(self) -> None:
-        """Notes the chore of writing the producers as they are now to `<log end>.snapshot`."""
+        """Notes the background task of writing the producers as they are now to `<log end>.snapshot`."""
         offset = self.log_end_offset
         path = f"{self.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
         data = encode_snapshot(self.producer_state.entries())
         call = partial(self.files.write_atomically, path, data)
-        self.chores.add(f"write {path}", self.directory, call)
+        self.background_tasks.add(f"write {path}", self.directory, call)
         if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
             self.snapshot_offsets.append(offset)
 
     def write_leader_epochs(self) -> None:
-        """Notes the chore of writing `leader-epoch-checkpoint`, if there is anything new to say."""
+        """Notes the background task of writing `leader-epoch-checkpoint`, if there is anything new to say."""
         epochs = self.leader_epochs
         if not epochs.changed or epochs.latest_start_offset >= self.log_end_offset:
             return  # an epoch without records is forgotten by a restart, which begins another
@@ -93,4 +94,6 @@ class DurableLog(SegmentRow):
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
         data = encode_leader_epochs(epochs.entries())
         call = partial(self.files.write_atomically, path, data)
-        self.chores.add(f"write {path}", self.directory, call, epochs.note_written, epochs.note_failure)
+        self.background_tasks.add(
+            f"write {path}", self.directory, call, epochs.note_written, epochs.note_failure
+        )

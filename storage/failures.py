@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final
 
 from config.ports import Files
-from storage.chores import Chore
+from storage.background_tasks import BackgroundTask
 from storage.directories import FailedDirectory, LogDirectory
 from storage.hosted_logs import HostedLogs, Key
 
@@ -70,14 +70,14 @@ class DirectoryFailures:
             if directory is not None:
                 self._suspected.setdefault(directory.path, error)
 
-    def chore_failed(self, chore: Chore, error: BaseException) -> None:
-        """For `ChoreLanes`: the lane is a path."""
-        self.suspect(chore.lane, error)
+    def background_task_failed(self, task: BackgroundTask, error: BaseException) -> None:
+        """For `BackgroundTaskLanes`: the lane is a path."""
+        self.suspect(task.lane, error)
 
-    def checks(self) -> list[Chore]:
+    def checks(self) -> list[BackgroundTask]:
         """A look at each directory, for a helper thread."""
         return [
-            Chore(
+            BackgroundTask(
                 f"look at {directory.path}",
                 directory.file(".look"),
                 partial(require_directory, self._files, directory.path),

@@ -7,7 +7,7 @@ A round over many logs is taken in parts, one each time.
 Order between files: a recovery point is written only after the sync that it speaks of, and after the
 leader epochs of the same round were handed over. Whatever a crash leaves is an older state of a small
 file, and each says "at least up to here"; where that is not true any more, because a log was cut, the log's
-directory has a mark (`cut_marks`) until the checkpoints have been written again.
+directory has a mark (`truncation_markers`) until the checkpoints have been written again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from typing import Final
 
 import msgspec
 
-from config.ports import Chance, Clock, Files
+from config.ports import Clock, Files, RandomSource
+from storage.background_task_lanes import BackgroundTaskLanes
+from storage.background_tasks import BackgroundTask, BackgroundTasks
 from storage.checkpoints import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -30,24 +32,22 @@ from storage.checkpoints import (
     PartitionOffsets,
     encode_offsets,
 )
-from storage.chore_lanes import ChoreLanes
-from storage.chores import Chore, Chores
 from storage.cleaner.cleaner import Cleaner
-from storage.cut_marks import remove_mark
 from storage.directories import LogDirectory
 from storage.errors import LogStorageError
 from storage.failures import DirectoryFailures
 from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import Workers
-from storage.moves import ReplicaMoves
 from storage.partition_log import PartitionLog
+from storage.replica_directory_moves import ReplicaDirectoryMoves
 from storage.retention import LOGGED_SEGMENTS
+from storage.truncation_markers import remove_truncation_marker
 
 LOGS_PER_LOOK: Final = 1000
 """Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
 
 MARKED_AGAINST: Final = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
-"""What a mark (`cut_marks`) contradicts."""
+"""What a mark (`truncation_markers`) contradicts."""
 
 RETENTION_TURN_MS: Final = 20
 """For so long retention renames files each time: on a slow disk one segment may take that."""
@@ -86,10 +86,10 @@ class Housekeeping:
         self,
         files: Files,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         hosted: HostedLogs,
-        chores: Chores,
-        lanes: ChoreLanes,
+        background_tasks: BackgroundTasks,
+        lanes: BackgroundTaskLanes,
         workers: Workers,
         settings: LogManagerSettings,
         failures: DirectoryFailures,
@@ -97,12 +97,14 @@ class Housekeeping:
         self._files = files
         self._clock = clock
         self._hosted = hosted
-        self._chores = chores
+        self._background_tasks = background_tasks
         self._lanes = lanes
         self._settings = settings
         self._failures = failures
         self.cleaner = Cleaner(workers, clock, hosted.logs, self._cleaned, self._broken)
-        self.moves = ReplicaMoves(files, clock, chance, hosted, chores, self.cleaner, workers)
+        self.moves = ReplicaDirectoryMoves(
+            files, clock, random_source, hosted, background_tasks, self.cleaner, workers
+        )
         self.moves.suspect = failures.suspect
         failures.on_failing = self.moves.directory_failed
         self._to_look_at: deque[Key] = deque()
@@ -163,13 +165,13 @@ class Housekeeping:
         if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
             self._to_write = iter(list(logs.values()))
             self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
-            for chore in self._failures.checks():
-                if not self._lanes.is_busy(chore.lane):
-                    self._lanes.submit(chore)
+            for task in self._failures.checks():
+                if not self._lanes.is_busy(task.lane):
+                    self._lanes.submit(task)
         for log in islice(self._to_write, LOGS_PER_LOOK):
             if logs.get((log.topic, log.partition)) is log:
                 log.write_leader_epochs()
-                if log.cut_mark is not None:
+                if log.truncation_marker is not None:
                     self._marked[log.topic, log.partition] = log
         if self._marked:
             self._write_for_marked()
@@ -185,8 +187,8 @@ class Housekeeping:
         if self._is_due("compaction", self.cleaner.settings.backoff_ms):
             self.cleaner.look()
         self.moves.run()
-        for chore in self._chores.take_due(now_ms):
-            self._lanes.submit(chore)
+        for task in self._background_tasks.take_due(now_ms):
+            self._lanes.submit(task)
         return is_behind
 
     # Retention and compaction
@@ -314,7 +316,7 @@ class Housekeeping:
         for key, log in logs.items():
             if self._hosted.logs.get(key) is log and log.truncations == cuts[key]:
                 try:
-                    remove_mark(log)
+                    remove_truncation_marker(log)
                 except OSError as error:
                     self._failures.suspect(log.directory, error)
 
@@ -334,7 +336,7 @@ class Housekeeping:
             home.said.may_say(path, offsets)
         call = partial(self._files.write_atomically, path, data)
         done = partial(self._wrote, home, path, offsets, data, then)
-        self._lanes.submit(Chore(f"write {path}", path, call, done))
+        self._lanes.submit(BackgroundTask(f"write {path}", path, call, done))
 
     def _wrote(
         self,

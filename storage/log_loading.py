@@ -20,22 +20,22 @@ from typing import Final
 import msgspec
 
 from config.limits import INLINE_RECOVERY_BYTES
-from config.ports import Chance, Clock, Files
+from config.ports import Clock, Files, RandomSource
 from protocol.values import ZERO_UUID
-from storage.chores import Chores
-from storage.cut_marks import CutMark, meet_mark, read_mark
+from storage.background_tasks import BackgroundTasks
 from storage.directories import LogDirectory
 from storage.errors import LogStorageError, is_out_of_space
 from storage.file_names import PARTITION_METADATA, DirectoryKind, DirectoryName, leaving_directory
-from storage.found_log import RecoveredLog
 from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import JobFailed, Workers
+from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
 from storage.opening import open_log
 from storage.partition_log import PartitionLog
 from storage.partition_metadata import MalformedPartitionMetadata, read_partition_metadata
 from storage.recovery import OnDamage
 from storage.recovery_job import RECOVER, LogToRecover, RecoverPlan, unverified_bytes
+from storage.truncation_markers import TruncationMarker, check_truncation_marker, read_truncation_marker
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The quorum opens its log itself."""
@@ -75,7 +75,7 @@ class _Met(msgspec.Struct):
     directory: LogDirectory
     path: str
     key: Key
-    mark: CutMark | None
+    mark: TruncationMarker | None
     recovery_point: int
     log_start_offset: int
     high_watermark: int
@@ -92,22 +92,22 @@ class LogLoader:
         files: Files,
         clock: Clock,
         hosted: HostedLogs,
-        chores: Chores,
+        background_tasks: BackgroundTasks,
         workers: Workers,
         default_config: LogConfig,
         settings: RecoverySettings,
         tell: Tell,
-        chance: Chance,
+        random_source: RandomSource,
     ) -> None:
         self._files = files
         self._clock = clock
         self._hosted = hosted
-        self._chores = chores
+        self._background_tasks = background_tasks
         self._workers = workers
         self._default_config = default_config
         self._settings = settings
         self._tell = tell
-        self._chance = chance
+        self._random_source = random_source
         self._report = StartReport()
         self._told_ms = clock.monotonic_ms()
 
@@ -141,17 +141,17 @@ class LogLoader:
                 f"{path} was set aside earlier; remove it by hand if nobody misses it"
             )
         elif parsed.kind is DirectoryKind.DELETED:
-            self._chores.add(f"remove {path}", path, partial(self._files.rmtree, path))
+            self._background_tasks.add(f"remove {path}", path, partial(self._files.rmtree, path))
         elif parsed.topic == METADATA_TOPIC:
             return
         elif parsed.kind is DirectoryKind.FUTURE:
-            self._chores.add(f"remove {path}", path, partial(self._files.rmtree, path))
+            self._background_tasks.add(f"remove {path}", path, partial(self._files.rmtree, path))
             self._report.moving.append((key, directory))
         else:
             met.append(self._met(directory, path, key))
 
     def _met(self, directory: LogDirectory, path: str, key: Key) -> _Met:
-        mark = None if directory.had_clean_shutdown else read_mark(self._files, path)
+        mark = None if directory.had_clean_shutdown else read_truncation_marker(self._files, path)
         recovery_point = directory.recovery_points.get(key, 0)
         log_start_offset = directory.log_starts.get(key, 0)
         high_watermark = directory.high_watermarks.get(key, 0)
@@ -229,7 +229,7 @@ class LogLoader:
                 raise LogStorageError(recovered.failure)
             topic_id = read_partition_metadata(self._files, f"{met.path}/{PARTITION_METADATA}") or ZERO_UUID
             log, found = open_log(
-                self._files, met.path, *key, topic_id, self._default_config, self._chores,
+                self._files, met.path, *key, topic_id, self._default_config, self._background_tasks,
                 is_clean=met.directory.had_clean_shutdown,
                 now_ms=self._clock.wall_ms(),
                 recovery_point=met.recovery_point,
@@ -237,8 +237,8 @@ class LogLoader:
                 on_damage=self._settings.on_damage,
                 recovered=recovered,
             )  # fmt: skip
-            log.most_said = partial(met.directory.said.most, key)
-            meet_mark(log, met.mark)
+            log.max_checkpointed_offset = partial(met.directory.said.most, key)
+            check_truncation_marker(log, met.mark)
         except (OSError, LogStorageError, MalformedPartitionMetadata) as error:
             report.problems.append(f"{name} is offline, its log cannot be opened: {error}")
             if key not in self._hosted.logs:
@@ -282,7 +282,7 @@ class LogLoader:
         else:
             loser, directory = log, met.directory
         loser.abandon()
-        unique = self._chance.random_bytes(16)
+        unique = self._random_source.random_bytes(16)
         aside = directory.file(leaving_directory(*met.key, unique, DirectoryKind.STRAY))
         self._files.rename(loser.directory, aside)
         self._report.problems.append(

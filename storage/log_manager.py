@@ -1,7 +1,7 @@
 """All the logs of a node: found at the start, made and removed on request, looked after, closed in order.
 
-The manager itself waits for no disk once it has started: what must be done on the disk is noted as a chore,
-and `housekeeping` hands the chores to the helper threads.
+The manager itself waits for no disk once it has started: what must be done on the disk is noted as a
+background task, and `housekeeping` hands the background tasks to the helper threads.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from functools import partial
 from typing import Final
 
 from config.limits import PREFERRED_DIRECTORIES
-from config.ports import Chance, Clock, Files, Offload
+from config.ports import Clock, Files, Offload, RandomSource
+from storage.background_task_lanes import BackgroundTaskLanes, SideBySide, finish, one_after_the_other
+from storage.background_tasks import BackgroundTasks
 from storage.checkpoints import encode_offsets
-from storage.chore_lanes import ChoreLanes, SideBySide, finish, one_after_the_other
-from storage.chores import Chores
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
 from storage.cleaner.cleaner import Cleaner
-from storage.cut_marks import mark_cut, remove_mark
 from storage.directories import FailedDirectory, LogDirectory, open_directories
 from storage.errors import LogStorageError, NoSpaceLeft
 from storage.failures import DirectoryFailed, DirectoryFailures
@@ -28,9 +27,10 @@ from storage.housekeeping import Housekeeping, LogManagerSettings
 from storage.jobs import DirectWorkers, Workers
 from storage.log_config import LogConfig
 from storage.log_loading import LogLoader, RecoverySettings, StartReport
-from storage.moves import ReplicaMoves
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
+from storage.replica_directory_moves import ReplicaDirectoryMoves
+from storage.truncation_markers import mark_truncation, remove_truncation_marker
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class LogManager:
         directory_paths: Sequence[str],
         *,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         offload: Offload,
         default_config: LogConfig | None = None,
         settings: LogManagerSettings | None = None,
@@ -61,7 +61,7 @@ class LogManager:
         self._files = files
         self._paths = list(directory_paths)
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self._default_config = default_config or LogConfig()
         self._workers = workers or DirectWorkers(files)
         self._recovery = recovery or RecoverySettings()
@@ -75,11 +75,11 @@ class LogManager:
         """Partitions whose log cannot be used, and why."""
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         """Where logs shall lie that are not there yet, as somebody asked for it."""
-        self._chores = Chores()
+        self._background_tasks = BackgroundTasks()
         self._failures = DirectoryFailures(files, self._hosted, self._forget)
-        self._lanes = ChoreLanes(offload, self._failures.chore_failed)
+        self._lanes = BackgroundTaskLanes(offload, self._failures.background_task_failed)
         self._housekeeping = Housekeeping(
-            files, clock, chance, self._hosted, self._chores, self._lanes,
+            files, clock, random_source, self._hosted, self._background_tasks, self._lanes,
             self._workers, settings or LogManagerSettings(), self._failures,
         )  # fmt: skip
 
@@ -102,7 +102,7 @@ class LogManager:
         self._failures.suspect(path, error)
 
     @property
-    def moves(self) -> ReplicaMoves:
+    def moves(self) -> ReplicaDirectoryMoves:
         """Logs on their way to another directory."""
         return self._housekeeping.moves
 
@@ -125,8 +125,8 @@ class LogManager:
         for failed in self.failed_directories:
             _logger.error("Log directory %s cannot be used, the rest goes on: %s", failed.path, failed.reason)
         loader = LogLoader(
-            self._files, self._clock, self._hosted, self._chores, self._workers, self._default_config,
-            self._recovery, self._tell, self._chance,
+            self._files, self._clock, self._hosted, self._background_tasks, self._workers,
+            self._default_config, self._recovery, self._tell, self._random_source,
         )  # fmt: skip
         report = loader.load(lambda directory, error: self._failures.fail(directory, str(error)))
         for problem in report.problems:
@@ -147,9 +147,9 @@ class LogManager:
         """
         failed: dict[str, None] = {}
         side_by_side([partial(self._close, key, log, failed) for key, log in self.logs.items()])
-        left = [*self._lanes.take_unfinished(), *self._chores.take_due(self._clock.wall_ms())]
-        for chore in finish(left, side_by_side):
-            failed.update((home.path, None) for home in self.directories if home.path in chore.what)
+        left = [*self._lanes.take_unfinished(), *self._background_tasks.take_due(self._clock.wall_ms())]
+        for task in finish(left, side_by_side):
+            failed.update((home.path, None) for home in self.directories if home.path in task.what)
         unopened = {home.path for home in self._hosted.unopened.values()}
         for directory in self.directories:
             if directory.path in unopened:
@@ -178,8 +178,8 @@ class LogManager:
             for name, offsets in self._housekeeping.checkpoints(directory):
                 self._files.write_atomically(directory.file(name), encode_offsets(offsets))
             for key, log in self.logs.items():
-                if log.cut_mark is not None and self._hosted.homes[key] is directory:
-                    remove_mark(log)
+                if log.truncation_marker is not None and self._hosted.homes[key] is directory:
+                    remove_truncation_marker(log)
                     self._files.fsync_directory(log.directory)  # no start looks for it now
             if is_clean:
                 self._files.write_atomically(
@@ -215,12 +215,12 @@ class LogManager:
         path = home.file(partition_directory(topic, partition))
         try:
             log = create_log(
-                self._files, path, topic, partition, topic_id, config, self._chores,
+                self._files, path, topic, partition, topic_id, config, self._background_tasks,
                 now_ms=self._clock.wall_ms(),
             )  # fmt: skip
-            log.most_said = partial(home.said.most, key)
+            log.max_checkpointed_offset = partial(home.said.most, key)
             try:
-                mark_cut(log, 0, 0)  # an earlier log of that name may be in the checkpoints
+                mark_truncation(log, 0, 0)  # an earlier log of that name may be in the checkpoints
             except OSError:
                 log.abandon()
                 raise
@@ -289,8 +289,8 @@ class LogManager:
         directory = self.logs[key].directory
         self.moves.stop(key, "its log goes")
         self.cleaner.forget(key)
-        self._chores.drop(f"write {directory}/", directory)
-        self._chores.drop(f"sync {directory}/", directory)
+        self._background_tasks.drop(f"write {directory}/", directory)
+        self._background_tasks.drop(f"sync {directory}/", directory)
 
     def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
         key = (topic, partition)
@@ -333,9 +333,11 @@ class LogManager:
         self.offline.pop(key, None)
 
     def _leaving(self, home: LogDirectory, key: Key, kind: DirectoryKind) -> str:
-        return home.file(leaving_directory(*key, self._chance.random_bytes(16), kind))
+        return home.file(leaving_directory(*key, self._random_source.random_bytes(16), kind))
 
     def _let_go(self, directory: str, leaving: str, kind: DirectoryKind, delay_ms: int) -> None:
         if kind is DirectoryKind.DELETED:
             call = partial(self._files.rmtree, leaving)
-            self._chores.add(f"remove {leaving}", directory, call, due_ms=self._clock.wall_ms() + delay_ms)
+            self._background_tasks.add(
+                f"remove {leaving}", directory, call, due_ms=self._clock.wall_ms() + delay_ms
+            )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from config.ports import Files
-from storage.chores import Chores
+from storage.background_tasks import BackgroundTasks
 from storage.file_names import PARTITION_METADATA
-from storage.found_log import FoundLog, RecoveredLog
+from storage.loaded_log import LoadedLog, RecoveredLog
 from storage.log_config import LogConfig
 from storage.partition_log import PartitionLog
 from storage.partition_metadata import encode_partition_metadata
-from storage.recovery import OnDamage, begin_log, find_log
+from storage.recovery import OnDamage, begin_log, load_log
 
 
 def create_log(
@@ -21,7 +21,7 @@ def create_log(
     partition: int,
     topic_id: bytes,
     config: LogConfig,
-    chores: Chores,
+    background_tasks: BackgroundTasks,
     *,
     now_ms: int,
 ) -> PartitionLog:
@@ -34,27 +34,27 @@ def create_log(
         metadata.write([encode_partition_metadata(topic_id)], 0)
     finally:
         metadata.close()
-    _note_metadata(files, directory, topic_id, chores)
+    _note_metadata(files, directory, topic_id, background_tasks)
     if is_new:
         found = begin_log(files, directory, now_ms)
-        log = PartitionLog(files, directory, topic, partition, topic_id, config, chores, found)
+        log = PartitionLog(files, directory, topic, partition, topic_id, config, background_tasks, found)
         log.note_new_directory()
         return log
     return open_log(
-        files, directory, topic, partition, topic_id, config, chores, is_clean=True, now_ms=now_ms
+        files, directory, topic, partition, topic_id, config, background_tasks, is_clean=True, now_ms=now_ms
     )[0]
 
 
 def give_topic_id(log: PartitionLog, topic_id: bytes) -> None:
     """To a log whose `partition.metadata` is from before topic ids, or was lost in a power cut."""
     log.topic_id = topic_id
-    _note_metadata(log.files, log.directory, topic_id, log.chores)
+    _note_metadata(log.files, log.directory, topic_id, log.background_tasks)
 
 
-def _note_metadata(files: Files, directory: str, topic_id: bytes, chores: Chores) -> None:
+def _note_metadata(files: Files, directory: str, topic_id: bytes, background_tasks: BackgroundTasks) -> None:
     path = f"{directory}/{PARTITION_METADATA}"
     call = partial(files.write_atomically, path, encode_partition_metadata(topic_id))
-    chores.add(f"sync {path}", directory, call)
+    background_tasks.add(f"sync {path}", directory, call)
 
 
 def open_log(
@@ -64,7 +64,7 @@ def open_log(
     partition: int,
     topic_id: bytes,
     config: LogConfig,
-    chores: Chores,
+    background_tasks: BackgroundTasks,
     *,
     is_clean: bool,
     now_ms: int,
@@ -72,9 +72,9 @@ def open_log(
     log_start_offset: int = 0,
     on_damage: OnDamage = OnDamage.REFUSE,
     recovered: RecoveredLog | None = None,
-) -> tuple[PartitionLog, FoundLog]:
+) -> tuple[PartitionLog, LoadedLog]:
     """The log in a directory, made usable, and what was found there. Raises OSError, LogStorageError."""
-    found = find_log(
+    found = load_log(
         files,
         directory,
         is_clean=is_clean,
@@ -86,4 +86,4 @@ def open_log(
         recovered=recovered,
     )
     found.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
-    return PartitionLog(files, directory, topic, partition, topic_id, config, chores, found), found
+    return PartitionLog(files, directory, topic, partition, topic_id, config, background_tasks, found), found

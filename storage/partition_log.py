@@ -11,7 +11,7 @@ because each produced batch passes it: 5 µs beside the checksum and the system 
 batches that are compressed anew, slow disks, appends that are synced) waits in the log's `append_lane`.
 After an error nothing has changed.
 
-Nothing here waits for the disk: syncs and small files are chores for the helper threads.
+Nothing here waits for the disk: syncs and small files are background tasks for the helper threads.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ from storage.append import (
 )
 from storage.append_checks import check_producer, too_large_for_segment
 from storage.append_queue import AppendQueue
-from storage.chores import Chores
-from storage.cut_marks import CutMark, MostSaid, nothing_said
+from storage.background_tasks import BackgroundTasks
 from storage.durable_log import DurableLog
 from storage.errors import LogStorageError, OffsetOutOfRange
-from storage.found_log import FoundLog
+from storage.loaded_log import LoadedLog
 from storage.log_config import LogConfig
 from storage.log_disk import SLOW_NS, LogDisk
 from storage.producer_state import successor
@@ -54,6 +53,7 @@ from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.slices import LogSlice
 from storage.time_lookup import FoundOffset, LookupSteps
 from storage.transaction_index import AbortedTransaction
+from storage.truncation_markers import MaxCheckpointedOffset, TruncationMarker, not_checkpointed
 from storage.whole_write import write_whole
 
 if TYPE_CHECKING:
@@ -67,14 +67,14 @@ class PartitionLog(DurableLog):
         "_calm_ms",
         "_detours",
         "_rules",
-        "cut_mark",
         "high_watermark",
         "is_abandoned",
         "lane",
         "log_start_offset",
-        "most_said",
+        "max_checkpointed_offset",
         "queue",
         "topic_id",
+        "truncation_marker",
     )
 
     def __init__(
@@ -85,11 +85,11 @@ class PartitionLog(DurableLog):
         partition: int,
         topic_id: bytes,
         config: LogConfig,
-        chores: Chores,
-        found: FoundLog,
+        background_tasks: BackgroundTasks,
+        found: LoadedLog,
     ) -> None:
         """For `recovery.open_log`, which finds out what is there. Raises OSError."""
-        super().__init__(files, directory, topic, partition, config, chores, found)
+        super().__init__(files, directory, topic, partition, config, background_tasks, found)
         self.topic_id = topic_id
         self.log_start_offset = found.log_start_offset
         """The first offset that may be read; never falls."""
@@ -99,9 +99,9 @@ class PartitionLog(DurableLog):
         self.lane: AppendLane | None = None
         """Where appends wait for helper threads, once one had to."""
         self.is_abandoned = False
-        self.most_said: MostSaid = nothing_said
+        self.max_checkpointed_offset: MaxCheckpointedOffset = not_checkpointed
         """What the checkpoints may say of it; its host knows."""
-        self.cut_mark: CutMark | None = None
+        self.truncation_marker: TruncationMarker | None = None
         self._calm_ms = -1
         """The first append of each millisecond asks whether it may take the short way, and its write is
         timed. One that was kept waiting is followed by one of another millisecond: a disk that is slow with

@@ -28,7 +28,7 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 
 
-class MalformedSnapshot(Exception):
+class CorruptProducerSnapshot(Exception):
     """Not a snapshot, or a damaged one: the producers are found again from an older one or from the log."""
 
 
@@ -41,17 +41,17 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     """Raises MalformedSnapshot."""
     if len(data) < _HEAD.size + _COUNT.size:
-        raise MalformedSnapshot(f"{len(data)} bytes are too few for a producer snapshot")
+        raise CorruptProducerSnapshot(f"{len(data)} bytes are too few for a producer snapshot")
     version, crc = _HEAD.unpack_from(data)
     if version != _VERSION:
-        raise MalformedSnapshot(f"Producer snapshot has version {version}, known is {_VERSION}")
+        raise CorruptProducerSnapshot(f"Producer snapshot has version {version}, known is {_VERSION}")
     body = memoryview(data)[_HEAD.size :]
     if crc32c(body) != crc:
-        raise MalformedSnapshot("Producer snapshot has a wrong checksum")
+        raise CorruptProducerSnapshot("Producer snapshot has a wrong checksum")
     (count,) = _COUNT.unpack_from(body)
     entries = body[_COUNT.size :]
     if count < 0 or len(entries) != count * _ENTRY.size:
-        raise MalformedSnapshot(f"Producer snapshot promises {count} producers in {len(entries)} bytes")
+        raise CorruptProducerSnapshot(f"Producer snapshot promises {count} producers in {len(entries)} bytes")
     return [_unpack(fields) for fields in _ENTRY.iter_unpack(entries)]
 
 

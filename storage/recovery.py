@@ -41,10 +41,10 @@ from storage.file_names import (
     offsets_by_suffix,
     segment_file,
 )
-from storage.found_log import FoundLog, RecoveredLog
-from storage.found_producers import find_producers
 from storage.leader_epochs import LeaderEpochs
 from storage.leftovers import tidy
+from storage.loaded_log import LoadedLog, RecoveredLog
+from storage.loaded_producers import load_producers
 from storage.producer_state import ProducerState
 from storage.segment import Segment
 from storage.stored_batches import Note, nothing, stored_batches
@@ -59,7 +59,7 @@ class OnDamage(Enum):
     TRUNCATE = "truncate"
 
 
-def find_log(
+def load_log(
     files: Files,
     directory: str,
     *,
@@ -71,7 +71,7 @@ def find_log(
     on_damage: OnDamage = OnDamage.REFUSE,
     recovered: RecoveredLog | None = None,
     note: Note = nothing,
-) -> FoundLog:
+) -> LoadedLog:
     """Everything that a `PartitionLog` begins with; an empty directory becomes an empty log.
 
     recovered: what another process has found and put right a moment ago. note: told of bytes read after a
@@ -96,7 +96,7 @@ def find_log(
         epochs.changed = recovered.epochs_changed
     snapshots = offsets.get(SNAPSHOT_SUFFIX, [])
     scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, note)
-    scan.producers_at = partial(find_producers, files, directory, segments, snapshots)
+    scan.producers_at = partial(load_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     if log_end_offset < log_start_offset:
         _begin_anew_at(files, directory, log_start_offset, now_ms, segments, snapshots, problems)
@@ -116,8 +116,8 @@ def find_log(
     if recovered is not None and not scan.scanned_segments:
         producers = ProducerState(recovered.producers)
     elif producers is None:
-        producers = find_producers(files, directory, segments, snapshots, log_end_offset)
-    return FoundLog(
+        producers = load_producers(files, directory, segments, snapshots, log_end_offset)
+    return LoadedLog(
         segments,
         log_start_offset,
         log_end_offset,
@@ -155,11 +155,11 @@ def _begin_anew_at(
     segments[0].create()
 
 
-def begin_log(files: Files, directory: str, now_ms: int) -> FoundLog:
+def begin_log(files: Files, directory: str, now_ms: int) -> LoadedLog:
     """An empty log in a directory that was just made: there is nothing to find. Raises OSError."""
     first = Segment(files, directory, 0, fresh=True, created_ms=now_ms)
     first.create()
-    return FoundLog([first], 0, 0, 0, ProducerState(), LeaderEpochs(), [])
+    return LoadedLog([first], 0, 0, 0, ProducerState(), LeaderEpochs(), [])
 
 
 class _Scan:

@@ -1,7 +1,7 @@
 """Recovery in a worker process: some logs are read from end to end and put right in their files.
 
 The parent names the logs and what it knows of them. The worker does with each what a start does after a
-crash (`recovery.find_log`), writes the indexes out in full, and tells what else the headers said: producers
+crash (`recovery.load_log`), writes the indexes out in full, and tells what else the headers said: producers
 and leader epochs. The parent then opens the log as if it had ended in order. A worker that dies has at most
 done half of what the next one does again.
 """
@@ -15,9 +15,9 @@ import msgspec
 from config.ports import Files
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, offset_of, segment_file
-from storage.found_log import RecoveredLog
 from storage.jobs import Job, Pace
-from storage.recovery import OnDamage, find_log
+from storage.loaded_log import RecoveredLog
+from storage.recovery import OnDamage, load_log
 
 TELL_BYTES: Final = 256 * 1024 * 1024
 """A word on the progress comes this often."""
@@ -74,7 +74,7 @@ class _Progress:
 def _recover_one(files: Files, progress: _Progress, plan: RecoverPlan, log: LogToRecover) -> RecoveredLog:
     progress.directory = log.directory
     try:
-        found = find_log(
+        found = load_log(
             files,
             log.directory,
             is_clean=False,

@@ -4,9 +4,9 @@ Whatever lay behind the cut is forgotten everywhere: segments and indexes, produ
 again from the newest snapshot and the headers behind it), leader epochs, high watermark and recovery
 point. Batches are never split: a cut within one takes the whole of it.
 
-The cut itself waits for no disk. A mark (`cut_marks`) keeps the checkpoints from being believed of what comes
-now, and a sync is noted: until it is done a power cut may bring back what was cut off, in which case whoever
-cut it does so again.
+The cut itself waits for no disk. A mark (`truncation_markers`) keeps the checkpoints from being believed of
+what comes now, and a sync is noted: until it is done a power cut may bring back what was cut off, in which
+case whoever cut it does so again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import invariant
-from storage.cut_marks import mark_cut
 from storage.errors import LogStorageError
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
-from storage.found_producers import find_producers
+from storage.loaded_producers import load_producers
 from storage.producer_state import ProducerState
 from storage.retention import remove_file, remove_files
 from storage.segment import Segment
+from storage.truncation_markers import mark_truncation
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -41,7 +41,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
         kept = log.segment_index_of(offset) + 1
         found = log.segments[kept - 1].locate(offset)
         end_offset = offset if found is None else min(offset, found.base_offset)
-        mark_cut(log, end_offset, min(log.log_start_offset, end_offset))
+        mark_truncation(log, end_offset, min(log.log_start_offset, end_offset))
         leaving = log.segments[kept:]
         del log.segments[kept:]
         log.note_cut()
@@ -51,7 +51,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
         _set_end(log, end_offset)
         log.leader_epochs.truncate_from_end(end_offset)
         _remove_snapshots_above(log, end_offset)
-        log.producer_state = find_producers(
+        log.producer_state = load_producers(
             log.files, log.directory, log.segments, log.snapshot_offsets, end_offset
         )
         log.flush()
@@ -64,7 +64,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
     if log.queue.prepared:
         invariant(False, "Nothing is cut off under a prepared batch", log=log.name)
     try:
-        mark_cut(log, offset, min(offset, log.log_start_offset))
+        mark_truncation(log, offset, min(offset, log.log_start_offset))
         leaving = log.segments[::-1]
         log.note_cut()
         remove_files(log, leaving, 0)
@@ -93,11 +93,11 @@ def _set_end(log: PartitionLog, end_offset: int) -> None:
 def _remove_snapshots_above(log: PartitionLog, offset: int) -> None:
     """At once, and once more behind what of them a helper thread is writing: a snapshot of what never was
     would be believed."""
-    log.chores.drop(f"write {log.directory}/{LEADER_EPOCH_CHECKPOINT}", log.directory)
+    log.background_tasks.drop(f"write {log.directory}/{LEADER_EPOCH_CHECKPOINT}", log.directory)
     log.leader_epochs.note_change()
     while log.snapshot_offsets and log.snapshot_offsets[-1] > offset:
         path = f"{log.directory}/{segment_file(log.snapshot_offsets[-1], SNAPSHOT_SUFFIX)}"
-        log.chores.drop(f"write {path}", log.directory)
+        log.background_tasks.drop(f"write {path}", log.directory)
         remove_file(log.files, path)
-        log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+        log.background_tasks.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
         log.snapshot_offsets.pop()

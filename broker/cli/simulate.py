@@ -14,8 +14,8 @@ import sys
 import time
 
 from broker.simulation.coverage import Coverage
-from broker.simulation.running import Outcome, run, shrink, weather_of
-from broker.simulation.story import Story
+from broker.simulation.running import SimulationResult, fault_plan_of, run, shrink
+from broker.simulation.trace import Trace
 
 LARGEST_STORY_LINES = 400
 """Of a failure, the last so many."""
@@ -26,21 +26,21 @@ def simulate(options: argparse.Namespace) -> int:
     coverage = Coverage()
     began = time.monotonic()
     events = 0
-    outcome = None
+    result = None
     for seed in range(options.seed, options.seed + options.seeds):
-        story = Story() if options.story else None
-        outcome = run(seed, options.events, weather=weather_of(seed, options.nodes), story=story)
-        coverage.add(outcome.coverage)
-        events += outcome.events
-        if story is not None:
-            print("\n".join(outcome.lines))
-        if outcome.failure is not None:
-            _tell_failure(outcome, options)
+        trace = Trace() if options.story else None
+        result = run(seed, options.events, fault_plan=fault_plan_of(seed, options.nodes), trace=trace)
+        coverage.add(result.coverage)
+        events += result.events
+        if trace is not None:
+            print("\n".join(result.lines))
+        if result.failure is not None:
+            _tell_failure(result, options)
             return 1
     passed = time.monotonic() - began
     if options.coverage:
         print("\n".join(coverage.lines()))
-    last = "" if outcome is None else f" ({_summary(outcome)})"
+    last = "" if result is None else f" ({_summary(result)})"
     print(
         f"{options.seeds} seed{'s' if options.seeds != 1 else ''} from {options.seed}{last}: "
         f"every rule held in {events:,} events, {events / max(passed, 0.001):,.0f} a second"
@@ -48,23 +48,23 @@ def simulate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _summary(outcome: Outcome) -> str:
-    weather = outcome.weather
-    kind = "dynamic" if weather.dynamic else "static"
+def _summary(result: SimulationResult) -> str:
+    plan = result.fault_plan
+    kind = "dynamic" if plan.dynamic else "static"
     return (
-        f"{weather.voters} {kind} voters, {weather.spares} more controllers, {weather.observers} observers, "
-        f"{outcome.simulated_ms / 1000:.1f} simulated s, "
-        f"fingerprint {outcome.fingerprint & 0xFFFFFFFFFFFFFFFF:016x}"
+        f"{plan.voters} {kind} voters, {plan.spares} more controllers, {plan.observers} observers, "
+        f"{result.simulated_ms / 1000:.1f} simulated s, "
+        f"fingerprint {result.fingerprint & 0xFFFFFFFFFFFFFFFF:016x}"
     )
 
 
-def _tell_failure(outcome: Outcome, options: argparse.Namespace) -> None:
-    print(f"seed {outcome.seed} broke a rule: {outcome.failure}", file=sys.stderr)
+def _tell_failure(result: SimulationResult, options: argparse.Namespace) -> None:
+    print(f"seed {result.seed} broke a rule: {result.failure}", file=sys.stderr)
     print("looking for the shortest story …", file=sys.stderr)
-    told = shrink(outcome)
+    told = shrink(result)
     failure = told.failure
     print(f"\nThe shortest story found, of {len(told.steps)} steps; {_summary(told)}\n")
     print("\n".join(told.lines[-LARGEST_STORY_LINES:]))
-    print(f"\n{failure.text if failure is not None else outcome.failure}")
+    print(f"\n{failure.text if failure is not None else result.failure}")
     as_asked = "" if options.nodes is None else f" --nodes {options.nodes}"  # it changes what the seed draws
-    print(f"again: barnabas simulate --seed {outcome.seed}{as_asked} --events {options.events}")
+    print(f"again: barnabas simulate --seed {result.seed}{as_asked} --events {options.events}")

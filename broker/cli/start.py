@@ -8,9 +8,9 @@ import sys
 from typing import Final
 
 from broker.cli.configuration import load_configuration
-from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
+from broker.ports.random_source import SystemRandomSource
 from broker.process.garbage_collector import hold_collector
 from broker.process.logging_setup import set_up_logging
 from config.broker_config import BrokerConfig
@@ -76,9 +76,9 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
     if known:
         cluster_id = known[0].cluster_id
     else:
-        cluster_id = new_cluster_id or uuid_to_text(random_uuid(SystemChance()))
+        cluster_id = new_cluster_id or uuid_to_text(random_uuid(SystemRandomSource()))
     formatter = Formatter(
-        cluster_id, config, files, SystemClock(), SystemChance(), ignore_formatted=bool(known)
+        cluster_id, config, files, SystemClock(), SystemRandomSource(), ignore_formatted=bool(known)
     )
     formatter.run(sys.stderr)
     return cluster_id

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
+from broker.ports.random_source import SystemRandomSource
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
 from config.loading import file_settings, layered, load
-from config.ports import Chance, Clock, Files
+from config.ports import Clock, Files, RandomSource
 from controller.format import FormatRefused, Formatter, formatted_directories
 from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.metadata.image.features import METADATA_VERSION
@@ -35,7 +35,7 @@ REFUSED: Final = 1
 
 def random_uuid(_options: argparse.Namespace) -> int:
     """The command `storage random-uuid`."""
-    print(uuid_to_text(new_uuid(SystemChance())))
+    print(uuid_to_text(new_uuid(SystemRandomSource())))
     return DONE
 
 
@@ -63,7 +63,7 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
         options.cluster_id,
         files=RealFiles(),
         clock=SystemClock(),
-        chance=SystemChance(),
+        random_source=SystemRandomSource(),
         ignore_formatted=options.ignore_formatted,
         metadata_version=level,
         first_voters=voters,
@@ -148,7 +148,7 @@ def format_directories(
     *,
     files: Files,
     clock: Clock,
-    chance: Chance,
+    random_source: RandomSource,
     ignore_formatted: bool,
     output: TextIO,
     errors: TextIO,
@@ -163,7 +163,7 @@ def format_directories(
         config=config,
         files=files,
         clock=clock,
-        chance=chance,
+        random_source=random_source,
         standalone=config.is_controller if standalone is None else standalone,
         ignore_formatted=ignore_formatted,
         metadata_version=metadata_version,

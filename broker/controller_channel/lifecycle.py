@@ -27,8 +27,8 @@ from typing import Final
 
 import msgspec
 
-from config.ports import Chance, Clock, Timer, Timers
-from controller.metadata.image.brokers import Endpoint, VersionRange
+from config.ports import Clock, RandomSource, Timer, Timers
+from controller.metadata.image.brokers import BrokerEndpoint, VersionRange
 from controller.metadata.random_ids import random_uuid
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
@@ -75,7 +75,7 @@ class BrokerIdentity(msgspec.Struct, frozen=True):
 
     node_id: int
     cluster_id: str
-    endpoints: Mapping[str, Endpoint]
+    endpoints: Mapping[str, BrokerEndpoint]
     features: Mapping[str, VersionRange]
     log_dirs: Sequence[bytes]
     rack: str | None = None
@@ -92,7 +92,7 @@ class BrokerLifecycle:
         channel: PeerChannel,
         clock: Clock,
         timers: Timers,
-        chance: Chance,
+        random_source: RandomSource,
         metadata_offset: Callable[[], int],
         heartbeat_interval_ms: int,
         session_timeout_ms: int,
@@ -107,7 +107,7 @@ class BrokerLifecycle:
         self.epoch = NO_EPOCH
         self.fenced = True
         self._identity = identity
-        self._incarnation_id = random_uuid(chance)
+        self._incarnation_id = random_uuid(random_source)
         self._channel = channel
         self._clock = clock
         self._timers = timers

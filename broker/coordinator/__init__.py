@@ -3,7 +3,7 @@
 Reading order:
 
 * `ports`: what a coordinator asks of the rest of the broker (write, read, look up topics);
-* `outcome`: what an operation leaves behind: records and answers;
+* `result`: what an operation leaves behind: records and answers;
 * `runtime`: operations that return records and a response; append, replay, answer when committed;
 * `loader`: reading a partition of the topic back, in slices;
 * `batches`: records in the log's batches, and back;

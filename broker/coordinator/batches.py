@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from broker.coordinator.outcome import Record
+from broker.coordinator.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import read_marker
@@ -29,7 +29,7 @@ RECORD_OVERHEAD_BYTES: Final = 32
 KeyValues = list[tuple[bytes, bytes | None]]
 
 
-def coordinator_batch(records: Sequence[Record], *, timestamp_ms: int) -> bytes:
+def coordinator_batch(records: Sequence[CoordinatorRecord], *, timestamp_ms: int) -> bytes:
     """One batch with base offset 0; the log gives it its place."""
     builder = BatchBuilder()
     for key, value in records:
@@ -37,10 +37,10 @@ def coordinator_batch(records: Sequence[Record], *, timestamp_ms: int) -> bytes:
     return bytes(builder.build())
 
 
-def split_records(records: Sequence[Record], max_bytes: int) -> list[Sequence[Record]]:
+def split_records(records: Sequence[CoordinatorRecord], max_bytes: int) -> list[Sequence[CoordinatorRecord]]:
     """The records in order, in runs that each fit a batch of `max_bytes`; a larger single record stands
     alone."""
-    runs: list[Sequence[Record]] = []
+    runs: list[Sequence[CoordinatorRecord]] = []
     start, size = 0, HEADER_BYTES
     for index, (key, value) in enumerate(records):
         needed = RECORD_OVERHEAD_BYTES + len(key) + (0 if value is None else len(value))

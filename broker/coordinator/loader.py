@@ -21,8 +21,8 @@ from itertools import chain
 from typing import Final, Protocol
 
 from broker.coordinator.batches import LoadedBatch, loaded_batches
-from broker.coordinator.outcome import Outcome
-from broker.coordinator.ports import Moment, PartitionReader
+from broker.coordinator.ports import CurrentTime, PartitionReader
+from broker.coordinator.result import CoordinatorResult
 from protocol.records.errors import CorruptRecord
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
@@ -51,7 +51,7 @@ class LoadTarget(Protocol):
         """After the log's end: turn up to so many gathered records into state. True when none is left."""
         ...
 
-    def loaded(self, now: Moment) -> Outcome[None]:
+    def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         """All is built: start the clocks."""
         ...
 

@@ -14,7 +14,7 @@ from storage.append import AppendResult
 from storage.errors import AppendRefused
 
 
-class Endpoint(NamedTuple):
+class CoordinatorEndpoint(NamedTuple):
     """Where clients of one listener reach a broker."""
 
     node_id: int
@@ -22,7 +22,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
-class Moment(NamedTuple):
+class CurrentTime(NamedTuple):
     """One turn's time on both clocks: wall time goes into records, monotonic time into deadlines."""
 
     wall_ms: int
@@ -81,7 +81,7 @@ class ClusterView(Protocol):
         """None for a topic that does not exist."""
         ...
 
-    def leader_endpoint(self, topic: str, index: int, listener: str) -> Endpoint | None:
+    def leader_endpoint(self, topic: str, index: int, listener: str) -> CoordinatorEndpoint | None:
         """The partition's leader as clients of `listener` reach it; None without leader or such an
         endpoint."""
         ...

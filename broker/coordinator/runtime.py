@@ -8,7 +8,7 @@
 The broker that leads a partition of the topic coordinates what hashes to it. An operation on an Active
 machine goes this way:
 
-1. it runs, changes no recorded state, and returns an :class:`Outcome`;
+1. it runs, changes no recorded state, and returns an :class:`CoordinatorResult`;
 2. its records are replayed into the machine, by the same `replay` that loading uses, with an undo log;
 3. they are appended as one batch;
 4. when the high watermark has passed the batch the response goes out; readers that saw the records wait too.
@@ -39,8 +39,8 @@ import msgspec
 
 from broker.coordinator.batches import coordinator_batch, split_records
 from broker.coordinator.loader import LoadTarget, LogOutOfReach, PartitionLoad
-from broker.coordinator.outcome import Outcome, Record, UndoLog, response_error
-from broker.coordinator.ports import Moment, PartitionReader, PartitionWriter
+from broker.coordinator.ports import CurrentTime, PartitionReader, PartitionWriter
+from broker.coordinator.result import CoordinatorRecord, CoordinatorResult, UndoLog, response_error
 from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess, ErrorCode
 from protocol.records.errors import RecordsError
@@ -66,7 +66,7 @@ class StateMachine(LoadTarget, Protocol):
         """Apply a record; `undo` (absent while loading) takes the steps that take it back."""
         ...
 
-    def unloaded(self, now: Moment) -> Outcome[None]:
+    def unloaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         """The partition has another leader: set everybody free. Called last."""
         ...
 
@@ -74,11 +74,11 @@ class StateMachine(LoadTarget, Protocol):
         """When `expire` is to be called (monotonic); may be too early, never too late."""
         ...
 
-    def expire(self, now: Moment) -> Outcome[None] | None:
+    def expire(self, now: CurrentTime) -> CoordinatorResult[None] | None:
         """What one passed deadline leads to; None when none is left."""
         ...
 
-    def mend(self, now: Moment, *, everything: bool) -> Outcome[None]:
+    def mend(self, now: CurrentTime, *, everything: bool) -> CoordinatorResult[None]:
         """Something raised: the last operation, or (everything) one that nobody can name. Nothing of it was
         recorded; put right what it has left half done in memory."""
         ...
@@ -101,10 +101,10 @@ class RuntimeSettings(msgspec.Struct, frozen=True):
 class _Write(msgspec.Struct, gc=False, eq=False):
     """One batch on its way."""
 
-    records: Sequence[Record]
+    records: Sequence[CoordinatorRecord]
     undo: UndoLog
     deadline_ms: int
-    on_stored: Callable[[ErrorCode, Moment], Outcome[None]] | None
+    on_stored: Callable[[ErrorCode, CurrentTime], CoordinatorResult[None]] | None
     waiters: list[tuple[Pending[Any], Any, Callable[[ErrorCode], Any]]]
     """Who is answered when it is committed: with what, or else with what for an error."""
     finished: bool = False
@@ -215,7 +215,7 @@ class CoordinatorRuntime(Generic[M]):
     def run(
         self,
         partition: int,
-        operation: Callable[[M, Moment], Outcome[R]],
+        operation: Callable[[M, CurrentTime], CoordinatorResult[R]],
         failed: Callable[[ErrorCode], R],
         *,
         waiting: Pending[R] | None = None,
@@ -232,14 +232,14 @@ class CoordinatorRuntime(Generic[M]):
             return failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         pending: Pending[R] = Pending() if waiting is None else waiting
         try:
-            outcome = operation(shard.machine, self._now())
+            result = operation(shard.machine, self._now())
         except Exception:
             self._mend(shard, "an operation")
             self._arm(shard)
             pending.complete_by(partial(failed, ErrorCode.UNKNOWN_SERVER_ERROR))
             return pending if pending.response is None else pending.response
         try:
-            self._settle(shard, outcome, pending, failed)
+            self._settle(shard, result, pending, failed)
             self._arm(shard)
         except EndsProcess:
             raise
@@ -252,7 +252,7 @@ class CoordinatorRuntime(Generic[M]):
         return pending if response is None else response
 
     def read(
-        self, partition: int, operation: Callable[[M, Moment], R], failed: Callable[[ErrorCode], R]
+        self, partition: int, operation: Callable[[M, CurrentTime], R], failed: Callable[[ErrorCode], R]
     ) -> R:
         """Run an operation that records nothing, and take its response without waiting for earlier writes."""
         shard = self._shards.get(partition)
@@ -275,7 +275,7 @@ class CoordinatorRuntime(Generic[M]):
             if not shard.failed:
                 yield partition, None if shard.load is not None else shard.machine
 
-    def run_everywhere(self, operation: Callable[[M, Moment], Outcome[None]]) -> None:
+    def run_everywhere(self, operation: Callable[[M, CurrentTime], CoordinatorResult[None]]) -> None:
         """Run an operation without response on all machines (a topic was deleted)."""
         for partition, machine in list(self.machines()):
             if machine is not None:
@@ -284,39 +284,39 @@ class CoordinatorRuntime(Generic[M]):
     def _settle(
         self,
         shard: _Shard[M],
-        outcome: Outcome[R],
+        result: CoordinatorResult[R],
         pending: Pending[R] | None,
         failed: Callable[[ErrorCode], Any],
     ) -> None:
         """Write, then answer. Everything that an operation leaves behind comes through here."""
         waiter = None
-        if pending is not None and outcome.response is not None:
-            waiter = (pending, outcome.response, failed)
-        if outcome.refusal:
-            write = _Write([], UndoLog(), 0, outcome.on_stored, [] if waiter is None else [waiter])
-            self._conclude(shard, write, outcome.refusal)
-        elif outcome.records:
-            self._write(shard, outcome, waiter)
+        if pending is not None and result.response is not None:
+            waiter = (pending, result.response, failed)
+        if result.refusal:
+            write = _Write([], UndoLog(), 0, result.on_stored, [] if waiter is None else [waiter])
+            self._conclude(shard, write, result.refusal)
+        elif result.records:
+            self._write(shard, result, waiter)
         elif waiter is not None:
             if shard.writes:
                 shard.writes[-1].waiters.append(waiter)
             else:
                 pending_, response, _ = waiter
                 pending_.complete(response)
-        self._deliver(outcome)
+        self._deliver(result)
 
     def _write(
         self,
         shard: _Shard[M],
-        outcome: Outcome[R],
+        result: CoordinatorResult[R],
         waiter: tuple[Pending[R], R, Callable[[ErrorCode], R]] | None,
     ) -> None:
         now = self._now()
-        if outcome.atomic:
-            chunks: list[Sequence[Record]] = [outcome.records]
+        if result.atomic:
+            chunks: list[Sequence[CoordinatorRecord]] = [result.records]
         else:
             taken_bytes = self._writer.max_batch_bytes(self.topic, shard.partition)
-            chunks = split_records(outcome.records, min(self._settings.batch_bytes, taken_bytes))
+            chunks = split_records(result.records, min(self._settings.batch_bytes, taken_bytes))
         last = len(chunks) - 1
         for number, records in enumerate(chunks):
             if shard.closed:  # by the verdict on the chunk before
@@ -327,7 +327,7 @@ class CoordinatorRuntime(Generic[M]):
                 records=records,
                 undo=UndoLog(),
                 deadline_ms=now.monotonic_ms + self._settings.write_timeout_ms,
-                on_stored=outcome.on_stored if number == last else None,
+                on_stored=result.on_stored if number == last else None,
                 waiters=[waiter] if waiter is not None and number == last else [],
             )
             shard.writes.append(write)
@@ -344,8 +344,8 @@ class CoordinatorRuntime(Generic[M]):
                 self._written(shard, write, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _on_result(self, shard: _Shard[M], write: _Write) -> Callable[[AppendResult | AppendRefused], None]:
-        def on_result(outcome: AppendResult | AppendRefused) -> None:
-            error = ErrorCode.NONE if isinstance(outcome, AppendResult) else outcome.error_code
+        def on_result(result: AppendResult | AppendRefused) -> None:
+            error = ErrorCode.NONE if isinstance(result, AppendResult) else result.error_code
             self._guard(shard, lambda shard: self._written(shard, write, error))
 
         return on_result
@@ -390,11 +390,11 @@ class CoordinatorRuntime(Generic[M]):
         waiters, write.waiters = write.waiters, []
         if on_stored is not None:
             try:
-                outcome = on_stored(error, self._now())
+                result = on_stored(error, self._now())
             except Exception:
                 self._mend(shard, "what follows a write", everything=True)
             else:
-                self._settle(shard, outcome, None, _nobody_waits)
+                self._settle(shard, result, None, _nobody_waits)
         for waiting, response, failed in waiters:
             if error is ErrorCode.NONE:
                 waiting.complete(response)
@@ -411,18 +411,18 @@ class CoordinatorRuntime(Generic[M]):
             what,
         )
         try:
-            outcome = shard.machine.mend(self._now(), everything=everything)
+            result = shard.machine.mend(self._now(), everything=everything)
         except Exception:
             self._restart(shard)
         else:
-            self._settle(shard, outcome, None, _nobody_waits)
+            self._settle(shard, result, None, _nobody_waits)
 
-    def _deliver(self, outcome: Outcome[Any]) -> None:
-        for waiting, response in outcome.answers:
+    def _deliver(self, result: CoordinatorResult[Any]) -> None:
+        for waiting, response in result.answers:
             waiting.complete(response)
 
-    def _now(self) -> Moment:
-        return Moment(self._clock.wall_ms(), self._clock.monotonic_ms())
+    def _now(self) -> CurrentTime:
+        return CurrentTime(self._clock.wall_ms(), self._clock.monotonic_ms())
 
     # Faults
 
@@ -486,7 +486,7 @@ class CoordinatorRuntime(Generic[M]):
             if shard.closed:
                 return
             try:
-                outcome = shard.machine.expire(now)
+                result = shard.machine.expire(now)
             except Exception:
                 if shard.has_failing_deadline:
                     self._restart(shard)
@@ -495,9 +495,9 @@ class CoordinatorRuntime(Generic[M]):
                 self._mend(shard, "a deadline")
                 continue
             shard.has_failing_deadline = False
-            if outcome is None:
+            if result is None:
                 break
-            self._settle(shard, outcome, None, _nobody_waits)
+            self._settle(shard, result, None, _nobody_waits)
         self._arm(shard)
 
     # Loading
@@ -561,11 +561,11 @@ class CoordinatorRuntime(Generic[M]):
             self.topic, shard.partition, problem,
         )  # fmt: skip
 
-    def _loaded(self, shard: _Shard[M], load: PartitionLoad, outcome: Outcome[None]) -> None:
+    def _loaded(self, shard: _Shard[M], load: PartitionLoad, result: CoordinatorResult[None]) -> None:
         shard.load, shard.trouble = None, ""
         if load.records:
             LOG.info("loaded %s-%d: %d records", self.topic, shard.partition, load.records)
-        self._settle(shard, outcome, None, _nobody_waits)
+        self._settle(shard, result, None, _nobody_waits)
         self._arm(shard)
 
 

@@ -27,7 +27,7 @@ from broker.dispatch.waiting import WaitingAnswer
 from broker.metrics.histogram import BOUNDS_NS
 from broker.metrics.requests import RequestMetrics
 from broker.network.connection import Connection
-from broker.network.neighbours import Answer
+from broker.network.interfaces import DelayedAnswer
 from broker.network.pieces import BYTES_LIKE, Piece, as_pieces
 from broker.quotas.throttle import NoThrottle, Throttle
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS
@@ -59,7 +59,7 @@ _MALFORMED: Final = (ProtocolError, struct.error, IndexError)
 
 
 class Dispatcher:
-    """Serves all connections of one kind of listener (`broker.network.neighbours.Service`).
+    """Serves all connections of one kind of listener (`broker.network.interfaces.Service`).
 
     current: what is being handled now or was handled last, for whoever asks why a turn takes so long.
     """
@@ -93,8 +93,8 @@ class Dispatcher:
 
     def serve(
         self, connection: Connection, frame: memoryview, arrived_ns: int
-    ) -> list[Piece] | Answer | None:
-        """See `broker.network.neighbours.Service`."""
+    ) -> list[Piece] | DelayedAnswer | None:
+        """See `broker.network.interfaces.Service`."""
         size = len(frame)
         try:
             api_key, version, correlation_id, name_length = _read_header(frame)
@@ -175,18 +175,18 @@ class Dispatcher:
             self.failed(connection)
 
     def malformed(self, connection: Connection, reason: str, kind: str = "") -> None:
-        """See `broker.network.neighbours.Service`. kind: see `MalformedLog`."""
+        """See `broker.network.interfaces.Service`. kind: see `MalformedLog`."""
         self.metrics.malformed += 1
         self._malformed.complain(connection, reason, kind)
 
     def failed(self, connection: Connection) -> None:
-        """See `broker.network.neighbours.Service`."""
+        """See `broker.network.interfaces.Service`."""
         self.metrics.failures += 1
         session = connection.session
         _log.exception("%s on listener %s: this is our fault", session.connection_id, session.listener)
 
     def sent(self, connection: Connection) -> None:
-        """See `broker.network.neighbours.Service`."""
+        """See `broker.network.interfaces.Service`."""
         times = connection.last_served
         if times is not None:
             times.send[bisect_left(BOUNDS_NS, self.monotonic_ns() - connection.now_ns)] += 1

@@ -20,7 +20,7 @@ from broker.dispatch.failures import raise_failure
 from broker.dispatch.lane import Lane
 from broker.dispatch.long_answer import AnswerTooLong, LongAnswer, Steps
 from broker.network.connection import Connection
-from broker.network.neighbours import Answer
+from broker.network.interfaces import DelayedAnswer
 from broker.network.pieces import Piece
 from config.limits import LONG_REQUEST_BYTES
 from protocol.codec.compiler import stepping_decoder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _UNANSWERED: Final = "its request could not be answered"
 
 
-class LongRequest(Answer):
+class LongRequest(DelayedAnswer):
     """See the module, and `broker.dispatch.lane.Work`.
 
     arrived_ns: when its frame was there. frame_bytes: the size of that. local_ns, remote_ns: what its turns
@@ -99,7 +99,7 @@ class LongRequest(Answer):
         self.remote_ns = 0
         self._steps: Steps = self._work()
 
-    def serve(self) -> list[Piece] | Answer:
+    def serve(self) -> list[Piece] | DelayedAnswer:
         """Begins, in the call with which the frame came: the answer if it is there already, else what stands
         for it in the connection's queue. Raises CloseConnection."""
         self._lane.enter(self)

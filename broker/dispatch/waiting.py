@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.network.connection import Connection
-from broker.network.neighbours import Answer
+from broker.network.interfaces import DelayedAnswer
 from protocol.codec.message import Message
 from protocol.serving import Pending, RequestContext
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from broker.dispatch.routes import Route
 
 
-class WaitingAnswer(Answer):
+class WaitingAnswer(DelayedAnswer):
     """Stands in the connection's queue until the pending answer is there.
 
     request: where its names would be needed to say that it failed. local_ns: what it has cost so far.

@@ -14,7 +14,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from broker.metadata.config_requests import change, refused
-from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange
+from controller.subjects.config_changes import Change, ConfigChangeResult, ConfigOperation, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.registry import ApiKey
@@ -44,7 +44,7 @@ def _change(resource: AlterConfigsRequest.AlterConfigsResource) -> ResourceChang
     return ResourceChange(resource.resource_type, resource.resource_name, changes, replaces=True)
 
 
-def _answer(throttle_time_ms: int, outcomes: list[Outcome]) -> AlterConfigsResponse:
+def _answer(throttle_time_ms: int, outcomes: list[ConfigChangeResult]) -> AlterConfigsResponse:
     each = AlterConfigsResponse.AlterConfigsResourceResponse
     responses = [each(error, message, kind, name) for kind, name, error, message in outcomes]
     return AlterConfigsResponse(throttle_time_ms, responses)

@@ -14,8 +14,8 @@ Versions 1-2. 2: flexible. The answer is one error code per partition:
 For a partition that is not here the wish is kept, and if its log is made in this life of the broker it is
 made there, as in Kafka. Of two wishes for one partition the later counts.
 
-The answer comes when the move begins. The replica serves on while it is copied (`storage.moves`), and
-DescribeLogDirs tells how far the copy is.
+The answer comes when the move begins. The replica serves on while it is copied
+(`storage.replica_directory_moves`), and DescribeLogDirs tells how far the copy is.
 
 Needs ALTER on the cluster.
 """

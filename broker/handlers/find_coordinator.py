@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker.coordinator.group.coordinator import GroupServices
-from broker.coordinator.ports import Endpoint
+from broker.coordinator.ports import CoordinatorEndpoint
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.registry import ApiKey
@@ -30,7 +30,7 @@ from protocol.turns import Turns, in_turns
 SEVERAL_KEYS_SINCE: Final = 4
 GROUP: Final = 0
 TRANSACTION: Final = 1
-NOWHERE: Final = Endpoint(-1, "", -1)
+NOWHERE: Final = CoordinatorEndpoint(-1, "", -1)
 NO_TRANSACTIONS: Final = (
     "This broker does not serve transactions yet; use a producer without transactional.id."
 )
@@ -60,7 +60,7 @@ def _find(
     services: GroupServices, context: RequestContext, key_type: int, key: str
 ) -> FindCoordinatorResponse.Coordinator:
     message = ""
-    found: Endpoint | ErrorCode
+    found: CoordinatorEndpoint | ErrorCode
     if key_type == GROUP:
         if context.allows(Operation.DESCRIBE, ResourceType.GROUP, key):
             found = services.groups.locate(key, context.session.listener)

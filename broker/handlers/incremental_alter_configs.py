@@ -14,7 +14,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from broker.metadata.config_requests import change, refused
-from controller.subjects.config_changes import Change, Outcome, ResourceChange
+from controller.subjects.config_changes import Change, ConfigChangeResult, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -47,7 +47,7 @@ def _change(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> Re
     return ResourceChange(resource.resource_type, resource.resource_name, changes)
 
 
-def _answer(throttle_time_ms: int, outcomes: list[Outcome]) -> IncrementalAlterConfigsResponse:
+def _answer(throttle_time_ms: int, outcomes: list[ConfigChangeResult]) -> IncrementalAlterConfigsResponse:
     each = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     responses = [each(error, message, kind, name) for kind, name, error, message in outcomes]
     return IncrementalAlterConfigsResponse(throttle_time_ms, responses)

@@ -17,7 +17,7 @@ do not exist here yet, so there is nothing to upgrade or downgrade.
 from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
-from broker.coordinator.group.turn import fitted, join_error
+from broker.coordinator.group.operation import fitted, join_error
 from config.limits import JOIN_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

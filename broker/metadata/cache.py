@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.coordinator.ports import Endpoint
-from config.ports import Chance
+from broker.coordinator.ports import CoordinatorEndpoint
+from config.ports import RandomSource
 from controller.metadata.image.brokers import BrokerRegistration, BrokersImage
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
 from controller.metadata.image.topics import PartitionRegistration, TopicImage
@@ -67,7 +67,7 @@ class ListenerView:
     def __init__(self, brokers: BrokersImage, listener: str) -> None:
         self.brokers = brokers
         self.listener = listener
-        self.reachable: dict[int, Endpoint] = {}
+        self.reachable: dict[int, CoordinatorEndpoint] = {}
         """Endpoint by broker id, of all registered brokers that have this listener."""
         self.broker_parts: list[MetadataResponse.MetadataResponseBroker] = []
         """Those that Metadata lists: the unfenced ones, or all when none is. Kafka lists none then, which
@@ -79,7 +79,7 @@ class ListenerView:
             endpoint = registration.endpoints.get(listener)
             if endpoint is None:
                 continue
-            self.reachable[broker_id] = Endpoint(broker_id, endpoint.host, endpoint.port)
+            self.reachable[broker_id] = CoordinatorEndpoint(broker_id, endpoint.host, endpoint.port)
             part = BrokerPart(broker_id, endpoint.host, endpoint.port, registration.rack)
             (fenced_parts if registration.fenced else self.broker_parts).append(part)
         self.broker_parts = self.broker_parts or fenced_parts
@@ -149,10 +149,10 @@ class MetadataCache:
     """The newest image and its views. `apply` is called by the publisher of images, everything else by
     handlers."""
 
-    __slots__ = ("_chance", "_unfenced", "_views", "image")
+    __slots__ = ("_random_source", "_unfenced", "_views", "image")
 
-    def __init__(self, *, chance: Chance) -> None:
-        self._chance = chance
+    def __init__(self, *, random_source: RandomSource) -> None:
+        self._random_source = random_source
         self.image: ClusterImage = EMPTY_IMAGE
         self._views: dict[str, ListenerView] = {}
         self._unfenced: list[BrokerRegistration] = []
@@ -206,18 +206,18 @@ class MetadataCache:
         alive = self._unfenced
         if not alive:
             return UNKNOWN_BROKER
-        return alive[0 if len(alive) == 1 else self._chance.below(len(alive))].id
+        return alive[0 if len(alive) == 1 else self._random_source.below(len(alive))].id
 
     def is_alive(self, broker_id: int) -> bool:
         """Whether the controller holds the broker for alive: registered and not fenced."""
         registration = self.image.brokers.get(broker_id)
         return registration is not None and not registration.fenced
 
-    def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
+    def endpoint(self, node_id: int, listener: str) -> CoordinatorEndpoint | None:
         """Where clients of the listener reach a broker."""
         return self.view(listener).reachable.get(node_id)
 
-    def leader_endpoint(self, topic: str, index: int, listener: str) -> Endpoint | None:
+    def leader_endpoint(self, topic: str, index: int, listener: str) -> CoordinatorEndpoint | None:
         entry = self.partition(topic, index)
         return None if entry is None else self.endpoint(entry.leader, listener)
 

@@ -19,7 +19,13 @@ from config.errors import ConfigError, some_of
 from config.list_changes import changed_list
 from controller.config_requests import LoggerRequest, alter_loggers, node_fault, too_many
 from controller.metadata.image.configs import ConfigResourceType
-from controller.subjects.config_changes import Change, ConfigOperation, Outcome, ResourceChange, too_large
+from controller.subjects.config_changes import (
+    Change,
+    ConfigChangeResult,
+    ConfigOperation,
+    ResourceChange,
+    too_large,
+)
 from protocol.errors import ErrorCode
 from protocol.serving import Operation, Pending, RequestContext
 
@@ -45,26 +51,26 @@ def preprocess(
     resources: Sequence[ResourceChange],
     *,
     validate_only: bool,
-) -> list[Outcome | None]:
+) -> list[ConfigChangeResult | None]:
     """For each resource what this broker answers, or None if it is for the controller."""
     counts = Counter((each.kind, each.name) for each in resources)
-    outcomes: list[Outcome | None] = []
+    outcomes: list[ConfigChangeResult | None] = []
     for resource in resources:
         kind, name = resource.kind, resource.name
         if counts[kind, name] > 1:
             sentence = "Each resource must appear at most once."
-            outcomes.append(Outcome(kind, name, ErrorCode.INVALID_REQUEST, sentence))
+            outcomes.append(ConfigChangeResult(kind, name, ErrorCode.INVALID_REQUEST, sentence))
             continue
         try:
             outcomes.append(_preprocess(services, context, resource, validate_only=validate_only))
         except _Refused as refused:
-            outcomes.append(Outcome(kind, name, refused.code, refused.message))
+            outcomes.append(ConfigChangeResult(kind, name, refused.code, refused.message))
     return outcomes
 
 
 def _preprocess(
     services: BrokerServices, context: RequestContext, resource: ResourceChange, *, validate_only: bool
-) -> Outcome | None:
+) -> ConfigChangeResult | None:
     _check_form(resource.changes)
     kind, name = resource.kind, resource.name
     if kind == ConfigResourceType.BROKER:
@@ -144,14 +150,14 @@ class _Answer(Protocol):
 AnswerT = TypeVar("AnswerT", bound=_Answer)
 
 
-def refused(resources: Sequence[ResourceChange], error: ErrorCode) -> list[Outcome]:
+def refused(resources: Sequence[ResourceChange], error: ErrorCode) -> list[ConfigChangeResult]:
     """The controller could not be asked: every resource fails with the same error."""
-    return [Outcome(each.kind, each.name, error, error.message) for each in resources]
+    return [ConfigChangeResult(each.kind, each.name, error, error.message) for each in resources]
 
 
 def in_one_answer(
-    resources: Sequence[ResourceChange], here: Sequence[Outcome | None], there: _Answer
-) -> list[Outcome]:
+    resources: Sequence[ResourceChange], here: Sequence[ConfigChangeResult | None], there: _Answer
+) -> list[ConfigChangeResult]:
     """What was decided here and what the controller said, in the order of the request.
 
     A resource of which the controller says nothing is our bug or the controller's, and the client is told
@@ -167,7 +173,7 @@ def in_one_answer(
         if outcome is None:
             unheard = (ErrorCode.UNKNOWN_SERVER_ERROR, f"The controller said nothing of {name}.")
             error, message = known.get((kind, name), unheard)
-            outcome = Outcome(kind, name, ErrorCode(error), message)
+            outcome = ConfigChangeResult(kind, name, ErrorCode(error), message)
         outcomes.append(outcome)
     return outcomes
 
@@ -179,7 +185,7 @@ def change(
     *,
     validate_only: bool,
     forward: Callable[[list[bool]], Pending[AnswerT]],
-    answer: Callable[[int, list[Outcome]], AnswerT],
+    answer: Callable[[int, list[ConfigChangeResult]], AnswerT],
 ) -> AnswerT | Pending[AnswerT]:
     """Does here what is ours, and asks the controller for the rest.
 

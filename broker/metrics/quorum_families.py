@@ -16,7 +16,7 @@ from config.ports import Clock
 from controller.metadata.image.topics import NO_LEADER, TopicImage, TopicsImage
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.quorum_controller import QuorumController
-from controller.raft.quorum_metrics import QuorumVitals
+from controller.raft.quorum_metrics import QuorumMetrics
 from protocol.values import ZERO_UUID, uuid_to_text
 
 _RAFT: Final = "kafka_server_raftmetrics_"
@@ -38,11 +38,11 @@ def quorum_collector(
     counts = PartitionCounts()
 
     def collect() -> Iterator[Family]:
-        vitals = log.vitals()
-        yield from _raft(vitals)
-        yield from rates.families(vitals)
+        metrics = log.quorum_metrics()
+        yield from _raft(metrics)
+        yield from rates.families(metrics)
         yield gauge(_RAFT + "poll_idle_ratio_avg", "Share of time in which the loop rested", idle_ratio())
-        yield from _log_of(controller, vitals, clock)
+        yield from _log_of(controller, metrics, clock)
         yield from _cluster_of(controller)
         yield from _partitions(counts.of(controller.image.topics))
         ignored = int(ignores_static_voters and log.kraft_version > 0)
@@ -55,11 +55,11 @@ def quorum_collector(
     return collect
 
 
-def _raft(vitals: QuorumVitals) -> Iterator[Family]:
+def _raft(metrics: QuorumMetrics) -> Iterator[Family]:
     state = "State of this replica in the quorum, as the label says"
-    yield Family(_RAFT + "current_state", "untyped", state, (({"current_state": vitals.state}, 1),))
-    voted = vitals.voted
-    yield gauge(_RAFT + "current_leader", "Node that leads the quorum, -1: unknown", vitals.leader_id)
+    yield Family(_RAFT + "current_state", "untyped", state, (({"current_state": metrics.state}, 1),))
+    voted = metrics.voted
+    yield gauge(_RAFT + "current_leader", "Node that leads the quorum, -1: unknown", metrics.leader_id)
     yield gauge(
         _RAFT + "current_vote",
         "Node that has this replica's vote of the epoch, -1: none",
@@ -72,23 +72,23 @@ def _raft(vitals: QuorumVitals) -> Iterator[Family]:
         "Directory of the node that has the vote, as the label says",
         (({"current_vote_directory_id": directory}, 1),),
     )
-    yield gauge(_RAFT + "current_epoch", "Epoch of the quorum", vitals.epoch)
-    yield gauge(_RAFT + "high_watermark", "End of what is known to be committed", vitals.high_watermark)
-    yield gauge(_RAFT + "log_end_offset", "End of the metadata log here", vitals.log_end_offset)
-    yield gauge(_RAFT + "log_end_epoch", "Epoch of the last record here", vitals.log_end_epoch)
-    yield gauge(_RAFT + "number_of_voters", "Voters of the quorum", vitals.voters)
-    yield gauge(_RAFT + "number_of_observers", "Observers that fetch from this leader", vitals.observers)
+    yield gauge(_RAFT + "current_epoch", "Epoch of the quorum", metrics.epoch)
+    yield gauge(_RAFT + "high_watermark", "End of what is known to be committed", metrics.high_watermark)
+    yield gauge(_RAFT + "log_end_offset", "End of the metadata log here", metrics.log_end_offset)
+    yield gauge(_RAFT + "log_end_epoch", "Epoch of the last record here", metrics.log_end_epoch)
+    yield gauge(_RAFT + "number_of_voters", "Voters of the quorum", metrics.voters)
+    yield gauge(_RAFT + "number_of_observers", "Observers that fetch from this leader", metrics.observers)
     yield gauge(
         _RAFT + "number_unknown_voter_connections",
         "Voters whose address is not known",
-        vitals.voters_without_address,
+        metrics.voters_without_address,
     )
     yield gauge(
         _RAFT + "uncommitted_voter_change",
         "1 while a change of the voters is not committed",
-        int(vitals.has_uncommitted_voter_change),
+        int(metrics.has_uncommitted_voter_change),
     )
-    latencies = (("commit", vitals.commit_latency_ms), ("election", vitals.election_latency_ms))
+    latencies = (("commit", metrics.commit_latency_ms), ("election", metrics.election_latency_ms))
     for name, (mean, largest) in latencies:
         yield gauge(f"{_RAFT}{name}_latency_avg", f"Mean time of a {name} (milliseconds, a minute)", mean)
         yield gauge(f"{_RAFT}{name}_latency_max", f"Longest {name} (milliseconds, a minute)", largest)
@@ -103,20 +103,20 @@ class _Rates:
         self._end_offset = 0
         self._led = False
 
-    def families(self, vitals: QuorumVitals) -> Iterator[Family]:
+    def families(self, metrics: QuorumMetrics) -> Iterator[Family]:
         now_ns = self._clock.monotonic_ns()
-        leads = vitals.state == "leader"
+        leads = metrics.state == "leader"
         rate = 0.0
         if self._looked_ns is not None and now_ns > self._looked_ns and leads == self._led:
-            records = max(0, vitals.log_end_offset - self._end_offset)
+            records = max(0, metrics.log_end_offset - self._end_offset)
             rate = records * 1e9 / (now_ns - self._looked_ns)
-        self._looked_ns, self._end_offset, self._led = now_ns, vitals.log_end_offset, leads
+        self._looked_ns, self._end_offset, self._led = now_ns, metrics.log_end_offset, leads
         appended, fetched = (rate, 0.0) if leads else (0.0, rate)
         yield gauge(_RAFT + "append_records_rate", "Records a second, appended by this leader", appended)
         yield gauge(_RAFT + "fetch_records_rate", "Records a second, fetched from the leader", fetched)
 
 
-def _log_of(controller: QuorumController, vitals: QuorumVitals, clock: Clock) -> Iterator[Family]:
+def _log_of(controller: QuorumController, metrics: QuorumMetrics, clock: Clock) -> Iterator[Family]:
     image = controller.image
     active = int(controller.is_active)
     lag_ms = 0 if active else max(0, clock.wall_ms() - image.timestamp_ms)
@@ -126,11 +126,13 @@ def _log_of(controller: QuorumController, vitals: QuorumVitals, clock: Clock) ->
     yield gauge(
         _CONTROLLER + "lastappliedrecordlagms", "How long ago that was; 0 at the active controller", lag_ms
     )
-    yield gauge(_CONTROLLER + "lastcommittedrecordoffset", "Last record committed", vitals.high_watermark - 1)
+    yield gauge(
+        _CONTROLLER + "lastcommittedrecordoffset", "Last record committed", metrics.high_watermark - 1
+    )
     yield gauge(
         _CONTROLLER + "newactivecontrollerscount",
         "How often an active controller became known in this life",
-        vitals.elected_leaders,
+        metrics.elected_leaders,
     )
     yield gauge(_CONTROLLER + "metadataerrorcount", "Always 0: an error of metadata ends the process", 0)
     yield gauge(

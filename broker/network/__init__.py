@@ -7,10 +7,10 @@ In reading order:
 * `large_frame` a frame that arrives in parts, in a buffer that grows with what has arrived
 * `neighbours`  what stands around a connection: the wire below, the service above, an answer to come
 * `connection`  sans-IO: bytes in, frames to a service in order, answers out in order; turns, waits, mutes
-* `agenda`      connections that have something to do in the next turn of the loop
+* `ready_queue`      connections that have something to do in the next turn of the loop
 * `output`      the queue of bytes and file slices in front of one socket
 * `transport`   between socket and connection: nothing for plaintext, the place of TLS
-* `hangups`     who tells that a peer has gone while nobody reads from it
+* `disconnects`     who tells that a peer has gone while nobody reads from it
 * `sockets`     a connection on a real non-blocking socket of the loop
 * `limits`      how many connections, in all and per address
 * `idle`        connections that have been silent for too long

@@ -13,7 +13,7 @@ awaited, a throttle, an output queue that is too long, a turn that is over, a fr
 server that is going down, a peer that has sent its last byte. While any bit is set nothing is parsed and the
 wire does not read; when the last one is cleared, parsing goes on from the kept tail without a new read.
 
-**Turns.** A turn ends after 64 requests, 2 ms or 1 MiB of answers; the rest follows through the agenda.
+**Turns.** A turn ends after 64 requests, 2 ms or 1 MiB of answers; the rest follows through the ready queue.
 
 **Faults.** What is raised in here, or comes through from the service, is a fault of ours. It ends this
 connection and nobody else's turn; only an `EndsProcess` goes on to the loop.
@@ -28,11 +28,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from broker.network.agenda import Agenda
+from broker.network.interfaces import DelayedAnswer, Service, Wire
 from broker.network.large_frame import LargeFrame
 from broker.network.memory import RequestMemory
-from broker.network.neighbours import Answer, Service, Wire
 from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
+from broker.network.ready_queue import ReadyQueue
 from config.limits import TURN_MS, TURN_REQUESTS, TURN_SENT_BYTES, WAITING_PRODUCE_PER_CONNECTION
 from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess
@@ -62,14 +62,14 @@ class Connection:
     """
 
     __slots__ = (
-        "_agenda",
         "_begun_at",
         "_clock",
+        "_is_queued",
         "_large",
         "_memory",
         "_mute",
-        "_on_agenda",
         "_out",
+        "_ready_queue",
         "_serve",
         "_service",
         "_tail",
@@ -93,7 +93,7 @@ class Connection:
         session: Session,
         *,
         memory: RequestMemory,
-        agenda: Agenda,
+        ready_queue: ReadyQueue,
         clock: Clock,
         timers: Timers,
         max_frame_bytes: int,
@@ -109,15 +109,15 @@ class Connection:
         self._serve = service.serve
         self._wire = wire
         self._memory = memory
-        self._agenda = agenda
+        self._ready_queue = ready_queue
         self._clock = clock
         self._timers = timers
-        self._on_agenda = False
+        self._is_queued = False
         self._tail: bytearray | memoryview | None = None
         self._tail_at = 0
         self._begun_at = 0
         self._large: LargeFrame | None = None
-        self._waiting: list[Answer] = []
+        self._waiting: list[DelayedAnswer] = []
         self._out: list[Piece] = []
         self._mute: Timer | None = None
 
@@ -199,7 +199,7 @@ class Connection:
     @property
     def has_output(self) -> bool:
         """Answers are ready that the wire has not seen yet."""
-        return bool(self._out) or self._on_agenda
+        return bool(self._out) or self._is_queued
 
     def output_full(self) -> None:
         """The wire has more to send than is good: no more requests until `output_drained`."""
@@ -231,7 +231,7 @@ class Connection:
         if self.holds & AWAITS_MEMORY:
             self._schedule()
 
-    def answered(self, answer: Answer, pieces: list[Piece]) -> None:
+    def answered(self, answer: DelayedAnswer, pieces: list[Piece]) -> None:
         """An awaited answer is there; it leaves in the next turn, if it is its turn."""
         if self.holds & CLOSED:
             release_pieces(pieces)
@@ -245,8 +245,8 @@ class Connection:
         self.holds |= DRAINING
 
     def turn(self) -> None:
-        """What the agenda calls: sends what has been answered, and goes on with the tail."""
-        self._on_agenda = False
+        """What the ready queue calls: sends what has been answered, and goes on with the tail."""
+        self._is_queued = False
         if self.holds & CLOSED:
             return
         try:
@@ -333,7 +333,7 @@ class Connection:
                 self._drop(answer)
             elif answer.__class__ is list:
                 if self._waiting:
-                    self._waiting.append(Answer(self, True, answer))
+                    self._waiting.append(DelayedAnswer(self, True, answer))
                     self._check_window()
                     continue
                 for piece in answer:
@@ -345,9 +345,9 @@ class Connection:
         return at
 
     @staticmethod
-    def _drop(answer: list[Piece] | Answer | None) -> None:
+    def _drop(answer: list[Piece] | DelayedAnswer | None) -> None:
         """The connection was closed while its request was served."""
-        if isinstance(answer, Answer):
+        if isinstance(answer, DelayedAnswer):
             answer.cancel()
         elif answer is not None:
             release_pieces(answer)
@@ -427,6 +427,6 @@ class Connection:
             self._service.sent(self)
 
     def _schedule(self) -> None:
-        if not self._on_agenda and not self.holds & CLOSED:
-            self._on_agenda = True
-            self._agenda.add(self)
+        if not self._is_queued and not self.holds & CLOSED:
+            self._is_queued = True
+            self._ready_queue.add(self)

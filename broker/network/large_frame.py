@@ -7,7 +7,7 @@ asks the pool.
 
 from __future__ import annotations
 
-from broker.network.memory import Holder, RequestMemory
+from broker.network.memory import MemoryHolder, RequestMemory
 from config.limits import LARGE_FRAME_FIRST_BYTES, LARGE_FRAME_GROWTH
 
 
@@ -17,7 +17,9 @@ class LargeFrame:
 
     __slots__ = ("_holder", "_memory", "buffer", "filled_bytes", "size_bytes")
 
-    def __init__(self, memory: RequestMemory, holder: Holder, size_bytes: int, begun: memoryview) -> None:
+    def __init__(
+        self, memory: RequestMemory, holder: MemoryHolder, size_bytes: int, begun: memoryview
+    ) -> None:
         self._memory = memory
         self._holder = holder
         self.size_bytes = size_bytes

@@ -34,7 +34,7 @@ _POISON: Final = 0xDD
 _UNLIMITED_CGROUP: Final = 1 << 60
 
 
-class Holder(Protocol):
+class MemoryHolder(Protocol):
     """Somebody who holds a part of the pool, and may be waiting for more."""
 
     def memory_freed(self) -> None:
@@ -59,8 +59,8 @@ class RequestMemory:
         self.used_bytes = 0
         self.poison = poison
         self.full = False
-        self._held: dict[Holder, int] = {}
-        self._waiting: dict[Holder, None] = {}
+        self._held: dict[MemoryHolder, int] = {}
+        self._waiting: dict[MemoryHolder, None] = {}
         self._spare: bytearray | None = None
 
     @property
@@ -91,7 +91,7 @@ class RequestMemory:
             return self.view[tail_bytes : tail_bytes + SCARCE_READ_BYTES]
         return self.view[tail_bytes:]
 
-    def hold(self, holder: Holder, size_bytes: int) -> None:
+    def hold(self, holder: MemoryHolder, size_bytes: int) -> None:
         """Enters what a holder has in memory, whatever the bound says; 0 gives everything back."""
         before = self._held.pop(holder, 0) if size_bytes == 0 else self._held.get(holder, 0)
         if size_bytes:
@@ -105,7 +105,7 @@ class RequestMemory:
         if self._waiting and size_bytes < before:
             self._wake()
 
-    def may_grow(self, holder: Holder, size_bytes: int) -> bool:
+    def may_grow(self, holder: MemoryHolder, size_bytes: int) -> bool:
         """Whether the holder may have `size_bytes` in all. If not, it is told when to ask again."""
         before = self._held.get(holder, 0)
         fits = self.used_bytes - before + size_bytes <= self.bound_bytes

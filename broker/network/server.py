@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from broker.network.acceptor import Acceptor, ListenerSettings
-from broker.network.agenda import Agenda
 from broker.network.cold_reads import ColdReads
 from broker.network.connection import Connection
-from broker.network.hangups import Hangups
+from broker.network.disconnects import Disconnects
 from broker.network.idle import IdleSweep
+from broker.network.interfaces import Service
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory
-from broker.network.neighbours import Service
+from broker.network.ready_queue import ReadyQueue
 from broker.network.sockets import SocketChannel
 from broker.network.transport import Transport, plain
 from config.ports import Clock, Timers
@@ -42,7 +42,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
 
 class Server:
-    """The network of one loop. memory and agenda are shared by all its connections."""
+    """The network of one loop. memory and ready_queue are shared by all its connections."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Server:
     ) -> None:
         self.memory = memory
         self.limits = limits or ConnectionLimits()
-        self.agenda = Agenda(loop.call_soon)
+        self.ready_queue = ReadyQueue(loop.call_soon)
         self.acceptors: dict[str, Acceptor] = {}
         self._services: dict[str, Service] = {}
         self.cold = cold
@@ -67,15 +67,15 @@ class Server:
         self._timers = timers
         self._settings = settings or ServerSettings()
         self._make_transport = make_transport or (lambda sock, _: plain(sock))
-        self._hangups = Hangups(loop)
+        self._disconnects = Disconnects(loop)
         self._idle = IdleSweep(self._settings.connections_max_idle_ms, clock, timers)
         self._channels: dict[SocketChannel, Connection] = {}
         self._number = 0
 
     @property
-    def hangups(self) -> Hangups:
+    def disconnects(self) -> Disconnects:
         """For connections that this process makes itself: who has gone is noticed in one place."""
-        return self._hangups
+        return self._disconnects
 
     def listen(self, settings: ListenerSettings, service: Service | None = None) -> Acceptor:
         """Opens a listener; its port is known now. It takes connections at `start`, and who serves them must
@@ -121,7 +121,7 @@ class Server:
             host,
             self._make_transport(sock, settings),
             loop=self._loop,
-            hangups=self._hangups,
+            disconnects=self._disconnects,
             traffic=acceptor.traffic,
             on_closed=self._closed,
             cold=self.cold,
@@ -137,7 +137,7 @@ class Server:
             channel,
             session,
             memory=self.memory,
-            agenda=self.agenda,
+            ready_queue=self.ready_queue,
             clock=self._clock,
             timers=self._timers,
             max_frame_bytes=self._settings.socket_request_max_bytes,
@@ -207,4 +207,4 @@ class Server:
         for channel in list(self._channels):
             channel.abort(reason)
         self._idle.close()
-        self._hangups.close()
+        self._disconnects.close()

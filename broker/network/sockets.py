@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from broker.network.cold_reads import ColdReads
 from broker.network.connection import CLOSED, TURN_OVER
-from broker.network.hangups import Hangups
+from broker.network.disconnects import Disconnects
 from broker.network.output import OutputQueue
 from broker.network.pieces import Piece, release_pieces
 from broker.network.transport import Transport
@@ -41,7 +41,7 @@ _PEER_ERRORS: Final = frozenset(
 )
 
 
-class Endpoint(Protocol):
+class SocketUser(Protocol):
     """What a channel drives: `network.connection.Connection`, or the asking side of a peer's connection."""
 
     holds: int
@@ -84,8 +84,8 @@ class SocketChannel:
     """The wire of one connection. `begin` it with its connection; `on_closed` is called once, at the end."""
 
     __slots__ = (
+        "_disconnects",
         "_finished",
-        "_hangups",
         "_linger",
         "_loop",
         "_on_closed",
@@ -102,7 +102,7 @@ class SocketChannel:
         "open",
     )
 
-    connection: Endpoint
+    connection: SocketUser
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class SocketChannel:
         transport: Transport,
         *,
         loop: AbstractEventLoop,
-        hangups: Hangups,
+        disconnects: Disconnects,
         traffic: Traffic,
         on_closed: Callable[[SocketChannel], None],
         cold: ColdReads | None = None,
@@ -124,7 +124,7 @@ class SocketChannel:
         self._send = transport.send
         self._output = OutputQueue(transport, cold, self._helped)
         self._loop = loop
-        self._hangups = hangups
+        self._disconnects = disconnects
         self._traffic = traffic
         self._on_closed = on_closed
         self._reading = False
@@ -133,7 +133,7 @@ class SocketChannel:
         self._finished = False
         """The end of the stream was seen; unread bytes may lie before it."""
 
-    def begin(self, connection: Endpoint) -> None:
+    def begin(self, connection: SocketUser) -> None:
         self.connection = connection
         self.resume()
 
@@ -202,13 +202,13 @@ class SocketChannel:
         if finished:
             self._await_break()
         else:
-            self._hangups.watch(self.descriptor, self._hung_up)
+            self._disconnects.watch(self.descriptor, self._hung_up)
 
     def _await_break(self) -> None:
         """The end of the stream was seen, and something still waits or is held."""
         self._finished = True
         if self.open and not self._linger:
-            self._hangups.watch(self.descriptor, self._hung_up, finished=True)
+            self._disconnects.watch(self.descriptor, self._hung_up, finished=True)
 
     def _hung_up(self, broken: bool) -> None:
         if broken:
@@ -224,7 +224,7 @@ class SocketChannel:
     def resume(self) -> None:
         if not self._reading and self.open and not self._linger:
             self._reading = True
-            self._hangups.forget(self.descriptor)
+            self._disconnects.forget(self.descriptor)
             self._loop.add_reader(self.descriptor, self._readable)
 
     # Writing
@@ -359,7 +359,7 @@ class SocketChannel:
             return
         self.open = False
         self._pause()
-        self._hangups.forget(self.descriptor)
+        self._disconnects.forget(self.descriptor)
         self._stop_writing()
         self._output.clear()
         if not self._output.is_busy:

@@ -32,7 +32,7 @@ from typing import Final, Protocol
 import msgspec
 
 from broker.replication.partition import NO_EPOCH, Partition
-from config.ports import Chance
+from config.ports import RandomSource
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 
@@ -78,7 +78,7 @@ class WantedPartition(msgspec.Struct, gc=False, eq=False):
     """Where the log of a follower that asks begins."""
 
 
-class WaitingFetch(Protocol):
+class SessionFetch(Protocol):
     """The long poll that a session may have under way."""
 
     def session_grew(self, wanted: WantedPartition, size_bytes: int) -> None: ...
@@ -119,7 +119,7 @@ class FetchSession:
         self.wanted: dict[PartitionKey, WantedPartition] = {}
         self.active: dict[PartitionKey, WantedPartition] = {}
         """Partitions of `wanted` that the next answer must look at; all others are watched."""
-        self.waiting: WaitingFetch | None = None
+        self.waiting: SessionFetch | None = None
 
     def update(self, request: FetchRequest) -> None:
         """Take over what the request adds, changes and forgets."""
@@ -200,9 +200,9 @@ class FetchSession:
 class FetchSessions:
     """The sessions of a broker, the least recently used first."""
 
-    def __init__(self, *, slots: int, chance: Chance) -> None:
+    def __init__(self, *, slots: int, random_source: RandomSource) -> None:
         self._slots = slots
-        self._chance = chance
+        self._random_source = random_source
         self._by_id: dict[int, FetchSession] = {}
         self.evictions = 0
 
@@ -305,7 +305,7 @@ class FetchSessions:
 
     def _new_id(self) -> int:
         while True:
-            session_id = 1 + self._chance.below(EPOCH_MAX - 1)
+            session_id = 1 + self._random_source.below(EPOCH_MAX - 1)
             if session_id not in self._by_id:
                 return session_id
 

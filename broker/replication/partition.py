@@ -50,7 +50,7 @@ class Watcher(Protocol):
         ...
 
 
-class Holder(Protocol):
+class PartitionWatcher(Protocol):
     """Who keeps a partition at hand although nothing happens; `token` is what it left with it."""
 
     def partition_gone(self, token: Any) -> None:
@@ -171,7 +171,7 @@ class Partition:
         self.unseen_bytes = 0
         """Appended beyond the high watermark; a long poll counts them when they become visible."""
         self.watchers: dict[Watcher, Any] = {}
-        self.holders: dict[Holder, Any] = {}
+        self.holders: dict[PartitionWatcher, Any] = {}
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """(offset that the high watermark must reach, who waits), in the order of the appends."""
         self.deletion_waiters: list[DeletionWaiter] = []

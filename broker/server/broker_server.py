@@ -31,9 +31,9 @@ from broker.replication.replica_manager import LeaderChange, ReplicaManager
 from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
-from broker.server.dynamic_configs import ConfigFollowers
+from broker.server.dynamic_configs import DynamicConfigListeners
 from broker.server.group_settings import group_settings
-from broker.server.shared_server import Ground, advertised
+from broker.server.shared_server import SharedServer, advertised
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
@@ -46,7 +46,7 @@ from storage.directories import FailedDirectory
 _log = logging.getLogger("barnabas.node")
 
 
-class BrokerRole:
+class BrokerServer:
     """Made when the logs are open; serves once `start` has led to `on_ready`.
 
     channel: makes a way to the controller, by client id. on_failure: the broker cannot start, and why.
@@ -54,79 +54,80 @@ class BrokerRole:
 
     def __init__(
         self,
-        ground: Ground,
+        shared: SharedServer,
         channel: Callable[[str], PeerChannel],
         *,
         kraft_version: int,
         on_ready: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        self._ground = ground
+        self._shared = shared
         self._on_ready = on_ready
         self._knows_its_logs = False
         self._serves = False
-        config = ground.config
-        self.acceptors: dict[str, Acceptor] = ground.listen(config.broker_listeners)
+        config = shared.config
+        self.acceptors: dict[str, Acceptor] = shared.listen(config.broker_listeners)
         self.endpoints = advertised(config.advertised_listeners, self.acceptors)
-        self.metadata = MetadataCache(chance=ground.chance)
-        self.long_work = LongWork(ground.clock, ground.timers)
+        self.metadata = MetadataCache(random_source=shared.random_source)
+        self.long_work = LongWork(shared.clock, shared.timers)
         self.replicas = ReplicaManager(
-            node_id=ground.node_id,
-            logs=ground.logs,
+            node_id=shared.node_id,
+            logs=shared.logs,
             config=config,
             metadata=self.metadata,
-            clock=ground.clock,
+            clock=shared.clock,
             waiting=WaitingAppends(
-                clock=ground.clock,
-                timers=ground.timers,
-                disks=ground.append_offload,
-                codecs=ground.codec_offload,
-                stalls=ground.stalls,
+                clock=shared.clock,
+                timers=shared.timers,
+                disks=shared.append_offload,
+                codecs=shared.codec_offload,
+                stalls=shared.stalls,
                 long_work=self.long_work,
             ),
         )
         controller = ControllerChannel(
-            channel(f"broker-{ground.node_id}-forwarding"),
-            clock=ground.clock,
-            timers=ground.timers,
+            channel(f"broker-{shared.node_id}-forwarding"),
+            clock=shared.clock,
+            timers=shared.timers,
             request_timeout_ms=config.integer("request.timeout.ms"),
         )
         self.services = self._make_services(controller, kraft_version)
         self.dispatcher = Dispatcher(
             self.services.handlers,
             self.services,
-            clock=ground.clock,
-            authorizer=ground.authorizer,
-            lane=ground.lane,
+            clock=shared.clock,
+            authorizer=shared.authorizer,
+            lane=shared.lane,
         )
         for listener in self.acceptors:
-            ground.server.serve(listener, self.dispatcher)
-        self.followers = ConfigFollowers(ground, self.services, self.acceptors, self.dispatcher)
+            shared.server.serve(listener, self.dispatcher)
+        self.followers = DynamicConfigListeners(shared, self.services, self.acceptors, self.dispatcher)
         self.followers.limit_connections(config)
-        self.loader = self._make_loader(channel(f"broker-{ground.node_id}-metadata"))
-        self.lifecycle = self._make_lifecycle(channel(f"broker-{ground.node_id}-lifecycle"), on_failure)
-        ground.tell_of_descriptors()
-        ground.logs.watch(self._log_went_offline, self._directory_failed)
+        self.loader = self._make_loader(channel(f"broker-{shared.node_id}-metadata"))
+        self.lifecycle = self._make_lifecycle(channel(f"broker-{shared.node_id}-lifecycle"), on_failure)
+        shared.tell_of_descriptors()
+        shared.logs.watch(self._log_went_offline, self._directory_failed)
 
     def _make_services(self, controller: ControllerChannel, kraft_version: int) -> BrokerServices:
-        ground, config = self._ground, self._ground.config
+        shared, config = self._shared, self._shared.config
         topics = TopicCreation(channel=controller, metadata=self.metadata, config=config)
         return BrokerServices(
-            node_id=ground.node_id,
-            cluster_id=ground.cluster_id,
+            node_id=shared.node_id,
+            cluster_id=shared.cluster_id,
             config=config,
-            clock=ground.clock,
-            timers=ground.timers,
+            clock=shared.clock,
+            timers=shared.timers,
             metadata=self.metadata,
-            logs=ground.logs,
+            logs=shared.logs,
             replicas=self.replicas,
             fetches=FetchPurgatory(
                 sessions=FetchSessions(
-                    slots=config.integer("max.incremental.fetch.session.cache.slots"), chance=ground.chance
+                    slots=config.integer("max.incremental.fetch.session.cache.slots"),
+                    random_source=shared.random_source,
                 ),
                 max_bytes=config.integer("fetch.max.bytes"),
-                clock=ground.clock,
-                timers=ground.timers,
+                clock=shared.clock,
+                timers=shared.timers,
             ),
             groups=GroupCoordinator(
                 group_settings(config),
@@ -134,46 +135,46 @@ class BrokerRole:
                 reader=self.replicas,
                 cluster=self.metadata,
                 topics=topics,
-                clock=ground.clock,
-                timers=ground.timers,
-                chance=ground.chance,
+                clock=shared.clock,
+                timers=shared.timers,
+                random_source=shared.random_source,
             ),
             topics=topics,
-            lookups=Lookups(clock=ground.clock, work=self.long_work, threads=ground.codec_offload),
+            lookups=Lookups(clock=shared.clock, work=self.long_work, threads=shared.codec_offload),
             producer_ids=ProducerIds(
-                node_id=ground.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
+                node_id=shared.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
             ),
             controller=controller,
             handlers=broker_handlers(),
-            loggers=ground.loggers,
+            loggers=shared.loggers,
             features=SUPPORTED_FEATURES,
             finalized_by_quorum={KRAFT_VERSION: kraft_version},
         )
 
     def _make_loader(self, channel: PeerChannel) -> MetadataLoader:
-        ground = self._ground
-        configs = BrokerConfigPublisher(ground.config, ground.node_id)
+        shared = self._shared
+        configs = BrokerConfigPublisher(shared.config, shared.node_id)
         configs.on_config(self.replicas.configure)
         configs.on_config(self.followers.follow)
         configs.on_config(self._follow_rates)
         replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
         replicas.on_leader_change(self._leader_changed)
         self.directories = DirectoryAssignments(
-            ground.node_id, self.services.controller, ground.clock, ground.timers,
+            shared.node_id, self.services.controller, shared.clock, shared.timers,
             broker_epoch=lambda: self.lifecycle.epoch, directory_of=self._directory_id_of,
         )  # fmt: skip
-        ground.logs.moves.on_moved = self._log_moved
+        shared.logs.moves.on_moved = self._log_moved
         self.retries = LogRetries(
-            self.replicas, ground.clock, ground.timers,
+            self.replicas, shared.clock, shared.timers,
             on_leader_change=self._leader_changed, on_made=self._log_made,
         )  # fmt: skip
         return MetadataLoader(
-            node_id=ground.node_id,
-            cluster_id=ground.cluster_id,
-            directory_id=ground.directory_id,
+            node_id=shared.node_id,
+            cluster_id=shared.cluster_id,
+            directory_id=shared.directory_id,
             channel=channel,
-            clock=ground.clock,
-            timers=ground.timers,
+            clock=shared.clock,
+            timers=shared.timers,
             publishers=(
                 replicas.retirement,
                 MetadataCachePublisher(self.metadata),
@@ -186,22 +187,22 @@ class BrokerRole:
         )
 
     def _make_lifecycle(self, channel: PeerChannel, on_failure: Callable[[str], None]) -> BrokerLifecycle:
-        ground, config = self._ground, self._ground.config
+        shared, config = self._shared, self._shared.config
         identity = BrokerIdentity(
-            node_id=ground.node_id,
-            cluster_id=ground.cluster_id,
+            node_id=shared.node_id,
+            cluster_id=shared.cluster_id,
             endpoints=self.endpoints,
             features=SUPPORTED_FEATURES,
-            log_dirs=[each.directory_id for each in ground.logs.directories if each.directory_id is not None],
+            log_dirs=[each.directory_id for each in shared.logs.directories if each.directory_id is not None],
             rack=config.optional_text("broker.rack"),
-            previous_epoch=ground.previous_broker_epoch,
+            previous_epoch=shared.previous_broker_epoch,
         )
         return BrokerLifecycle(
             identity,
             channel=channel,
-            clock=ground.clock,
-            timers=ground.timers,
-            chance=ground.chance,
+            clock=shared.clock,
+            timers=shared.timers,
+            random_source=shared.random_source,
             metadata_offset=lambda: self.loader.offset,
             heartbeat_interval_ms=config.integer("broker.heartbeat.interval.ms"),
             session_timeout_ms=config.integer("broker.session.timeout.ms"),
@@ -223,7 +224,7 @@ class BrokerRole:
             self._set_strays_aside()
         self.lifecycle.metadata_advanced()
         self._serve_when_known()
-        own = self.metadata.image.brokers.get(self._ground.node_id)
+        own = self.metadata.image.brokers.get(self._shared.node_id)
         level = self.metadata.image.features.metadata_version
         if own is not None and not own.log_dirs and level >= DIRECTORIES_LEVEL:
             self.lifecycle.register_again()  # the level was raised to one that knows directories
@@ -231,7 +232,7 @@ class BrokerRole:
     def _set_strays_aside(self) -> None:
         """Logs on disk that the first image does not give to this broker: their topics were deleted while
         it was away. They are renamed, and an operator removes them."""
-        logs = self._ground.logs
+        logs = self._shared.logs
         logs.set_rivals_aside()
         for log in logs.unclaimed():
             _log.warning("%s is not in the cluster's metadata any more and is set aside", log.name)
@@ -247,7 +248,7 @@ class BrokerRole:
     def _serve_when_known(self) -> None:
         """Clients may come when this broker too has heard that it is unfenced. Before, it would tell them of
         a cluster without it, and some ask again only after half a minute."""
-        own = self.metadata.image.brokers.get(self._ground.node_id)
+        own = self.metadata.image.brokers.get(self._shared.node_id)
         if self._serves or self.lifecycle.state is not BrokerState.RUNNING or own is None or own.fenced:
             return
         self._serves = True
@@ -274,12 +275,12 @@ class BrokerRole:
         self.directories.moved(self.metadata.image, *key)
 
     def _directory_id_of(self, topic: str, index: int) -> bytes | None:
-        home = self._ground.logs.directory_of(topic, index)
+        home = self._shared.logs.directory_of(topic, index)
         return None if home is None else home.directory_id
 
     def _follow_rates(self, image: ClusterImage, config: BrokerConfig) -> None:
         rate = config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
-        self._ground.logs.moves.bytes_per_second = rate
+        self._shared.logs.moves.bytes_per_second = rate
 
     # Disks that fail
 
@@ -290,15 +291,15 @@ class BrokerRole:
 
     def _directory_failed(self, failed: FailedDirectory, keys: list[tuple[str, int]]) -> None:
         """The controller is told; without the metadata log's directory, or without any, the process ends."""
-        ground = self._ground
+        shared = self._shared
         _log.warning("%d partitions went offline with log directory %s", len(keys), failed.path)
-        if failed.path == ground.metadata_directory:
+        if failed.path == shared.metadata_directory:
             halt(f"Shutdown broker because the metadata log dir {failed.path} has failed")
-        if not ground.logs.directories:
-            paths = ", ".join(ground.config.log_directories)
+        if not shared.logs.directories:
+            paths = ", ".join(shared.config.log_directories)
             halt(f"Shutdown broker because all log dirs in {paths} have failed")
         if failed.directory_id is not None:
-            timeout_ms = ground.config.integer("log.dir.failure.timeout.ms")
+            timeout_ms = shared.config.integer("log.dir.failure.timeout.ms")
             self.lifecycle.directory_failed(failed.directory_id, timeout_ms)
 
     def answer_all(self) -> None:

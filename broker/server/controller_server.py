@@ -10,10 +10,10 @@ from broker.controller_channel.peer.tcp import TcpPeer
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.policies.process import configured_policies
-from broker.server.shared_server import Ground, advertised
+from broker.server.shared_server import SharedServer, advertised
 from controller.bootstrap_records import read_bootstrap_records
 from controller.handler_table import controller_handlers
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.log import NO_LEADER
 from controller.metadata.log_opening import open_replica, raft_config
 from controller.quorum_controller import QuorumController
@@ -21,81 +21,81 @@ from controller.registration import FollowerRegistration
 from controller.services import ControllerServices
 
 
-class ControllerRole:
+class ControllerServer:
     """Made when the log directories are locked; decides once it is started and the loop runs."""
 
-    def __init__(self, ground: Ground) -> None:
-        config = ground.config
-        self._ground = ground
+    def __init__(self, shared: SharedServer) -> None:
+        config = shared.config
+        self._shared = shared
         self.handlers = controller_handlers()
-        self.policies = configured_policies(ground.loop, config)
-        self.acceptors = ground.listen(config.controller_listeners)
+        self.policies = configured_policies(shared.loop, config)
+        self.acceptors = shared.listen(config.controller_listeners)
         endpoints = advertised(config.advertised_controller_listeners, self.acceptors)
         quorum = raft_config(
-            config, cluster_id=ground.cluster_id, directory_id=ground.directory_id, endpoints=endpoints
+            config, cluster_id=shared.cluster_id, directory_id=shared.directory_id, endpoints=endpoints
         )
         self.log = open_replica(
             config,
             quorum,
-            files=ground.files,
-            clock=ground.clock,
-            timers=ground.timers,
-            offload=ground.offload,
-            chance=ground.chance,
+            files=shared.files,
+            clock=shared.clock,
+            timers=shared.timers,
+            offload=shared.offload,
+            random_source=shared.random_source,
             make_channel=self._quorum_channel,
-            sync_offload=ground.quorum_offload,
+            sync_offload=shared.quorum_offload,
         )
         self.controller = QuorumController(
-            node_id=ground.node_id,
-            cluster_id=ground.cluster_id,
+            node_id=shared.node_id,
+            cluster_id=shared.cluster_id,
             log=self.log,
             config=config,
-            clock=ground.clock,
-            timers=ground.timers,
-            chance=ground.chance,
-            bootstrap_records=read_bootstrap_records(config, ground.files),
+            clock=shared.clock,
+            timers=shared.timers,
+            random_source=shared.random_source,
+            bootstrap_records=read_bootstrap_records(config, shared.files),
             endpoints=endpoints,
         )
         services = ControllerServices(
-            node_id=ground.node_id,
-            cluster_id=ground.cluster_id,
+            node_id=shared.node_id,
+            cluster_id=shared.cluster_id,
             config=config,
-            clock=ground.clock,
-            timers=ground.timers,
+            clock=shared.clock,
+            timers=shared.timers,
             controller=self.controller,
             log=self.log,
             handlers=self.handlers,
-            loggers=ground.loggers,
+            loggers=shared.loggers,
             policies=self.policies,
         )
         self.dispatcher = Dispatcher(
-            self.handlers, services, clock=ground.clock, authorizer=ground.authorizer, lane=ground.lane
+            self.handlers, services, clock=shared.clock, authorizer=shared.authorizer, lane=shared.lane
         )
         for listener in self.acceptors:
-            ground.server.serve(listener, self.dispatcher)
+            shared.server.serve(listener, self.dispatcher)
         self.registration = FollowerRegistration(
             self.controller,
             lambda: self.log.leader_address,
             self._quorum_channel,
-            ground.clock,
-            ground.timers,
+            shared.clock,
+            shared.timers,
         )
 
     def _quorum_channel(self, host: str, port: int) -> TcpPeer:
         """A way to another replica of the metadata log."""
-        return self._connect(host, port, client_id=f"raft-client-{self._ground.node_id}")
+        return self._connect(host, port, client_id=f"raft-client-{self._shared.node_id}")
 
     def _connect(self, host: str, port: int, *, client_id: str) -> TcpPeer:
         """To another controller; if it is dead there are others, so that is told at once."""
-        ground = self._ground
+        shared = self._shared
         return TcpPeer(
             host,
             port,
-            loop=ground.loop,
-            clock=ground.clock,
-            timers=ground.timers,
-            hangups=ground.server.hangups,
-            memory=ground.memory,
+            loop=shared.loop,
+            clock=shared.clock,
+            timers=shared.timers,
+            disconnects=shared.server.disconnects,
+            memory=shared.memory,
             client_id=client_id,
             is_patient=False,
         )
@@ -110,26 +110,26 @@ class ControllerRole:
 
     def channel(self, client_id: str) -> LeaderPeer:
         """A way to the controller for the broker in this process; one for each kind of long wait."""
-        ground = self._ground
+        shared = self._shared
         listener = next(iter(self.acceptors))
         here = InProcessPeer(
             self.dispatcher,
             self.handlers,
-            memory=ground.memory,
-            clock=ground.clock,
-            timers=ground.timers,
+            memory=shared.memory,
+            clock=shared.clock,
+            timers=shared.timers,
             client_id=client_id,
             listener=listener,
         )
         connect = partial(self._connect, client_id=client_id)
-        return LeaderPeer(here, self._leader_elsewhere, connect, ground.timers)
+        return LeaderPeer(here, self._leader_elsewhere, connect, shared.timers)
 
-    def _leader_elsewhere(self) -> Endpoint | None:
+    def _leader_elsewhere(self) -> BrokerEndpoint | None:
         leader = self.log.leader.leader_id
-        if leader in (NO_LEADER, self._ground.node_id):
+        if leader in (NO_LEADER, self._shared.node_id):
             return None
-        listener = self._ground.config.controller_listener_names[0]
-        return self.log.quorum(self._ground.clock.wall_ms()).endpoints.get(leader, {}).get(listener)
+        listener = self._shared.config.controller_listener_names[0]
+        return self.log.quorum(self._shared.clock.wall_ms()).endpoints.get(leader, {}).get(listener)
 
     def resign(self, timeout_ms: int, then: Callable[[], None]) -> None:
         """A leader of the quorum tells the others, and stays until one of them leads, or the time is over."""

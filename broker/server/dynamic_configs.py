@@ -16,9 +16,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from broker.network.acceptor import Acceptor, plain_host
+from broker.network.interfaces import Service
 from broker.network.limits import UNLIMITED, ConnectionLimits
-from broker.network.neighbours import Service
-from broker.server.shared_server import Ground, cleaner_settings, listener_settings
+from broker.server.shared_server import SharedServer, cleaner_settings, listener_settings
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
@@ -31,16 +31,16 @@ MAX_CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"
 
 
-class ConfigFollowers:
+class DynamicConfigListeners:
     """`follow` is called with every new config, in the order of the metadata log.
 
     service: who serves the connections of a new listener.
     """
 
     def __init__(
-        self, ground: Ground, services: BrokerServices, acceptors: dict[str, Acceptor], service: Service
+        self, shared: SharedServer, services: BrokerServices, acceptors: dict[str, Acceptor], service: Service
     ) -> None:
-        self._ground = ground
+        self._shared = shared
         self._services = services
         self._acceptors = acceptors
         self._service = service
@@ -52,7 +52,7 @@ class ConfigFollowers:
             if problem not in before.refused:
                 _log.warning("A stored setting is passed over: %s", problem)
         self.limit_connections(config)
-        self._ground.logs.cleaner.settings = cleaner_settings(config)
+        self._shared.logs.cleaner.settings = cleaner_settings(config)
         try:
             self._follow_listeners(config)
         except (ConfigError, OSError) as problem:
@@ -61,7 +61,7 @@ class ConfigFollowers:
     def limit_connections(self, config: BrokerConfig) -> None:
         """Host names in max.connections.per.ip.overrides are looked up beside the loop and counted when their
         addresses are known."""
-        limits = self._ground.limits
+        limits = self._shared.limits
         try:
             overrides = max_connections_per_ip(config)
         except ConfigError as problem:
@@ -82,11 +82,11 @@ class ConfigFollowers:
                     _log.error("max.connections.per.ip.overrides: there is no address of %s", host)
             change_limits(limits, config, named | literal)
 
-        self._ground.offload.submit(lambda: resolve(names), found)
+        self._shared.offload.submit(lambda: resolve(names), found)
 
     def _follow_listeners(self, config: BrokerConfig) -> None:
         wanted = {endpoint.listener: endpoint for endpoint in config.broker_listeners}
-        server = self._ground.server
+        server = self._shared.server
         for name in [name for name in self._acceptors if name not in wanted]:
             _log.info("Listener %s is closed", name)
             server.close_listener(name, "its listener was taken away")

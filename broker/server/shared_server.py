@@ -19,10 +19,10 @@ from broker.network.descriptors import descriptor_limit
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory, pool_bound_bytes
 from broker.network.server import Server, ServerSettings
-from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.offload import ThreadOffload, run_side_by_side
+from broker.ports.random_source import SystemRandomSource
 from broker.ports.stalls import ThreadStalls
 from broker.ports.timers import LoopTimers
 from broker.process.log_levels import ProcessLoggers
@@ -39,8 +39,8 @@ from config.limits import (
 )
 from config.listeners import Endpoint as ListenerEndpoint
 from config.log_levels import Loggers
-from config.ports import Chance, Clock, Files, Timers
-from controller.metadata.image.brokers import Endpoint
+from config.ports import Clock, Files, RandomSource, Timers
+from controller.metadata.image.brokers import BrokerEndpoint
 from protocol.serving import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
@@ -68,7 +68,7 @@ SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
 )
 
 
-class Ground:
+class SharedServer:
     """Made first, closed last."""
 
     def __init__(self, loop: AbstractEventLoop, config: BrokerConfig, cluster_id: str) -> None:
@@ -78,7 +78,7 @@ class Ground:
         self.node_id = config.node_id
         self.clock: Clock = SystemClock()
         self.timers: Timers = LoopTimers(loop, self.clock)
-        self.chance: Chance = SystemChance()
+        self.random_source: RandomSource = SystemRandomSource()
         self.stalls = ThreadStalls()
         self.open_files = OpenFiles(bound_for(_enough_descriptors()))
         self.files: Files = RealFiles(self.open_files)
@@ -108,7 +108,7 @@ class Ground:
             self.files,
             config.log_directories,
             clock=self.clock,
-            chance=self.chance,
+            random_source=self.random_source,
             offload=self.offload,
             default_config=LogConfig(),
             settings=log_manager_settings(config),
@@ -222,13 +222,15 @@ def _if_set(config: BrokerConfig, name: str) -> int:
     return config.integer(name) if config.is_set(name) else -1
 
 
-def advertised(listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Acceptor]) -> dict[str, Endpoint]:
+def advertised(
+    listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Acceptor]
+) -> dict[str, BrokerEndpoint]:
     """Where clients are told to go: a port 0 becomes the real one, no host becomes this machine's name."""
     endpoints = {}
     for each in listeners:
         acceptor = opened.get(each.listener)
         port = each.port or (acceptor.port if acceptor is not None else 0)
-        endpoints[each.listener] = Endpoint(
+        endpoints[each.listener] = BrokerEndpoint(
             each.host or socket.getfqdn(), port, SECURITY_PROTOCOLS[each.security_protocol]
         )
     return endpoints

@@ -9,13 +9,13 @@ copy. So nothing here imports a test; the tests of the simulator, its mutants an
 In reading order:
 
     running         a seed from its beginning to its verdict; a failing one down to its shortest story
-    weather, steps  what kind of world a seed makes, and what befalls it
+    fault_plan, steps  what kind of world a seed makes, and what befalls it
     world           the queue of what happens when
     machine         one host: its driver executes a Ready, and loses its power between any two effects
     disk, network   what a crash leaves; what arrives
     history         all logs, seen from outside
     watch, promises, calm   the rules: at every moment, in every message, and in the end
-    dice, coverage, story, words, shrinking   chance, counts, transcripts
+    seeded_random, coverage, trace, message_texts, shrinking   random numbers, counts, transcripts
 
 May be imported by `broker.cli` and by tests. Imports controller.raft and protocol; chance comes from a seed.
 """

@@ -35,14 +35,14 @@ from controller.raft.log_port import SnapshotControl
 from protocol.codec.compiler import decode, encode
 from protocol.quorum.control_records import VotersRecord
 
-__all__ = ["Disk", "Snapshot", "whole_snapshot"]
+__all__ = ["Disk", "DiskSnapshot", "whole_snapshot"]
 
 _SNAPSHOT: Final = Struct(">qiqhi")
 """end offset | epoch | fingerprint | kraft.version | bytes of the voters record, -1 for none"""
 _CRC: Final = Struct(">I")
 
 
-class Snapshot(NamedTuple):
+class DiskSnapshot(NamedTuple):
     """A whole snapshot: header, voters record, filling, checksum. `chain` stands for all state."""
 
     id: SnapshotId
@@ -51,7 +51,7 @@ class Snapshot(NamedTuple):
     content: bytes
 
     @classmethod
-    def of(cls, id_: SnapshotId, chain: int, control: SnapshotControl, filling_bytes: int) -> Snapshot:
+    def of(cls, id_: SnapshotId, chain: int, control: SnapshotControl, filling_bytes: int) -> DiskSnapshot:
         voters = b"" if control.voters is None else encode(control.voters, 0)
         length = -1 if control.voters is None else len(voters)
         body = _SNAPSHOT.pack(id_.end_offset, id_.epoch, chain, control.kraft_version, length)
@@ -59,7 +59,7 @@ class Snapshot(NamedTuple):
         return cls(id_, chain, control, body + _CRC.pack(crc32(body)))
 
 
-def whole_snapshot(id_: SnapshotId, content: bytes) -> Snapshot | None:
+def whole_snapshot(id_: SnapshotId, content: bytes) -> DiskSnapshot | None:
     """The snapshot in these bytes, or None if they are not this one, whole and unhurt."""
     if len(content) < _SNAPSHOT.size + _CRC.size:
         return None
@@ -71,7 +71,7 @@ def whole_snapshot(id_: SnapshotId, content: bytes) -> Snapshot | None:
     voters = None
     if length >= 0:
         voters = decode(VotersRecord, 0, content[_SNAPSHOT.size : _SNAPSHOT.size + length])
-    return Snapshot(id_, chain, SnapshotControl(kraft_version, voters), content)
+    return DiskSnapshot(id_, chain, SnapshotControl(kraft_version, voters), content)
 
 
 def _voters_of(control: SnapshotControl) -> Voters:
@@ -94,11 +94,11 @@ class Disk:
         """(end offset of the batch that says so, or the log's start; the voters from there on), ascending."""
         self.synced_end = 0
         self._syncs: dict[int, int] = {}
-        self._snapshots: dict[SnapshotId, Snapshot] = {}
+        self._snapshots: dict[SnapshotId, DiskSnapshot] = {}
         self._part: tuple[SnapshotId, bytearray] | None = None
         if first is not None:
             id_ = SnapshotId(0, 0)
-            self._snapshots[id_] = Snapshot.of(id_, EMPTY_CHAIN, first, 0)
+            self._snapshots[id_] = DiskSnapshot.of(id_, EMPTY_CHAIN, first, 0)
             self._voters = [(0, _voters_of(first))]
 
     # What is there
@@ -271,7 +271,7 @@ class Disk:
             )
         part += content
 
-    def install(self, id_: SnapshotId) -> Snapshot | None:
+    def install(self, id_: SnapshotId) -> DiskSnapshot | None:
         """The whole log is dropped for the fetched snapshot; None, and nothing happens, if it is broken."""
         part, self._part = self._part, None
         snapshot = whole_snapshot(id_, bytes(part[1])) if part is not None and part[0] == id_ else None
@@ -286,7 +286,7 @@ class Disk:
         self._syncs = dict.fromkeys(self._syncs, id_.end_offset)
         return snapshot
 
-    def keep(self, snapshot: Snapshot) -> None:
+    def keep(self, snapshot: DiskSnapshot) -> None:
         """One that this replica's state machine has taken."""
         self._snapshots[snapshot.id] = snapshot
 
@@ -301,7 +301,7 @@ class Disk:
         self._begin_at(snapshot)
         self._snapshots = {each: self._snapshots[each] for each in sorted(self._snapshots) if each >= id_}
 
-    def _begin_at(self, snapshot: Snapshot) -> None:
+    def _begin_at(self, snapshot: DiskSnapshot) -> None:
         self.start_offset = snapshot.id.end_offset
         self.start_epoch = snapshot.id.epoch
         self.start_chain = snapshot.chain

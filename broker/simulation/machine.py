@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.simulation.disk import Disk, Snapshot
+from broker.simulation.disk import Disk, DiskSnapshot
 from broker.simulation.history import EMPTY_CHAIN, Violation
 from broker.simulation.network import Token
 from controller.raft.config import RaftConfig
@@ -162,7 +162,7 @@ class Machine:
         state = self.disk.hard_state
         self.epoch_before = 0 if state is None else state.epoch
         self.world.story_line(self, "starts")
-        self.world.watch.started(self)
+        self.world.invariants.started(self)
         self.take(lambda node, now_ms: node.start(now_ms))
 
     def crash(self) -> None:
@@ -185,7 +185,7 @@ class Machine:
         self._inbox.clear()
         self._rest.clear()
         self._node = None
-        self.world.watch.ended(self)
+        self.world.invariants.ended(self)
 
     def pause(self) -> None:
         self.is_paused = True
@@ -201,14 +201,14 @@ class Machine:
 
     def response_arrived(self, token: Token, message: Message) -> None:
         def happens(node: RaftNode, now_ms: int) -> Ready:
-            self.world.watch.response_taken(self, token, message)
+            self.world.invariants.response_taken(self, token, message)
             return node.receive_response(token.request_id, message, now_ms)
 
         self.take(happens)
 
     def request_failed(self, token: Token, error: ErrorCode) -> None:
         def happens(node: RaftNode, now_ms: int) -> Ready:
-            self.world.watch.request_failed(self, token, error)
+            self.world.invariants.request_failed(self, token, error)
             return node.request_failed(token.request_id, error, now_ms)
 
         self.take(happens)
@@ -233,14 +233,14 @@ class Machine:
 
     def _execute(self, ready: Ready) -> None:
         world = self.world
-        if self.crash_after >= 0 or (world.weather.stall and world.stalls()):
+        if self.crash_after >= 0 or (world.fault_plan.stall and world.stalls()):
             self._rest = self._effects(ready)
             self._busy = True
             self._go_on(self.life)
             return
         if ready.hard_state is not None:
             self._persist(ready)
-        world.watch.turned(self)
+        world.invariants.turned(self)
         installed = None
         for operation in ready.log:
             installed = self._change_log(operation) or installed
@@ -249,7 +249,7 @@ class Machine:
         for outgoing in ready.messages:
             self._send(outgoing)
         if ready.high_watermark is not None:
-            self.world.watch.committed(self, ready.high_watermark)
+            self.world.invariants.committed(self, ready.high_watermark)
         self._finish(ready, installed)
 
     def _effects(self, ready: Ready) -> list[Callable[[], None]]:
@@ -258,13 +258,13 @@ class Machine:
         steps: list[Callable[[], None]] = []
         if ready.hard_state is not None:
             steps.append(lambda: self._persist(ready))
-        steps.append(lambda: self.world.watch.turned(self))
+        steps.append(lambda: self.world.invariants.turned(self))
         for operation in ready.log:
 
             def change(operation: LogOperation = operation) -> None:
-                outcome = self._change_log(operation)
-                if outcome is not None:
-                    installed.append(outcome)
+                result = self._change_log(operation)
+                if result is not None:
+                    installed.append(result)
 
             steps.append(change)
         if ready.sync:
@@ -272,7 +272,7 @@ class Machine:
         steps += [partial(self._send, outgoing) for outgoing in ready.messages]
         if ready.high_watermark is not None:
             end_offset = ready.high_watermark
-            steps.append(lambda: self.world.watch.committed(self, end_offset))
+            steps.append(lambda: self.world.invariants.committed(self, end_offset))
 
         def finish() -> None:
             self._busy = False
@@ -299,26 +299,26 @@ class Machine:
         self._work_off()
 
     def _persist(self, ready: Ready) -> None:
-        self.world.watch.persisting(self, ready)
+        self.world.invariants.persisting(self, ready)
         self.disk.hard_state = ready.hard_state
 
     def _change_log(self, operation: LogOperation) -> _Installed | None:
-        disk, watch = self.disk, self.world.watch
+        disk, invariants = self.disk, self.world.invariants
         match operation:
             case Append():
                 batches = disk.append(operation.base_offset, operation.end_offset, operation.records)
-                watch.appended(self, batches)
+                invariants.appended(self, batches)
             case Truncate():
-                watch.truncated(self, operation.offset, disk.truncate(operation.offset))
+                invariants.truncated(self, operation.offset, disk.truncate(operation.offset))
             case SnapshotChunk():
                 disk.write_chunk(operation.snapshot, operation.position, operation.content)
             case InstallSnapshot():
                 snapshot = disk.install(operation.snapshot)
-                watch.installed(self, operation.snapshot, snapshot)
+                invariants.installed(self, operation.snapshot, snapshot)
                 return (operation.snapshot, None if snapshot is None else snapshot.control)
             case AdvanceLogStart():
                 disk.advance_start(operation.snapshot)
-                watch.trimmed(self, operation.snapshot)
+                invariants.trimmed(self, operation.snapshot)
         return None
 
     def _begin_sync(self, sync: int) -> None:
@@ -332,14 +332,14 @@ class Machine:
 
     def _send(self, outgoing: Outgoing) -> None:
         world = self.world
-        world.watch.sending(self, outgoing)
+        world.invariants.sending(self, outgoing)
         if isinstance(outgoing, Answer):
             world.network.answer(self, outgoing)
         else:
             world.network.send(self, outgoing)
 
     def _finish(self, ready: Ready, installed: _Installed | None) -> None:
-        self.world.watch.executed(self, ready)
+        self.world.invariants.executed(self, ready)
         if self.node.is_shut_down:
             self.world.story_line(self, "has shut down")
             self.disk.crash(self.luck)
@@ -368,7 +368,7 @@ class Machine:
             return False
         voters = disk.voters_at(batch.end_offset)
         control = SnapshotControl(voters.kraft_version, voters.record)
-        disk.keep(Snapshot.of(id_, batch.chain, control, batch.end_offset % 700))
+        disk.keep(DiskSnapshot.of(id_, batch.chain, control, batch.end_offset % 700))
         self.take(lambda node, now_ms: _taken(node, id_, now_ms))
         return True
 

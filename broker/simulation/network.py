@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from broker.simulation.dice import Dice
+from broker.simulation.seeded_random import SeededRandom
 from controller.raft.effects import Answer, Request
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -46,9 +46,9 @@ def supported_features() -> ApiVersionsResponse:
 class Network:
     """Between the machines of one world."""
 
-    def __init__(self, world: World, dice: Dice) -> None:
+    def __init__(self, world: World, random: SeededRandom) -> None:
         self._world = world
-        self._word = dice.word
+        self._word = random.word
         self._cut: dict[tuple[int, int], bool] = {}
 
     # Cuts
@@ -77,40 +77,40 @@ class Network:
         target = world.addresses.get((request.to.host, request.to.port))
         token = Token(source, source.life, request.request_id, request.message)
         if target is None:
-            world.post(world.weather.latency, self._fail, token, ErrorCode.BROKER_NOT_AVAILABLE)
+            world.post(world.fault_plan.latency, self._fail, token, ErrorCode.BROKER_NOT_AVAILABLE)
             return
         word = self._word()
-        weather = world.weather
-        if word & _ODDS < weather.drop or (self._cut and (source.number, target.number) in self._cut):
+        fault_plan = world.fault_plan
+        if word & _ODDS < fault_plan.drop or (self._cut and (source.number, target.number) in self._cut):
             self._lost(token, request.timeout_ms, word)
             return
         world.post(self._delay(word), self._arrive, token, target)
-        if word >> 4 & _ODDS < weather.repeat:
+        if word >> 4 & _ODDS < fault_plan.repeat:
             world.post(self._delay(self._word()), self._arrive, token, target)
 
     def _delay(self, word: int) -> int:
-        weather = self._world.weather
-        delay = weather.latency + (word >> 36) % weather.jitter
-        if word >> 20 & _ODDS < weather.slow:
+        fault_plan = self._world.fault_plan
+        delay = fault_plan.latency + (word >> 36) % fault_plan.jitter
+        if word >> 20 & _ODDS < fault_plan.slow:
             delay *= _SLOWER
         return delay
 
     def longest_delay(self) -> int:
-        """What a message may take in this weather, in µs."""
-        weather = self._world.weather
-        return (weather.latency + weather.jitter) * (_SLOWER if weather.slow else 1)
+        """What a message may take under this fault plan, in µs."""
+        fault_plan = self._world.fault_plan
+        return (fault_plan.latency + fault_plan.jitter) * (_SLOWER if fault_plan.slow else 1)
 
     def _lost(self, token: Token, timeout_ms: int, word: int) -> None:
         """The driver of the asking side hears of it: when its time is over, at once, or never."""
-        chance = word >> 60
-        if chance < 8:
+        random_source = word >> 60
+        if random_source < 8:
             self._world.post(timeout_ms * 1_000, self._fail, token, ErrorCode.REQUEST_TIMED_OUT)
-        elif chance < 12:
+        elif random_source < 12:
             self._world.post(self._delay(word), self._fail, token, ErrorCode.NETWORK_EXCEPTION)
 
     def _arrive(self, token: Token, target: Machine) -> None:
-        if self._world.story is not None:
-            self._world.story.message(self._world.now, token.source, target, token.message)
+        if self._world.trace is not None:
+            self._world.trace.message(self._world.now, token.source, target, token.message)
         if not target.is_up:
             self._world.post(self._delay(self._word()), self._fail, token, ErrorCode.BROKER_NOT_AVAILABLE)
         elif isinstance(token.message, ApiVersionsRequest):
@@ -124,24 +124,24 @@ class Network:
         if not isinstance(token, Token):
             return
         word = self._word()
-        weather = world.weather
+        fault_plan = world.fault_plan
         asking = token.source
         if asking is None:
             world.post(self._delay(word), world.client_answered, token, answer.message)
             return
-        if word & _ODDS < weather.drop or (self._cut and (source.number, asking.number) in self._cut):
+        if word & _ODDS < fault_plan.drop or (self._cut and (source.number, asking.number) in self._cut):
             self._lost(token, 1_000, word)
             return
         message = answer.message
-        if weather.corrupt and isinstance(message, FetchSnapshotResponse):
+        if fault_plan.corrupt and isinstance(message, FetchSnapshotResponse):
             message = self._perhaps_corrupt(message)
         world.post(self._delay(word), self._answered, token, message)
 
     def _answered(self, token: Token, message: Message) -> None:
         machine: Machine = token.source
         if machine.life == token.life:
-            if self._world.story is not None:
-                self._world.story.message(self._world.now, None, machine, message)
+            if self._world.trace is not None:
+                self._world.trace.message(self._world.now, None, machine, message)
             machine.response_arrived(token, message)
 
     def _fail(self, token: Token, error: ErrorCode) -> None:
@@ -151,7 +151,7 @@ class Network:
 
     def _perhaps_corrupt(self, message: FetchSnapshotResponse) -> FetchSnapshotResponse:
         word = self._word()
-        if word & _ODDS >= self._world.weather.corrupt:
+        if word & _ODDS >= self._world.fault_plan.corrupt:
             return message
         changed = msgspec.structs.replace(message, topics=[])
         for topic in message.topics:

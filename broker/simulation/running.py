@@ -3,7 +3,7 @@
 outcome = run(seed, events=2_000)
 outcome.failure                 None, or what rule was broken and how
 tell(seed, ...)                 the same run again, with its transcript
-shrink(outcome)                 fewer steps, fewer replicas, better weather, and still the same rule broken
+shrink(result)                  fewer steps, fewer replicas, fewer faults, and still the same rule broken
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 
 import msgspec
 
-from broker.simulation.dice import Dice
+from broker.simulation.fault_plan import FaultPlan, draw
 from broker.simulation.history import Violation
+from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.shrinking import shortest
 from broker.simulation.steps import Step
-from broker.simulation.story import Story
-from broker.simulation.weather import Weather, draw
+from broker.simulation.trace import Trace
 from broker.simulation.world import World
 
-__all__ = ["Failure", "Outcome", "run", "shrink", "weather_of"]
+__all__ = ["Failure", "SimulationResult", "fault_plan_of", "run", "shrink"]
 
 THE_NODE_FAILS: Final = "the node does not fail"
 LARGEST_TRIALS: Final = 300
@@ -36,11 +36,11 @@ class Failure(msgspec.Struct, frozen=True):
     at: int
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SimulationResult(msgspec.Struct, frozen=True):
     """What became of one run. Two runs of a seed have the same fingerprint."""
 
     seed: int
-    weather: Weather
+    fault_plan: FaultPlan
     wanted_events: int
     events: int
     simulated_ms: int
@@ -53,22 +53,22 @@ class Outcome(msgspec.Struct, frozen=True):
     """Of the whole transcript, where one was made."""
 
 
-def weather_of(seed: int, voters: int | None = None) -> Weather:
-    return draw(Dice(seed, "weather"), voters)
+def fault_plan_of(seed: int, voters: int | None = None) -> FaultPlan:
+    return draw(SeededRandom(seed, "weather"), voters)
 
 
 def run(
     seed: int,
     events: int,
     *,
-    weather: Weather | None = None,
+    fault_plan: FaultPlan | None = None,
     steps: Sequence[Step] | None = None,
-    story: Story | None = None,
-) -> Outcome:
-    """At least so many events. weather: None draws the seed's own; steps: None makes up the seed's own."""
-    if weather is None:
-        weather = weather_of(seed)
-    world = World(seed, weather, steps, story)
+    trace: Trace | None = None,
+) -> SimulationResult:
+    """At least so many events. fault_plan: None draws the seed's own; steps: None makes up the seed's own."""
+    if fault_plan is None:
+        fault_plan = fault_plan_of(seed)
+    world = World(seed, fault_plan, steps, trace)
     failure = None
     try:
         world.run(events)
@@ -78,45 +78,45 @@ def run(
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
         failure = Failure(THE_NODE_FAILS, text, world.now)
-        if story is not None:
-            story.lines += traceback.format_exc().splitlines()[-12:]
-    return Outcome(
+        if trace is not None:
+            trace.lines += traceback.format_exc().splitlines()[-12:]
+    return SimulationResult(
         seed=seed,
-        weather=weather,
+        fault_plan=fault_plan,
         wanted_events=events,
         events=world.events,
         simulated_ms=world.now // 1_000,
-        fingerprint=world.watch.fingerprint,
+        fingerprint=world.invariants.fingerprint,
         steps=world.steps,
         coverage=world.coverage.counts,
         failure=failure,
-        lines=story.lines if story is not None else (),
-        digest=story.digest if story is not None else "",
+        lines=trace.lines if trace is not None else (),
+        digest=trace.digest if trace is not None else "",
     )
 
 
-def shrink(outcome: Outcome, largest_trials: int = LARGEST_TRIALS) -> Outcome:
+def shrink(result: SimulationResult, largest_trials: int = LARGEST_TRIALS) -> SimulationResult:
     """The shortest story found that breaks the same rule, told."""
-    failure = outcome.failure
+    failure = result.failure
     if failure is None:
-        return outcome
-    weather = outcome.weather
-    events = outcome.events
+        return result
+    fault_plan = result.fault_plan
+    events = result.events
 
-    def fails(steps: Sequence[Step], under: Weather) -> bool:
-        again = run(outcome.seed, events, weather=under, steps=steps)
+    def fails(steps: Sequence[Step], under: FaultPlan) -> bool:
+        again = run(result.seed, events, fault_plan=under, steps=steps)
         return again.failure is not None and again.failure.rule == failure.rule
 
-    steps = list(outcome.steps)
-    if not fails(steps, weather):  # should not be; then it is told as it was
-        return run(outcome.seed, outcome.wanted_events, weather=weather, story=Story())
-    steps = shortest(steps, lambda fewer: fails(fewer, weather), largest_trials)
+    steps = list(result.steps)
+    if not fails(steps, fault_plan):  # should not be; then it is told as it was
+        return run(result.seed, result.wanted_events, fault_plan=fault_plan, trace=Trace())
+    steps = shortest(steps, lambda fewer: fails(fewer, fault_plan), largest_trials)
     for name, value in _SIMPLER:
-        simpler = msgspec.structs.replace(weather, **{name: value})
-        if simpler != weather and fails(steps, simpler):
-            weather = simpler
-    steps = shortest(steps, lambda fewer: fails(fewer, weather), largest_trials)
-    return run(outcome.seed, events, weather=weather, steps=steps, story=Story())
+        simpler = msgspec.structs.replace(fault_plan, **{name: value})
+        if simpler != fault_plan and fails(steps, simpler):
+            fault_plan = simpler
+    steps = shortest(steps, lambda fewer: fails(fewer, fault_plan), largest_trials)
+    return run(result.seed, events, fault_plan=fault_plan, steps=steps, trace=Trace())
 
 
 _SIMPLER: Final[tuple[tuple[str, int | bool], ...]] = (

@@ -1,8 +1,8 @@
 """The steps of a story: what befalls a quorum, and what its clients and operators ask of it.
 
 A step is a time, a verb, a number for whom or how much, and a number of luck. While a story is made up, the
-verb is drawn by the weather and the rest by dice; when it is told again (replayed, shrunk) the same steps
-come from a list. Whatever a step finds impossible at its moment does nothing.
+verb is drawn by the fault plan and the rest by random numbers; when it is told again (replayed, shrunk) the
+same steps come from a list. Whatever a step finds impossible at its moment does nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from broker.simulation.fault_plan import VERBS
 from broker.simulation.network import Token
-from broker.simulation.weather import VERBS
 from controller.raft.effects import Ready
 from controller.raft.identity import Address, ReplicaKey
-from controller.raft.node import AppendRefused, RaftNode, VersionChangeRefused
+from controller.raft.node import NotLeading, RaftNode, VersionChangeRefused
 from protocol.codec.message import Message
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -162,7 +162,7 @@ def _wipe(world: World, machine: Machine) -> None:
     if (
         machine.is_up
         or not machine.config.can_be_voter
-        or not world.weather.dynamic
+        or not world.fault_plan.dynamic
         or not world.can_spare(machine)
     ):
         return
@@ -218,7 +218,7 @@ def _operate(world: World, step: Step) -> None:
 def _voter_to_remove(world: World, leader: Machine, step: Step) -> ReplicaKey | None:
     """One of the voters, so that three remain if there were that many at first."""
     keys = leader.disk.voters.electorate
-    if len(keys) <= min(3, world.weather.voters):
+    if len(keys) <= min(3, world.fault_plan.voters):
         return None
     return keys[step.whom % len(keys)]
 
@@ -232,5 +232,5 @@ def _ask(world: World, leader: Machine, message: Message, text: str) -> None:
 def _upgrade(node: RaftNode, now_ms: int) -> Ready | None:
     try:
         return node.upgrade_kraft_version(node.leader.epoch, 1, validate_only=False, now_ms=now_ms)
-    except (VersionChangeRefused, AppendRefused):
+    except (VersionChangeRefused, NotLeading):
         return None

@@ -1,6 +1,6 @@
 """A whole quorum in one process, under one seed: the queue of what happens when, and all that it happens to.
 
-    dice ──▶ weather ──▶ steps ──▶ machines (node + disk + clock) ──▶ network ──▶ machines …
+    seed ──▶ fault plan ──▶ steps ──▶ machines (node + disk + clock) ──▶ network ──▶ machines …
                                         │
                                       watch: after each event, everything must still hold
 
@@ -19,23 +19,23 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.simulation.calm import Calm
 from broker.simulation.coverage import Coverage
-from broker.simulation.dice import Dice
 from broker.simulation.disk import Disk
+from broker.simulation.fault_plan import VERBS, FaultPlan
 from broker.simulation.history import Electorate, Library
+from broker.simulation.invariants import Invariants
+from broker.simulation.liveness import Liveness
 from broker.simulation.machine import Machine
 from broker.simulation.network import Network, Token
-from broker.simulation.promises import error_of
+from broker.simulation.promise_invariants import error_of
+from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.steps import Step, play, verb_of
-from broker.simulation.story import Story
-from broker.simulation.watch import Watch
-from broker.simulation.weather import VERBS, Weather
+from broker.simulation.trace import Trace
 from controller.raft.config import RaftConfig
 from controller.raft.effects import Ready
 from controller.raft.identity import Address, ReplicaKey
 from controller.raft.log_port import SnapshotControl
-from controller.raft.node import AppendRefused, RaftNode
+from controller.raft.node import NotLeading, RaftNode
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.quorum.control_records import VotersRecord
@@ -57,35 +57,39 @@ MOVE: Final = VERBS.index("move")
 
 
 class World:
-    """One run. `run` it once; then look at `watch`, `coverage`, `events` and `steps`."""
+    """One run. `run` it once; then look at `invariants`, `coverage`, `events` and `steps`."""
 
     def __init__(
-        self, seed: int, weather: Weather, steps: Sequence[Step] | None = None, story: Story | None = None
+        self,
+        seed: int,
+        fault_plan: FaultPlan,
+        steps: Sequence[Step] | None = None,
+        trace: Trace | None = None,
     ) -> None:
         """steps: a story to be told again; None makes one up. story: gets the transcript, if it is wanted."""
         self.seed = seed
-        self.weather = weather
-        self.storm = weather
-        """The weather between the calms."""
+        self.fault_plan = fault_plan
+        self.storm = fault_plan
+        """The fault plan, outside of the phases without faults."""
         self.now = 0
         self.events = 0
         self.coverage = Coverage()
-        self.story = story
+        self.trace = trace
         self.steps: list[Step] = []
         """What has befallen the quorum so far."""
-        self.patience = weather.fetch_timeout_ms / 1_000
+        self.patience = fault_plan.fetch_timeout_ms / 1_000
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._posted = 0
         self._told = None if steps is None else list(steps)
-        self._plan = Dice(seed, "plan")
-        self._calms = Dice(seed, "calms")
-        self._disk_word = Dice(seed, "disks").word
-        self._calm: Calm | None = None
+        self._plan = SeededRandom(seed, "plan")
+        self._calms = SeededRandom(seed, "calms")
+        self._disk_word = SeededRandom(seed, "disks").word
+        self._calm: Liveness | None = None
         self._requests = 0
         self._appends = 0
         self._payloads: list[bytearray] = []
-        self.network = Network(self, Dice(seed, "network"))
-        self.watch = Watch(self)
+        self.network = Network(self, SeededRandom(seed, "network"))
+        self.invariants = Invariants(self)
         self.library = Library()
         self.machines: list[Machine] = []
         self.addresses: dict[tuple[str, int], Machine] = {}
@@ -97,18 +101,20 @@ class World:
     # The beginning
 
     def _build(self) -> None:
-        weather = self.weather
-        count = weather.voters + weather.spares + weather.observers
-        controllers = range(1, weather.voters + weather.spares + 1)
+        fault_plan = self.fault_plan
+        count = fault_plan.voters + fault_plan.spares + fault_plan.observers
+        controllers = range(1, fault_plan.voters + fault_plan.spares + 1)
         addresses = {id_: Address(f"n{id_}", PORT) for id_ in controllers}
-        voters = {id_: addresses[id_] for id_ in controllers[: weather.voters]}
+        voters = {id_: addresses[id_] for id_ in controllers[: fault_plan.voters]}
         record = VotersRecord(voters=[_voter_entry(id_, address) for id_, address in voters.items()])
-        first = SnapshotControl(1, record) if weather.dynamic else None
-        if weather.dynamic:
+        first = SnapshotControl(1, record) if fault_plan.dynamic else None
+        if fault_plan.dynamic:
             self.first_electorate = tuple(ReplicaKey(id_, directory_of(id_, 0)) for id_ in voters)
         else:
             self.first_electorate = tuple(ReplicaKey(id_, ZERO_UUID) for id_ in voters)
-        voters_stay = not (weather.weights[REMOVE_VOTER] or weather.weights[WIPE] or weather.weights[MOVE])
+        voters_stay = not (
+            fault_plan.weights[REMOVE_VOTER] or fault_plan.weights[WIPE] or fault_plan.weights[MOVE]
+        )
         servers = tuple((voters if voters_stay else addresses).values())
         for number in range(count):
             id_ = number + 1
@@ -118,18 +124,18 @@ class World:
                 cluster_id=CLUSTER_ID,
                 listener=LISTENER,
                 endpoints=MappingProxyType({LISTENER: addresses[id_]} if is_controller else {}),
-                static_voters=MappingProxyType({} if weather.dynamic else voters),
-                bootstrap_servers=servers if weather.dynamic else (),
+                static_voters=MappingProxyType({} if fault_plan.dynamic else voters),
+                bootstrap_servers=servers if fault_plan.dynamic else (),
                 can_be_voter=is_controller,
-                auto_join=weather.auto_join and is_controller,
-                election_timeout_ms=weather.election_timeout_ms,
-                election_backoff_max_ms=weather.election_timeout_ms,
-                fetch_timeout_ms=weather.fetch_timeout_ms,
-                request_timeout_ms=weather.fetch_timeout_ms,
-                fetch_max_bytes=weather.fetch_bytes,
-                fetch_snapshot_max_bytes=weather.chunk_bytes,
+                auto_join=fault_plan.auto_join and is_controller,
+                election_timeout_ms=fault_plan.election_timeout_ms,
+                election_backoff_max_ms=fault_plan.election_timeout_ms,
+                fetch_timeout_ms=fault_plan.fetch_timeout_ms,
+                request_timeout_ms=fault_plan.fetch_timeout_ms,
+                fetch_max_bytes=fault_plan.fetch_bytes,
+                fetch_snapshot_max_bytes=fault_plan.chunk_bytes,
             )
-            disk = Disk(self.library, first if number < weather.voters else None)
+            disk = Disk(self.library, first if number < fault_plan.voters else None)
             machine = Machine(self, number, config, disk)
             self.machines.append(machine)
             if is_controller:
@@ -171,10 +177,10 @@ class World:
                 step = self._told.pop(0)
                 self.post(max(step.at - self.now, 0), self._step, step)
             return
-        dice = self._plan
-        gap = 1 + dice.below(self.storm.step_gap_ms * 2_000)
-        verb = verb_of(dice.weighted(self.storm.weights))
-        self.post(gap, self._step, Step(self.now + gap, verb, dice.below(1 << 16), dice.below(1 << 32)))
+        random = self._plan
+        gap = 1 + random.below(self.storm.step_gap_ms * 2_000)
+        verb = verb_of(random.weighted(self.storm.weights))
+        self.post(gap, self._step, Step(self.now + gap, verb, random.below(1 << 16), random.below(1 << 32)))
 
     def _step(self, step: Step) -> None:
         if self._calm is None:
@@ -184,34 +190,34 @@ class World:
 
     def calm_begins(self) -> None:
         if self._calm is None:
-            self._calm = Calm(self, self._calms.below(1 << 16))
+            self._calm = Liveness(self, self._calms.below(1 << 16))
 
     def calm_ends(self) -> None:
         self._calm = None
-        self.weather = self.storm
+        self.fault_plan = self.storm
         self.story_line(None, "the calm is over")
 
     def story_line(self, machine: Machine | None, text: str) -> None:
-        if self.story is not None:
-            self.story.line(self.now, machine, text)
+        if self.trace is not None:
+            self.trace.line(self.now, machine, text)
 
     def story_state(self, machine: Machine) -> None:
-        if self.story is not None:
-            self.story.line(self.now, machine, self.state_of(machine))
+        if self.trace is not None:
+            self.trace.line(self.now, machine, self.state_of(machine))
 
     # Chance, for the parts
 
-    def chance_of(self, machine: Machine) -> Dice:
-        return Dice(self.seed, f"node {machine.id} life {machine.life}")
+    def chance_of(self, machine: Machine) -> SeededRandom:
+        return SeededRandom(self.seed, f"node {machine.id} life {machine.life}")
 
     def stalls(self) -> bool:
-        return self.weather.stall > 0 and self._disk_word() & ODDS < self.weather.stall
+        return self.fault_plan.stall > 0 and self._disk_word() & ODDS < self.fault_plan.stall
 
     def stall_time(self) -> int:
         return 1 + self._disk_word() % 300_000
 
     def sync_time(self) -> int:
-        return 1 + self._disk_word() % self.weather.sync
+        return 1 + self._disk_word() % self.fault_plan.sync
 
     def next_request_id(self) -> int:
         self._requests += 1
@@ -250,9 +256,9 @@ class World:
 
     def _electorates(self) -> list[Electorate]:
         """All sets of voters that any disk names, committed last or not yet."""
-        found = {self.first_electorate: True} if not self.weather.dynamic else {}
+        found = {self.first_electorate: True} if not self.fault_plan.dynamic else {}
         for machine in self.machines:
-            found |= dict.fromkeys(machine.disk.electorates(self.watch.ledger.end_offset), True)
+            found |= dict.fromkeys(machine.disk.electorates(self.invariants.ledger.end_offset), True)
         return list(found)
 
     def can_decide(self, machines: Sequence[Machine]) -> bool:
@@ -307,7 +313,7 @@ class World:
 def _append(node: RaftNode, batch: bytearray, now_ms: int, *, is_news: bool) -> Ready | None:
     try:
         return node.append(node.leader.epoch, batch, now_ms, is_news=is_news)
-    except AppendRefused:
+    except NotLeading:
         return None
 
 

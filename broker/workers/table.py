@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from storage.cleaner.job import CLEAN
 from storage.jobs import Job
-from storage.move_job import MOVE
 from storage.recovery_job import RECOVER
+from storage.replica_directory_move_job import MOVE
 
 _ALL: Final[tuple[Job[Any, Any], ...]] = (CLEAN, MOVE, RECOVER)
 

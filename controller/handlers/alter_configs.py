@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from controller.config_requests import alter
 from controller.services import ControllerServices
-from controller.subjects.config_changes import Outcome, replaced_by
+from controller.subjects.config_changes import ConfigChangeResult, replaced_by
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.registry import ApiKey
 from protocol.serving import LISTENER_CONTROLLER, Pending, RequestContext, serves
@@ -30,7 +30,7 @@ def handle(
         for resource in request.resources
     ]
 
-    def answer(outcomes: list[Outcome]) -> AlterConfigsResponse:
+    def answer(outcomes: list[ConfigChangeResult]) -> AlterConfigsResponse:
         each = AlterConfigsResponse.AlterConfigsResourceResponse
         responses = [each(error, message, kind, name) for kind, name, error, message in outcomes]
         return AlterConfigsResponse(0, responses)

@@ -46,5 +46,5 @@ def handle(
 
     controller = services.controller
     return controller.decide(
-        lambda image: create_partitions(image, request, may_alter, controller.chance), refuse
+        lambda image: create_partitions(image, request, may_alter, controller.random_source), refuse
     )

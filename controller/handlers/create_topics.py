@@ -57,7 +57,7 @@ def handle(
             ),
             judge=judge,
         )
-        return create_topics(image, request, rules, controller.chance)
+        return create_topics(image, request, rules, controller.random_source)
 
     return decide_by_policies(
         controller, services.policies, decide, lambda error: _refused(request, error, error.message)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from controller.config_requests import LoggerRequest, alter, alter_loggers
 from controller.metadata.image.configs import ConfigResourceType
 from controller.services import ControllerServices
-from controller.subjects.config_changes import Change, Outcome, ResourceChange
+from controller.subjects.config_changes import Change, ConfigChangeResult, ResourceChange
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -29,7 +29,7 @@ def handle(
     services: ControllerServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Pending[IncrementalAlterConfigsResponse]:
     wanted = []
-    levels: list[Outcome] = []
+    levels: list[ConfigChangeResult] = []
     for resource in request.resources:
         changes = {
             each.name: Change(each.name, each.config_operation, each.value) for each in resource.configs
@@ -42,7 +42,7 @@ def handle(
         else:
             wanted.append(ResourceChange(kind, name, list(changes.values())))
 
-    def answer(outcomes: list[Outcome]) -> IncrementalAlterConfigsResponse:
+    def answer(outcomes: list[ConfigChangeResult]) -> IncrementalAlterConfigsResponse:
         each = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
         responses = [each(error, message, kind, name) for kind, name, error, message in [*outcomes, *levels]]
         return IncrementalAlterConfigsResponse(0, responses)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.replayer import MetadataBatch
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION
@@ -81,7 +81,7 @@ class QuorumView(NamedTuple):
     high_watermark: int
     voters: Sequence[ReplicaProgress]
     observers: Sequence[ReplicaProgress]
-    endpoints: Mapping[int, Mapping[str, Endpoint]]
+    endpoints: Mapping[int, Mapping[str, BrokerEndpoint]]
 
 
 class ReadOutcome(NamedTuple):

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from config.broker_config import BrokerConfig
-from config.ports import Chance, Clock, Files, Offload, Timers
-from controller.metadata.image.brokers import Endpoint
+from config.ports import Clock, Files, Offload, RandomSource, Timers
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.log import METADATA_PARTITION
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.metadata.topic_names import METADATA_TOPIC
@@ -22,7 +22,7 @@ from controller.raft.peers import ClosablePeerChannel, ReplicaPeers
 from controller.raft.quorum_state import read as read_quorum_state
 from controller.raft.snapshot_directory import SnapshotDirectory, SnapshotRetention
 from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
-from storage.chores import Chores
+from storage.background_tasks import BackgroundTasks
 from storage.file_names import PARTITION_METADATA, partition_directory
 from storage.log_config import UNLIMITED, LogConfig
 from storage.opening import create_log, open_log
@@ -50,7 +50,7 @@ def metadata_log_config(config: BrokerConfig) -> LogConfig:
 
 
 def raft_config(
-    config: BrokerConfig, *, cluster_id: str, directory_id: bytes, endpoints: Mapping[str, Endpoint]
+    config: BrokerConfig, *, cluster_id: str, directory_id: bytes, endpoints: Mapping[str, BrokerEndpoint]
 ) -> RaftConfig:
     """endpoints: where the controller listeners are, with their real ports."""
     servers = config.items("controller.quorum.bootstrap.servers")
@@ -89,7 +89,7 @@ def open_replica(
     clock: Clock,
     timers: Timers,
     offload: Offload,
-    chance: Chance,
+    random_source: RandomSource,
     make_channel: Callable[[str, int], ClosablePeerChannel],
     sync_offload: Offload | None = None,
 ) -> ReplicatedMetadataLog:
@@ -105,7 +105,7 @@ def open_replica(
     snapshots.load(log.log_start_offset)
     disk = ReplicaDisk(log, snapshots, files, clock, sync_offload or offload)
     _mend(disk)
-    node = RaftNode(quorum, disk, _hard_state(files, log.directory, quorum), chance)
+    node = RaftNode(quorum, disk, _hard_state(files, log.directory, quorum), random_source)
     if not node.voters.by_id and not quorum.bootstrap_servers:
         raise OtherVoters(
             f"{log.directory}: nobody is known to vote. Give controller.quorum.bootstrap.servers or "
@@ -121,8 +121,16 @@ def _open_log(config: BrokerConfig, files: Files, clock: Clock) -> PartitionLog:
     directory = f"{config.metadata_log_directory}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
     now_ms = clock.wall_ms()
     log_config = metadata_log_config(config)
-    chores = Chores()
-    identity = (files, directory, METADATA_TOPIC, METADATA_PARTITION, METADATA_TOPIC_ID, log_config, chores)
+    background_tasks = BackgroundTasks()
+    identity = (
+        files,
+        directory,
+        METADATA_TOPIC,
+        METADATA_PARTITION,
+        METADATA_TOPIC_ID,
+        log_config,
+        background_tasks,
+    )
     if files.exists(f"{directory}/{PARTITION_METADATA}"):
         # No marker tells of this log's last end: its tail is looked at each time.
         return open_log(*identity, is_clean=False, now_ms=now_ms)[0]

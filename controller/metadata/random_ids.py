@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from config.ports import Chance
+from config.ports import RandomSource
 from protocol.values import ONE_UUID, ZERO_UUID, uuid_to_text
 
 __all__ = ["random_uuid"]
 
 
-def random_uuid(chance: Chance) -> bytes:
+def random_uuid(random_source: RandomSource) -> bytes:
     """16 bytes of a version 4 UUID: none of the reserved ones, and none whose text begins with a dash (it
     would
     look like an option on a command line)."""
     while True:
-        raw = bytearray(chance.random_bytes(16))
+        raw = bytearray(random_source.random_bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         candidate = bytes(raw)

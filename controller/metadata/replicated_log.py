@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from config.ports import Clock
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.image.cluster_image import ClusterImage, image_records
 from controller.metadata.image.replayer import MetadataBatch
 from controller.metadata.log import (
@@ -35,13 +35,13 @@ from controller.metadata.log import (
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION
 from controller.metadata.records import metadata_batches, record_values
 from controller.metadata.snapshots import read_image, snapshot_pieces
-from controller.raft.batch_accumulator import Gathering, says_something, stays_alone
+from controller.raft.batch_accumulator import AccumulatedBatch, says_something, stays_alone
 from controller.raft.disk import ReplicaDisk
 from controller.raft.driver import RaftDriver
 from controller.raft.effects import Ready
 from controller.raft.identity import Address
-from controller.raft.node import AppendRefused
-from controller.raft.quorum_metrics import Durations, QuorumVitals, vitals_of
+from controller.raft.node import NotLeading
+from controller.raft.quorum_metrics import Durations, QuorumMetrics, quorum_metrics_of
 from controller.raft.roles import Progress
 from protocol.codec.message import Message
 from protocol.errors import invariant
@@ -67,7 +67,7 @@ class ReplicatedMetadataLog:
         self._clock = clock
         self._node_id = node_id
         self._listeners: list[MetadataLogListener] = []
-        self._own: deque[tuple[MetadataBatch, Gathering | None]] = deque()
+        self._own: deque[tuple[MetadataBatch, AccumulatedBatch | None]] = deque()
         self._applied_offset = self._node.high_watermark
         self._leader = LeaderAndEpoch(NO_LEADER, self._node.epoch)
         self._advance_waiters: dict[object, Callable[[], None]] = {}
@@ -144,7 +144,7 @@ class ReplicatedMetadataLog:
         invariant(bool(records), "a batch has records")
         base_offset = self._driver.next_offset
         values = record_values(records, metadata_version)
-        gathering = self._driver.append(
+        accumulated = self._driver.append(
             epoch,
             values,
             self._clock.wall_ms(),
@@ -152,8 +152,8 @@ class ReplicatedMetadataLog:
             is_news=says_something(records),
         )
         last_offset = base_offset + len(records) - 1
-        batch = MetadataBatch(base_offset, last_offset, epoch, gathering.timestamp_ms, tuple(records))
-        self._own.append((batch, gathering))
+        batch = MetadataBatch(base_offset, last_offset, epoch, accumulated.timestamp_ms, tuple(records))
+        self._own.append((batch, accumulated))
         return batch
 
     def _committed(self, high_watermark: int) -> None:
@@ -161,10 +161,12 @@ class ReplicatedMetadataLog:
         oldest_ms = self._own[0][0].timestamp_ms if self._own else None
         while self._applied_offset < high_watermark:
             if self._own and self._own[0][0].base_offset == self._applied_offset:
-                batch, gathering = self._own.popleft()
-                self._is_within_batch = gathering is not None and batch.last_offset + 1 < gathering.end_offset
-                if gathering is not None and not self._is_within_batch:
-                    self._size_since_snapshot_bytes += gathering.size_bytes
+                batch, accumulated = self._own.popleft()
+                self._is_within_batch = (
+                    accumulated is not None and batch.last_offset + 1 < accumulated.end_offset
+                )
+                if accumulated is not None and not self._is_within_batch:
+                    self._size_since_snapshot_bytes += accumulated.size_bytes
                 self._apply(batch)
             else:
                 self._apply_from_log(high_watermark)
@@ -222,10 +224,10 @@ class ReplicatedMetadataLog:
             self._elections.note(now_ms - self._leaderless_since_ms, now_ms)
             self._leaderless_since_ms = None
 
-    def vitals(self) -> QuorumVitals:
+    def quorum_metrics(self) -> QuorumMetrics:
         """How this replica is, for metrics."""
         wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
-        return vitals_of(
+        return quorum_metrics_of(
             self._node,
             self._elected_leaders,
             self._commits.mean_and_max_ms(wall_ms),
@@ -248,7 +250,7 @@ class ReplicatedMetadataLog:
     def raise_kraft_version(self, epoch: int, version: int) -> MetadataBatch:
         try:
             base_offset = self._driver.raise_kraft_version(epoch, version)
-        except AppendRefused as refusal:
+        except NotLeading as refusal:
             raise NotLeader(str(refusal)) from refusal
         batch = MetadataBatch(base_offset, base_offset + 1, epoch, self._clock.wall_ms(), ())
         self._own.append((batch, None))
@@ -307,11 +309,11 @@ class ReplicatedMetadataLog:
     def _own_key(self) -> tuple[int, bytes]:
         return self._node.key.id, self._node.key.directory_id
 
-    def _voter_endpoints(self) -> Mapping[int, Mapping[str, Endpoint]]:
-        found: dict[int, Mapping[str, Endpoint]] = {}
+    def _voter_endpoints(self) -> Mapping[int, Mapping[str, BrokerEndpoint]]:
+        found: dict[int, Mapping[str, BrokerEndpoint]] = {}
         for voter in self._node.voters.by_id.values():
             addresses = {
-                name: Endpoint(address.host, address.port, PLAINTEXT)
+                name: BrokerEndpoint(address.host, address.port, PLAINTEXT)
                 for name, address in voter.endpoints.items()
             }
             found[voter.key.id] = MappingProxyType(addresses)

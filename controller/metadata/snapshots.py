@@ -17,7 +17,7 @@ from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, r
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION
 from controller.metadata.records import build_metadata_batch, metadata_batches_in_steps
 from controller.raft.identity import SnapshotId
-from controller.raft.snapshot_files import MalformedSnapshot
+from controller.raft.snapshot_files import MalformedMetadataSnapshot
 from protocol.codec.compiler import decode, encode
 from protocol.codec.message import Message
 from protocol.quorum.control_records import (
@@ -32,7 +32,7 @@ from protocol.records.reader import records as read_records
 
 __all__ = [
     "BOOTSTRAP_FILE",
-    "Snapshot",
+    "MetadataSnapshot",
     "encode_snapshot",
     "read_image",
     "read_snapshot",
@@ -44,7 +44,7 @@ RECORDS_PER_BATCH: Final = 100
 """A batch takes some 2 ms to encode: a turn of the loop, for who writes a snapshot beside serving."""
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class MetadataSnapshot(msgspec.Struct, frozen=True):
     """A snapshot's content. voters is None and kraft_version 0 where the file does not say."""
 
     records: Sequence[Message]
@@ -101,7 +101,7 @@ def snapshot_pieces(
     yield bytes(build_control_batch(footer, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch))
 
 
-def read_snapshot(files: Files, path: str) -> Snapshot:
+def read_snapshot(files: Files, path: str) -> MetadataSnapshot:
     """All of a snapshot; MalformedSnapshot for one without header or footer."""
     return decode_snapshot(files.read_bytes(path), path)
 
@@ -118,18 +118,18 @@ def read_image(files: Files, path: str, snapshot: SnapshotId) -> ClusterImage:
     )[0]
 
 
-def decode_snapshot(content: ReadBuffer, path: str) -> Snapshot:
+def decode_snapshot(content: ReadBuffer, path: str) -> MetadataSnapshot:
     """As `read_snapshot`, from bytes that came over the network; `path` is for the error."""
     steps = decode_snapshot_in_steps(content, path)
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            result: Snapshot = end.value
+            result: MetadataSnapshot = end.value
             return result
 
 
-def decode_snapshot_in_steps(content: ReadBuffer, path: str) -> Generator[None, None, Snapshot]:
+def decode_snapshot_in_steps(content: ReadBuffer, path: str) -> Generator[None, None, MetadataSnapshot]:
     """The same for who serves others between the steps."""
     control: dict[ControlRecordType, bytes] = {}
     for position, header in headers(content):
@@ -137,7 +137,7 @@ def decode_snapshot_in_steps(content: ReadBuffer, path: str) -> Generator[None, 
             for record in read_records(content, position, check_crc=True):
                 control[control_type(record.key)] = record.value or b""
     if ControlRecordType.SNAPSHOT_HEADER not in control or ControlRecordType.SNAPSHOT_FOOTER not in control:
-        raise MalformedSnapshot(f"{path} is no whole snapshot: its header or its footer is missing")
+        raise MalformedMetadataSnapshot(f"{path} is no whole snapshot: its header or its footer is missing")
     opening = decode(SnapshotHeaderRecord, 0, control[ControlRecordType.SNAPSHOT_HEADER])
     version, voters = 0, None
     if ControlRecordType.KRAFT_VERSION in control:
@@ -148,7 +148,7 @@ def decode_snapshot_in_steps(content: ReadBuffer, path: str) -> Generator[None, 
     for batch in metadata_batches_in_steps(content):
         records += () if batch is None else batch.records
         yield
-    return Snapshot(
+    return MetadataSnapshot(
         records=records,
         last_contained_timestamp_ms=opening.last_contained_log_timestamp,
         kraft_version=version,

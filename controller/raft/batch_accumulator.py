@@ -27,7 +27,7 @@ from protocol.metadata_log.transactions import (
 )
 from protocol.records.builder import BatchBuilder
 
-__all__ = ["Gathering", "says_something", "stays_alone"]
+__all__ = ["AccumulatedBatch", "says_something", "stays_alone"]
 
 SHARED_BYTES: Final = 64 << 10
 SHARED_RECORDS: Final = 1_000
@@ -45,7 +45,7 @@ def says_something(records: Sequence[Message]) -> bool:
     return not all(isinstance(record, NoOpRecord) for record in records)
 
 
-class Gathering:
+class AccumulatedBatch:
     """One batch as it grows. timestamp_ms: of all its records; is_open: more may come; is_news: at least one
     of them says something."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.raft.identity import Peer
 from controller.raft.roles import NEVER
 from protocol.codec.message import Message
@@ -78,11 +78,11 @@ class Connections:
         """The requests that nobody has answered in time, oldest first."""
         return [request_id for request_id, sent in self._sent.items() if sent.deadline_ms <= now_ms]
 
-    def any_free(self, peers: Sequence[Peer], now_ms: int, chance: Chance) -> Peer | None:
+    def any_free(self, peers: Sequence[Peer], now_ms: int, random_source: RandomSource) -> Peer | None:
         """One that can be asked, by chance."""
         if not peers:
             return None
-        first = chance.below(len(peers))
+        first = random_source.below(len(peers))
         for number in range(len(peers)):
             peer = peers[(first + number) % len(peers)]
             if self.is_free(peer.id, now_ms):

@@ -29,7 +29,7 @@ from controller.raft.quorum_state import write as write_quorum_state
 from controller.raft.snapshot_directory import SnapshotDirectory
 from controller.raft.snapshot_files import (
     PART_SUFFIX,
-    MalformedSnapshot,
+    MalformedMetadataSnapshot,
     check_snapshot,
     list_snapshots,
     read_control,
@@ -38,7 +38,7 @@ from controller.raft.snapshot_files import (
 from protocol.errors import invariant
 from protocol.primitives import Records
 from protocol.values import ZERO_UUID
-from storage.chores import Chore
+from storage.background_tasks import BackgroundTask
 from storage.partition_log import PartitionLog
 from storage.retention import SNAPSHOT_GENERATED
 from storage.whole_write import write_whole
@@ -46,7 +46,7 @@ from storage.whole_write import write_whole
 __all__ = ["ReplicaDisk"]
 
 REMOVAL: Final = "remove "
-"""How the log's chores begin for which no sync waits."""
+"""How the log's background tasks begin for which no sync waits."""
 
 
 class ReplicaDisk:
@@ -60,7 +60,7 @@ class ReplicaDisk:
         clock: Clock,
         offload: Offload,
     ) -> None:
-        """The log's chores must be its own: they are what a sync waits for."""
+        """The log's background tasks must be its own: they are what a sync waits for."""
         self.log = log
         self.snapshot_directory = snapshots
         self.files = files
@@ -183,7 +183,7 @@ class ReplicaDisk:
         try:
             content = self.files.read_bytes(part)
             control = check_snapshot(content, part)
-        except MalformedSnapshot:
+        except MalformedMetadataSnapshot:
             self.files.unlink(part)
             done(None)
             return
@@ -235,25 +235,25 @@ class ReplicaDisk:
     def _begin_sync(self) -> None:
         number = self._running_sync = self._asked_sync
         self.log.flush()
-        due = self.log.chores.take_due(self._clock.wall_ms())
-        chores = [chore for chore in due if not chore.what.startswith(REMOVAL)]
+        due = self.log.background_tasks.take_due(self._clock.wall_ms())
+        background_tasks = [task for task in due if not task.what.startswith(REMOVAL)]
         for removal in due:
             if removal.what.startswith(REMOVAL):
                 self._offload.submit(removal.call, self._check)
-        waiting = [len(chores)]
+        waiting = [len(background_tasks)]
 
-        def finished(chore: Chore, outcome: object) -> None:
+        def finished(task: BackgroundTask, outcome: object) -> None:
             self._check(outcome)
-            if chore.done is not None:
-                chore.done()
+            if task.done is not None:
+                task.done()
             waiting[0] -= 1
             if not waiting[0]:
                 self._end_sync(number)
 
-        if not chores:
+        if not background_tasks:
             self._end_sync(number)
-        for chore in chores:
-            self._offload.submit(chore.call, partial(finished, chore))
+        for task in background_tasks:
+            self._offload.submit(task.call, partial(finished, task))
 
     def _end_sync(self, number: int) -> None:
         self._running_sync = 0
@@ -264,10 +264,10 @@ class ReplicaDisk:
     def sync_now(self) -> None:
         """Everything is durable when it returns: before there is anything to hold up, and at the end."""
         self.log.flush()
-        for chore in self.log.chores.take_all():
-            chore.call()
-            if chore.done is not None:
-                chore.done()
+        for task in self.log.background_tasks.take_all():
+            task.call()
+            if task.done is not None:
+                task.done()
 
     def close(self) -> None:
         self.log.write_snapshot()

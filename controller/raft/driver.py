@@ -22,7 +22,7 @@ from functools import partial
 from typing import Final
 
 from config.ports import Clock, Timer, Timers
-from controller.raft.batch_accumulator import Gathering
+from controller.raft.batch_accumulator import AccumulatedBatch
 from controller.raft.disk import ReplicaDisk
 from controller.raft.effects import (
     AdvanceLogStart,
@@ -37,7 +37,7 @@ from controller.raft.effects import (
 )
 from controller.raft.identity import LeaderAndEpoch, SnapshotId
 from controller.raft.log_port import SnapshotControl
-from controller.raft.node import AppendRefused, RaftNode
+from controller.raft.node import NotLeading, RaftNode
 from controller.raft.peers import ReplicaPeers
 from controller.raft.roles import NEVER
 from protocol.codec.message import Message
@@ -80,7 +80,7 @@ class RaftDriver:
         """`_run` is below us in the stack, and will go on."""
         self._is_executing = False
         """A Ready is not executed yet; its rest follows when a helper thread is done."""
-        self._gathered: deque[Gathering] = deque()
+        self._gathered: deque[AccumulatedBatch] = deque()
         self._gathering_ends: Timer | None = None
         self._asked_sync = 0
         self._timer: Timer | None = None
@@ -141,19 +141,19 @@ class RaftDriver:
         *,
         is_alone: bool = False,
         is_news: bool = True,
-    ) -> Gathering:
+    ) -> AccumulatedBatch:
         """Records from next_offset on; the batch in which they will lie, alone or with others. It is written
         in a moment; if the leadership is lost before, it is never. timestamp_ms: counts if a batch begins;
         is_news: see `RaftNode.append`."""
         is_first = not self._gathered
         if is_first or is_alone or not self._gathered[-1].takes(epoch, values):
-            self._gathered.append(Gathering(epoch, self.next_offset, timestamp_ms))
-        gathering = self._gathered[-1]
-        gathering.add(values, is_news=is_news)
-        gathering.is_open = not is_alone
+            self._gathered.append(AccumulatedBatch(epoch, self.next_offset, timestamp_ms))
+        accumulated = self._gathered[-1]
+        accumulated.add(values, is_news=is_news)
+        accumulated.is_open = not is_alone
         if is_first:
             self._await_writing()
-        return gathering
+        return accumulated
 
     def _await_writing(self) -> None:
         if self._linger_ms and (self._asked_sync or self._disk.is_syncing):
@@ -232,7 +232,7 @@ class RaftDriver:
             self._gathering_ends = None
         try:
             return self.node.append(epoch, content, now_ms, is_news=is_news)
-        except AppendRefused:
+        except NotLeading:
             return self.node.tick(now_ms)
 
     def _execute(self, ready: Ready) -> None:

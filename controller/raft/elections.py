@@ -20,7 +20,7 @@ from controller.raft.epochs import open_leadership
 from controller.raft.identity import NOBODY, ReplicaKey
 from controller.raft.replica import Replica
 from controller.raft.roles import NEVER, Candidate, Follower, Prospective
-from controller.raft.transitions import Cause, Role
+from controller.raft.transitions import Role, RoleCause
 from controller.raft.turning import (
     become_candidate,
     become_prospective,
@@ -109,7 +109,7 @@ def _votes_for(replica: Replica, candidate: ReplicaKey) -> bool:
 # As the one that asks
 
 
-def stand(replica: Replica, cause: Cause) -> None:
+def stand(replica: Replica, cause: RoleCause) -> None:
     """Begins to look for votes; the only voter has them all."""
     become_prospective(replica, cause)
     _go_on_if_won(replica)
@@ -134,7 +134,7 @@ def poll_candidate(replica: Replica) -> int:
         if state.backoff_deadline_ms == NEVER and replica.now_ms >= state.election_deadline_ms:
             _back_off(replica, state)
         if replica.now_ms >= state.backoff_deadline_ms:
-            stand(replica, Cause.VOTES_REFUSED)
+            stand(replica, RoleCause.VOTES_REFUSED)
             return replica.now_ms
     if state.backoff_deadline_ms != NEVER:
         return _wake_ms(replica, state, state.backoff_deadline_ms)
@@ -153,7 +153,9 @@ def _back_off(replica: Replica, state: Candidate) -> None:
     """A lost election is tried again after a time by chance, twice as long on the average each time: two
     candidates that hinder each other will not do so for ever."""
     slots = 2 << min(LARGEST_EXPONENT, state.rounds - 1)
-    backoff_ms = min(BACKOFF_BASE_MS * replica.chance.below(slots), replica.config.election_backoff_max_ms)
+    backoff_ms = min(
+        BACKOFF_BASE_MS * replica.random_source.below(slots), replica.config.election_backoff_max_ms
+    )
     state.backoff_deadline_ms = replica.now_ms + backoff_ms
 
 

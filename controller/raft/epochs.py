@@ -20,7 +20,7 @@ from controller.raft.identity import ReplicaKey
 from controller.raft.progress import commit_what_a_majority_has
 from controller.raft.replica import Replica
 from controller.raft.roles import Candidate, Follower, Leader, Progress, Resigned
-from controller.raft.transitions import Cause, Role
+from controller.raft.transitions import Role, RoleCause
 from controller.raft.turning import become_unattached
 from controller.raft.voters import Endpoints
 from controller.raft.wire import (
@@ -73,7 +73,7 @@ def open_leadership(replica: Replica) -> None:
         own = replica.as_voter()
         state.static_voters = voters.with_voter(own)
     replica.follow(replica.key.id, replica.config.endpoints)
-    replica.enter(Role.LEADER, state, Cause.VOTES_GRANTED)
+    replica.enter(Role.LEADER, state, RoleCause.VOTES_GRANTED)
     open_epoch(replica, granting)
     commit_what_a_majority_has(replica)
 
@@ -105,7 +105,7 @@ def poll_resigned(replica: Replica) -> int:
         return replica.now_ms
     now_ms = replica.now_ms
     if not replica.is_shutting_down and now_ms >= state.election_deadline_ms:
-        become_unattached(replica, replica.epoch + 1, Cause.RESIGNATION_OVER)
+        become_unattached(replica, replica.epoch + 1, RoleCause.RESIGNATION_OVER)
         return now_ms
     for voter_id in state.unacknowledged:
         if replica.connections.is_free(voter_id, now_ms):

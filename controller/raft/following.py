@@ -26,7 +26,7 @@ from controller.raft.joining import poll_membership
 from controller.raft.log_port import SnapshotControl
 from controller.raft.replica import Replica
 from controller.raft.roles import NEVER, Download, Follower, Unattached
-from controller.raft.transitions import Cause
+from controller.raft.transitions import RoleCause
 from controller.raft.turning import become_follower
 from controller.raft.voters import Endpoints
 from controller.raft.wire import METADATA_TOPIC, fetch_request, fetch_snapshot_request, told_endpoints
@@ -63,7 +63,7 @@ def poll_unattached(replica: Replica) -> int:
     if replica.may_stand and not replica.is_shutting_down:
         deadline_ms = state.election_deadline_ms
         if replica.now_ms >= deadline_ms:
-            stand(replica, Cause.ELECTION_TIMEOUT)
+            stand(replica, RoleCause.ELECTION_TIMEOUT)
             return replica.now_ms
     return min(deadline_ms, _ask_anybody(replica))
 
@@ -78,7 +78,7 @@ def poll_follower(replica: Replica) -> int:
         if replica.is_shutting_down:
             return NEVER
         if has_timed_out:
-            stand(replica, Cause.FETCH_TIMEOUT)
+            stand(replica, RoleCause.FETCH_TIMEOUT)
             return now_ms
     elif has_timed_out:
         # An observer keeps its leader until it hears of another, but no longer vouches for it: the voters may
@@ -118,7 +118,7 @@ def _ask_anybody(replica: Replica) -> int:
     connections = replica.connections
     peers = replica.bootstrap_peers()
     if connections.is_idle and _may_ask(replica):
-        peer = connections.any_free(peers, replica.now_ms, replica.chance)
+        peer = connections.any_free(peers, replica.now_ms, replica.random_source)
         if peer is not None:
             replica.ask(peer, fetch_request(replica, 0), replica.log.end_offset)
     return connections.next_wake_ms([peer.id for peer in peers], replica.now_ms)
@@ -135,7 +135,7 @@ def fetch_failed(replica: Replica, peer_id: int, error: ErrorCode) -> None:
     if state.has_fetched and replica.may_stand:
         state.has_fetched = False
         patience_ms = min(LOST_CONNECTION_MS, replica.config.fetch_timeout_ms // 2)
-        patience_ms += replica.chance.below(patience_ms + 1)
+        patience_ms += replica.random_source.below(patience_ms + 1)
         state.fetch_deadline_ms = min(state.fetch_deadline_ms, replica.now_ms + patience_ms)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.raft import elections, epochs, following, joining, leading, membership, serving
 from controller.raft.config import RaftConfig
 from controller.raft.effects import HardState, Ready
@@ -43,14 +43,14 @@ from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRa
 from protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from protocol.messages.vote import VoteRequest, VoteResponse
 
-__all__ = ["AppendRefused", "RaftNode", "VersionChangeRefused"]
+__all__ = ["NotLeading", "RaftNode", "VersionChangeRefused"]
 
 NEWEST_VERSION: Final = 32767
 MOST_TURNS: Final = 8
 """An input never turns a replica more often: unattached, prospective, candidate, leader, resigned, …"""
 
 
-class AppendRefused(Exception):
+class NotLeading(Exception):
     """This node does not lead that epoch (any more); nothing has been appended."""
 
 
@@ -88,11 +88,11 @@ class RaftNode:
     __slots__ = ("_replica", "is_shut_down")
 
     def __init__(
-        self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, chance: Chance
+        self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, random_source: RandomSource
     ) -> None:
         """hard_state: from quorum-state, None without the file. Reads the log's control records. Everything
         that the log has now must be durable."""
-        self._replica = Replica(config, log, hard_state, chance)
+        self._replica = Replica(config, log, hard_state, random_source)
         self.is_shut_down = False
         """The clean end is reached: no input has an effect any more."""
 
@@ -314,7 +314,7 @@ class RaftNode:
     def _refuse_unless_leading(self, epoch: int) -> None:
         replica = self._replica
         if replica.role is not Role.LEADER or epoch != replica.epoch or replica.is_shutting_down:
-            raise AppendRefused(f"epoch {epoch} is not led here, {self.leader} is known")
+            raise NotLeading(f"epoch {epoch} is not led here, {self.leader} is known")
 
     def snapshot_taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
         """The state machine's snapshot is durable under its name: of what is committed, at the end of a

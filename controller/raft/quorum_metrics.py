@@ -12,7 +12,7 @@ from controller.raft.identity import ReplicaKey
 from controller.raft.node import RaftNode
 from controller.raft.transitions import Role
 
-__all__ = ["Durations", "QuorumVitals", "vitals_of"]
+__all__ = ["Durations", "QuorumMetrics", "quorum_metrics_of"]
 
 WINDOW_MS: Final = 30_000
 
@@ -47,7 +47,7 @@ class Durations:
         return (self._before[1] + self._now[1]) / count, max(self._before[2], self._now[2])
 
 
-class QuorumVitals(NamedTuple):
+class QuorumMetrics(NamedTuple):
     """state: as Kafka's current-state names it. Latencies are (mean, largest) in milliseconds."""
 
     state: str
@@ -67,17 +67,17 @@ class QuorumVitals(NamedTuple):
     """How often somebody was announced as the leader in this life."""
 
 
-def vitals_of(
+def quorum_metrics_of(
     node: RaftNode,
     elected_leaders: int,
     commit_latency_ms: tuple[float, float],
     election_latency_ms: tuple[float, float],
-) -> QuorumVitals:
+) -> QuorumMetrics:
     """Observers are known to the leader alone; the others say 0, as Kafka's do."""
     _, observers = node.progress()
     voters = node.voters
     unknown = sum(1 for voter in voters.by_id.values() if not voter.endpoints and voter.key != node.key)
-    return QuorumVitals(
+    return QuorumMetrics(
         state=_state(node),
         leader_id=node.leader.leader_id,
         voted=node.voted,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.raft.config import RaftConfig
 from controller.raft.connections import Connections, Sent
 from controller.raft.effects import Answer, HardState, Outgoing, Ready, Request
@@ -30,7 +30,7 @@ from controller.raft.identity import (
 from controller.raft.log_port import RaftLog
 from controller.raft.log_view import BOOTSTRAP_SNAPSHOT, LogView
 from controller.raft.roles import NEVER, Leader, RoleState, Unattached
-from controller.raft.transitions import STARTING_ROLES, TRANSITIONS, Cause, Role
+from controller.raft.transitions import STARTING_ROLES, TRANSITIONS, Role, RoleCause
 from controller.raft.voters import CONFIGURED, Endpoints, Voter, VoterHistory, VoterSet
 from protocol.codec.message import Message
 from protocol.errors import invariant
@@ -47,10 +47,10 @@ class Replica:
     """Attributes are read freely by the rules; they are changed here, and `state` by its role's rules."""
 
     def __init__(
-        self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, chance: Chance
+        self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, random_source: RandomSource
     ) -> None:
         self.config = config
-        self.chance = chance
+        self.random_source = random_source
         self.now_ms = 0
         self.wall_offset_ms = 0
         self.log = LogView(log)
@@ -161,7 +161,7 @@ class Replica:
 
     def random_election_deadline_ms(self) -> int:
         timeout_ms = self.config.election_timeout_ms
-        return self.now_ms + timeout_ms + (self.chance.below(timeout_ms) if timeout_ms else 0)
+        return self.now_ms + timeout_ms + (self.random_source.below(timeout_ms) if timeout_ms else 0)
 
     @property
     def is_shutting_down(self) -> bool:
@@ -169,7 +169,7 @@ class Replica:
 
     # Epoch, vote, leader, role
 
-    def enter(self, role: Role, state: RoleState, cause: Cause) -> None:
+    def enter(self, role: Role, state: RoleState, cause: RoleCause) -> None:
         """The only way from role to role; what was under way for the old one is forgotten."""
         if cause not in TRANSITIONS.get((self.role, role), ()):
             invariant(
@@ -179,7 +179,7 @@ class Replica:
         self.role = role
         self.state = state
         self.turns += 1
-        if cause is not Cause.VOTED:
+        if cause is not RoleCause.VOTED:
             self.connections.forget_all()
 
     def begin(self, role: Role, state: RoleState) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "NEVER",
     "AddingVoter",
     "Candidate",
+    "DelayedRaftFetch",
     "Download",
     "Follower",
     "Leader",
@@ -28,7 +29,6 @@ __all__ = [
     "Tally",
     "Unattached",
     "VoterOperation",
-    "WaitingFetch",
 ]
 
 NEVER: Final = 1 << 62
@@ -102,7 +102,7 @@ class Progress(msgspec.Struct):
     leader_end_at_last_fetch: int = UNKNOWN
 
 
-class WaitingFetch(msgspec.Struct):
+class DelayedRaftFetch(msgspec.Struct):
     """A fetch at the end of the log that waits for news."""
 
     token: object
@@ -144,7 +144,7 @@ class Leader(msgspec.Struct):
     check_quorum_deadline_ms: int
     begin_epoch_deadline_ms: int
     fetched: set[int]
-    waiting: list[WaitingFetch]
+    waiting: list[DelayedRaftFetch]
     is_established: bool = False
     """A record of its own epoch is committed, and so everything before it."""
     wants_to_resign: bool = False

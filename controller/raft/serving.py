@@ -18,7 +18,7 @@ from controller.raft.identity import ReplicaKey, SnapshotId
 from controller.raft.log_view import BOOTSTRAP_SNAPSHOT
 from controller.raft.progress import commit_what_a_majority_has, note_following, record_fetch
 from controller.raft.replica import Replica
-from controller.raft.roles import Leader, WaitingFetch
+from controller.raft.roles import DelayedRaftFetch, Leader
 from controller.raft.transitions import Role
 from controller.raft.wire import METADATA_TOPIC, Caller, fetch_answer, fetch_snapshot_answer
 from protocol.errors import ErrorCode
@@ -70,7 +70,9 @@ def handle_fetch(replica: Replica, caller: Caller, request: FetchRequest) -> Non
         return
     wait_ms = min(request.max_wait_ms, LARGEST_WAIT_MS)
     replica.leading().waiting.append(
-        WaitingFetch(caller.token, caller.version, caller.listener, request, key, replica.now_ms + wait_ms)
+        DelayedRaftFetch(
+            caller.token, caller.version, caller.listener, request, key, replica.now_ms + wait_ms
+        )
     )
 
 

@@ -40,7 +40,7 @@ __all__ = [
     "DELETED_SUFFIX",
     "FORMAT_SNAPSHOT",
     "PART_SUFFIX",
-    "MalformedSnapshot",
+    "MalformedMetadataSnapshot",
     "check_snapshot",
     "list_snapshots",
     "read_control",
@@ -58,7 +58,7 @@ HEAD_BYTES: Final = 512
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
-class MalformedSnapshot(Exception):
+class MalformedMetadataSnapshot(Exception):
     """The file is there and is no whole snapshot; the text names the file and what is wrong."""
 
 
@@ -99,7 +99,7 @@ def read_snapshot_timestamp(files: Files, path: str) -> int:
     if timestamp_ms is None:
         timestamp_ms = _header_timestamp(files.read_bytes(path))
     if timestamp_ms is None:
-        raise MalformedSnapshot(f"{path} is no whole snapshot: its header is missing")
+        raise MalformedMetadataSnapshot(f"{path} is no whole snapshot: its header is missing")
     return timestamp_ms
 
 
@@ -128,7 +128,7 @@ def check_snapshot(content: ReadBuffer, path: str) -> SnapshotControl:
     try:
         for position, header in headers(content):
             if not is_intact(content, position, header):
-                raise MalformedSnapshot(f"{path}: the batch at byte {position} is damaged")
+                raise MalformedMetadataSnapshot(f"{path}: the batch at byte {position} is damaged")
             end = position + header.size_bytes
             if not header.is_control:
                 continue
@@ -140,11 +140,13 @@ def check_snapshot(content: ReadBuffer, path: str) -> SnapshotControl:
                 elif kind is ControlRecordType.KRAFT_VOTERS:
                     voters = decode(VotersRecord, 0, record.value or b"")
     except (RecordsError, ProtocolError) as fault:
-        raise MalformedSnapshot(f"{path} is no snapshot: {fault}") from fault
+        raise MalformedMetadataSnapshot(f"{path} is no snapshot: {fault}") from fault
     is_whole = bool(kinds) and (kinds[0], kinds[-1]) == (
         ControlRecordType.SNAPSHOT_HEADER,
         ControlRecordType.SNAPSHOT_FOOTER,
     )
     if not is_whole or end != len(content):
-        raise MalformedSnapshot(f"{path} is no whole snapshot: its header, footer or middle is missing")
+        raise MalformedMetadataSnapshot(
+            f"{path} is no whole snapshot: its header, footer or middle is missing"
+        )
     return SnapshotControl(version, voters)

@@ -23,7 +23,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["STARTING_ROLES", "TRANSITIONS", "Cause", "Role"]
+__all__ = ["STARTING_ROLES", "TRANSITIONS", "Role", "RoleCause"]
 
 
 class Role(Enum):
@@ -41,7 +41,7 @@ class Role(Enum):
     """Led this epoch and does not any more: it can neither append nor vote in it."""
 
 
-class Cause(Enum):
+class RoleCause(Enum):
     """Why a replica changes its role, or begins the same one anew."""
 
     HIGHER_EPOCH = "a message is of a later epoch, and names no leader to follow"
@@ -58,14 +58,14 @@ class Cause(Enum):
 
 
 _R: Final = Role
-_C: Final = Cause
+_C: Final = RoleCause
 
 STARTING_ROLES: Final = frozenset({_R.UNATTACHED, _R.FOLLOWER, _R.RESIGNED})
 """A former leader begins RESIGNED in its epoch: it may have lost what it had not synced, and must neither
 write other records under the same epoch nor vote in it. A former candidate does not take up its election:
 the votes were given to a log that may have been longer."""
 
-TRANSITIONS: Final[Mapping[tuple[Role, Role], frozenset[Cause]]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[tuple[Role, Role], frozenset[RoleCause]]] = MappingProxyType(
     {
         (_R.UNATTACHED, _R.UNATTACHED): frozenset({_C.HIGHER_EPOCH, _C.VOTED}),
         (_R.UNATTACHED, _R.FOLLOWER): frozenset({_C.LEADER_KNOWN}),

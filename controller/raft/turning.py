@@ -19,7 +19,7 @@ from controller.raft.roles import (
     Tally,
     Unattached,
 )
-from controller.raft.transitions import Cause, Role
+from controller.raft.transitions import Role, RoleCause
 from controller.raft.voters import Endpoints
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def become_unattached(replica: Replica, epoch: int, cause: Cause = Cause.HIGHER_EPOCH) -> None:
+def become_unattached(replica: Replica, epoch: int, cause: RoleCause = RoleCause.HIGHER_EPOCH) -> None:
     """A later epoch whose leader is not known. Who waits for an election goes on waiting, no longer."""
     deadline_ms = _remaining_election_deadline_ms(replica)
     replica.begin_epoch(epoch)
@@ -60,13 +60,13 @@ def give_vote(replica: Replica, candidate: ReplicaKey) -> None:
     deadline_ms = replica.random_election_deadline_ms()
     if isinstance(state, Prospective):
         tally = Tally.begun(state.tally.voters, replica.key)
-        _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, state.rounds), Cause.VOTED)
+        _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, state.rounds), RoleCause.VOTED)
         replica.connections.forget_all()  # answers for the election before do not count in this one
     else:
-        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), Cause.VOTED)
+        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), RoleCause.VOTED)
 
 
-def become_prospective(replica: Replica, cause: Cause) -> None:
+def become_prospective(replica: Replica, cause: RoleCause) -> None:
     """Begins to ask whether an election would be won; epoch, vote and leader stay as they are."""
     state = replica.state
     rounds = state.rounds + 1 if isinstance(state, Candidate) else 1
@@ -79,9 +79,9 @@ def forget_pre_vote(replica: Replica) -> None:
     """No majority would vote for it: back to the leader if one is known, else to waiting."""
     deadline_ms = _remaining_election_deadline_ms(replica)
     if replica.leader_id != NOBODY and replica.leader_peer is not None:
-        _turn(replica, Role.FOLLOWER, new_follower(replica), Cause.PRE_VOTES_REFUSED)
+        _turn(replica, Role.FOLLOWER, new_follower(replica), RoleCause.PRE_VOTES_REFUSED)
     else:
-        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), Cause.PRE_VOTES_REFUSED)
+        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), RoleCause.PRE_VOTES_REFUSED)
 
 
 def become_candidate(replica: Replica) -> None:
@@ -92,7 +92,7 @@ def become_candidate(replica: Replica) -> None:
     replica.vote(replica.key)
     tally = Tally.begun(replica.voters, replica.key)
     deadline_ms = replica.random_election_deadline_ms()
-    _turn(replica, Role.CANDIDATE, Candidate(tally, deadline_ms, rounds), Cause.PRE_VOTES_GRANTED)
+    _turn(replica, Role.CANDIDATE, Candidate(tally, deadline_ms, rounds), RoleCause.PRE_VOTES_GRANTED)
 
 
 def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: Endpoints) -> None:
@@ -100,13 +100,13 @@ def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: End
     if epoch > replica.epoch:
         replica.begin_epoch(epoch)
     replica.follow(leader_id, endpoints)
-    _turn(replica, Role.FOLLOWER, new_follower(replica), Cause.LEADER_KNOWN)
+    _turn(replica, Role.FOLLOWER, new_follower(replica), RoleCause.LEADER_KNOWN)
 
 
 def new_follower(replica: Replica) -> Follower:
     """Up to a tenth more patient than the config says: when a leader dies, not all miss it in one moment."""
     timeout_ms = replica.config.fetch_timeout_ms
-    timeout_ms += replica.chance.below(timeout_ms // 10 + 1)
+    timeout_ms += replica.random_source.below(timeout_ms // 10 + 1)
     deadline_ms = replica.now_ms + timeout_ms
     return Follower(timeout_ms, fetch_deadline_ms=deadline_ms, voter_update_deadline_ms=deadline_ms)
 
@@ -121,10 +121,10 @@ def become_resigned(replica: Replica) -> None:
         successors=[progress.key for progress in others],
         unacknowledged=[progress.key.id for progress in others],
     )
-    _turn(replica, Role.RESIGNED, resigned, Cause.RESIGNED)
+    _turn(replica, Role.RESIGNED, resigned, RoleCause.RESIGNED)
 
 
-def _turn(replica: Replica, role: Role, state: RoleState, cause: Cause) -> None:
+def _turn(replica: Replica, role: Role, state: RoleState, cause: RoleCause) -> None:
     before = replica.state
     replica.enter(role, state, cause)
     if isinstance(before, Leader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.subjects.placement import UsableBroker, place_replicas
@@ -47,14 +47,16 @@ def check_led(image: ClusterImage, index: int, brokers: Sequence[int]) -> None:
         )
 
 
-def place(image: ClusterImage, partitions: int, replication_factor: int, chance: Chance) -> list[list[int]]:
+def place(
+    image: ClusterImage, partitions: int, replication_factor: int, random_source: RandomSource
+) -> list[list[int]]:
     """Replicas for new partitions on the brokers that can take some; raises INVALID_REPLICATION_FACTOR."""
     brokers = [
         UsableBroker(broker.id, broker.rack, broker.fenced)
         for broker in image.brokers.by_id.values()
         if not broker.in_controlled_shutdown and (broker.usable_log_dirs or not broker.log_dirs)
     ]
-    return place_replicas(brokers, partitions, replication_factor, chance)
+    return place_replicas(brokers, partitions, replication_factor, random_source)
 
 
 def default_directory(image: ClusterImage, broker_id: int) -> bytes:

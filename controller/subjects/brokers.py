@@ -45,7 +45,7 @@ from protocol.metadata_log.brokers import (
 )
 
 __all__ = [
-    "BrokerState",
+    "BrokerControlState",
     "fence_broker",
     "heartbeat",
     "next_state",
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-class BrokerState(Enum):
+class BrokerControlState(Enum):
     """Where a broker is between its registration and its end."""
 
     FENCED = auto()
@@ -64,10 +64,14 @@ class BrokerState(Enum):
     SHUTDOWN_NOW = auto()
 
 
-def state_of(broker: BrokerRegistration) -> BrokerState:
+def state_of(broker: BrokerRegistration) -> BrokerControlState:
     if broker.fenced:
-        return BrokerState.FENCED
-    return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
+        return BrokerControlState.FENCED
+    return (
+        BrokerControlState.CONTROLLED_SHUTDOWN
+        if broker.in_controlled_shutdown
+        else BrokerControlState.UNFENCED
+    )
 
 
 def register_broker(
@@ -169,22 +173,28 @@ def _check_directories(image: ClusterImage, request: BrokerRegistrationRequest) 
 
 def next_state(
     broker: BrokerRegistration, request: BrokerHeartbeatRequest, *, leads: bool, handed_over: bool
-) -> BrokerState:
+) -> BrokerControlState:
     """leads: it leads a partition yet. handed_over: all active brokers have seen its leaderships move
     away."""
     state = state_of(broker)
-    if state is BrokerState.FENCED:
+    if state is BrokerControlState.FENCED:
         if request.want_shut_down:
-            return BrokerState.SHUTDOWN_NOW
+            return BrokerControlState.SHUTDOWN_NOW
         caught_up = request.current_metadata_offset >= broker.epoch
-        return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
-    if state is BrokerState.UNFENCED:
+        return (
+            BrokerControlState.UNFENCED if caught_up and not request.want_fence else BrokerControlState.FENCED
+        )
+    if state is BrokerControlState.UNFENCED:
         if request.want_fence:
-            return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
+            return BrokerControlState.SHUTDOWN_NOW if request.want_shut_down else BrokerControlState.FENCED
         if request.want_shut_down:
-            return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
-        return BrokerState.UNFENCED
-    return BrokerState.SHUTDOWN_NOW if not leads and handed_over else BrokerState.CONTROLLED_SHUTDOWN
+            return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
+        return BrokerControlState.UNFENCED
+    return (
+        BrokerControlState.SHUTDOWN_NOW
+        if not leads and handed_over
+        else BrokerControlState.CONTROLLED_SHUTDOWN
+    )
 
 
 def heartbeat(
@@ -205,22 +215,22 @@ def heartbeat(
     records += _directories(image, broker, request, allows_unclean)
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
-        is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
-        should_shut_down=state is BrokerState.SHUTDOWN_NOW,
+        is_fenced=state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
+        should_shut_down=state is BrokerControlState.SHUTDOWN_NOW,
     )
     return Decision(records, response)
 
 
 def _transition(
-    image: ClusterImage, broker: BrokerRegistration, state: BrokerState, allows_unclean: AllowsUnclean
+    image: ClusterImage, broker: BrokerRegistration, state: BrokerControlState, allows_unclean: AllowsUnclean
 ) -> list[Message]:
     before = state_of(broker)
-    if state is before or (before is BrokerState.FENCED and state is BrokerState.SHUTDOWN_NOW):
+    if state is before or (before is BrokerControlState.FENCED and state is BrokerControlState.SHUTDOWN_NOW):
         return []
-    if state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW):
+    if state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW):
         return fence_broker(image, broker, allows_unclean)
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    if state is BrokerState.UNFENCED:
+    if state is BrokerControlState.UNFENCED:
         change.fenced = -1
         return [change, *broker_returns(image.topics, broker.id, image.brokers.is_active, allows_unclean)]
     change.in_controlled_shutdown = 1

@@ -35,8 +35,8 @@ from protocol.errors import ErrorCode
 from protocol.metadata_log.configs import ConfigRecord
 
 __all__ = [
+    "ConfigChangeResult",
     "ConfigOperation",
-    "Outcome",
     "ResourceChange",
     "alter_configs",
     "replaced_by",
@@ -73,7 +73,7 @@ class ResourceChange(NamedTuple):
     replaces: bool = False
 
 
-class Outcome(NamedTuple):
+class ConfigChangeResult(NamedTuple):
     """The answer for one resource."""
 
     kind: int
@@ -95,29 +95,33 @@ def alter_configs(
     judge: Judge,
     *,
     validate_only: bool = False,
-) -> Decision[list[Outcome]]:
+) -> Decision[list[ConfigChangeResult]]:
     """Outcomes in the order of `resources`, each of which is there once.
 
     judge: the operator's policy, asked last and about what is changed by name, not about what goes because a
     replacement does not name it.
     """
     records: list[Message] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[ConfigChangeResult] = []
     for resource in resources:
         try:
             records += _alter(image, resource, rules, judge)
         except ControllerError as fault:
-            outcomes.append(Outcome(resource.kind, resource.name, fault.code, fault.message or None))
+            outcomes.append(
+                ConfigChangeResult(resource.kind, resource.name, fault.code, fault.message or None)
+            )
         else:
-            outcomes.append(Outcome(resource.kind, resource.name, ErrorCode.NONE, None))
+            outcomes.append(ConfigChangeResult(resource.kind, resource.name, ErrorCode.NONE, None))
         if len(records) > METADATA_RECORDS_PER_REQUEST:
             return Decision((), too_large(resources))
     return Decision([] if validate_only else records, outcomes)
 
 
-def too_large(resources: Sequence[ResourceChange]) -> list[Outcome]:
+def too_large(resources: Sequence[ResourceChange]) -> list[ConfigChangeResult]:
     """All are refused, since they go into one batch."""
-    return [Outcome(each.kind, each.name, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for each in resources]
+    return [
+        ConfigChangeResult(each.kind, each.name, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for each in resources
+    ]
 
 
 def _alter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.metadata.image.brokers import Endpoint, VersionRange
+from controller.metadata.image.brokers import BrokerEndpoint, VersionRange
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.subjects.result import Decision
 from protocol.messages.controller_registration import (
@@ -49,7 +49,7 @@ def register_controller(
 def registration_request(
     controller_id: int,
     incarnation_id: bytes,
-    endpoints: Mapping[str, Endpoint],
+    endpoints: Mapping[str, BrokerEndpoint],
     features: Mapping[str, VersionRange],
 ) -> ControllerRegistrationRequest:
     """What a controller says of itself to the active one."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from config.limits import PARTITIONS_PER_CREATE_REQUEST
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.result import ControllerError, Decision
@@ -25,7 +25,10 @@ Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 def create_partitions(
-    image: ClusterImage, request: CreatePartitionsRequest, may_alter: Callable[[str], bool], chance: Chance
+    image: ClusterImage,
+    request: CreatePartitionsRequest,
+    may_alter: Callable[[str], bool],
+    random_source: RandomSource,
 ) -> Decision[CreatePartitionsResponse]:
     """may_alter: the caller's right on a topic of that name. A name that stands twice is answered once."""
     counts = Counter(topic.name for topic in request.topics)
@@ -41,7 +44,7 @@ def create_partitions(
         try:
             if not may_alter(topic.name):
                 raise ControllerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            added = _grow(image, topic, PARTITIONS_PER_CREATE_REQUEST - len(records), chance)
+            added = _grow(image, topic, PARTITIONS_PER_CREATE_REQUEST - len(records), random_source)
         except ControllerError as fault:
             results.append(_refusal(topic.name, fault))
         else:
@@ -57,7 +60,10 @@ def _refusal(name: str, fault: ControllerError) -> CreatePartitionsResponse.Crea
 
 
 def _grow(
-    image: ClusterImage, topic: CreatePartitionsRequest.CreatePartitionsTopic, limit: int, chance: Chance
+    image: ClusterImage,
+    topic: CreatePartitionsRequest.CreatePartitionsTopic,
+    limit: int,
+    random_source: RandomSource,
 ) -> list[Message]:
     existing = image.topics.by_name.get(topic.name)
     if existing is None:
@@ -83,7 +89,7 @@ def _grow(
         raise ControllerError(ErrorCode.UNKNOWN_SERVER_ERROR)
     factor = len(existing.partitions[0].replicas)
     if assignments is None:
-        replicas = place(image, additional, factor, chance)
+        replicas = place(image, additional, factor, random_source)
     else:
         replicas = [assignment.broker_ids for assignment in assignments]
         for index, brokers in enumerate(replicas, present):

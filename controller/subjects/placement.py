@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 
@@ -59,7 +59,7 @@ class _Rack:
 
 
 def place_replicas(
-    brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, chance: Chance
+    brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, random_source: RandomSource
 ) -> list[list[int]]:
     """Replica lists for `partitions` partitions.
 
@@ -78,23 +78,23 @@ def place_replicas(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"{unable}All brokers are currently fenced or have all their log directories cordoned.",
         )
-    racks = _racks(brokers, chance)
-    first = chance.below(len(racks))
+    racks = _racks(brokers, random_source)
+    first = random_source.below(len(racks))
     return [
         _place_one(racks, (first + partition) % len(racks), replication_factor)
         for partition in range(partitions)
     ]
 
 
-def _racks(brokers: Sequence[UsableBroker], chance: Chance) -> list[_Rack]:
+def _racks(brokers: Sequence[UsableBroker], random_source: RandomSource) -> list[_Rack]:
     by_rack: dict[str, list[UsableBroker]] = {}
     for broker in sorted(brokers):
         by_rack.setdefault(broker.rack or "", []).append(broker)
     racks = []
     for members in by_rack.values():
-        unfenced = _shuffled([broker.id for broker in members if not broker.fenced], chance)
-        fenced = _shuffled([broker.id for broker in members if broker.fenced], chance)
-        racks.append(_Rack(unfenced, fenced, chance.below(len(unfenced)) if unfenced else 0))
+        unfenced = _shuffled([broker.id for broker in members if not broker.fenced], random_source)
+        fenced = _shuffled([broker.id for broker in members if broker.fenced], random_source)
+        racks.append(_Rack(unfenced, fenced, random_source.below(len(unfenced)) if unfenced else 0))
     return racks
 
 
@@ -123,8 +123,8 @@ def _place_one(racks: list[_Rack], first: int, replication_factor: int) -> list[
     return replicas
 
 
-def _shuffled(ids: list[int], chance: Chance) -> list[int]:
+def _shuffled(ids: list[int], random_source: RandomSource) -> list[int]:
     for last in range(len(ids) - 1, 0, -1):
-        other = chance.below(last + 1)
+        other = random_source.below(last + 1)
         ids[last], ids[other] = ids[other], ids[last]
     return ids

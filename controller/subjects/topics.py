@@ -21,7 +21,7 @@ import msgspec
 
 from config.errors import some_of
 from config.limits import METADATA_RECORDS_PER_REQUEST, PARTITIONS_PER_CREATE_REQUEST
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.random_ids import random_uuid
@@ -63,16 +63,16 @@ class CreationRules(msgspec.Struct, frozen=True):
     judge: Judge
 
 
-def new_topic_id(chance: Chance, image: ClusterImage) -> bytes:
+def new_topic_id(random_source: RandomSource, image: ClusterImage) -> bytes:
     """A random UUID that no topic has."""
     while True:
-        candidate = random_uuid(chance)
+        candidate = random_uuid(random_source)
         if candidate not in image.topics.by_id:
             return candidate
 
 
 def create_topics(
-    image: ClusterImage, request: CreateTopicsRequest, rules: CreationRules, chance: Chance
+    image: ClusterImage, request: CreateTopicsRequest, rules: CreationRules, random_source: RandomSource
 ) -> Decision[CreateTopicsResponse]:
     """Answers in Kafka's order: what was decided, in that of the request; then names that stand there more
     than once, answered once; then what nobody may create."""
@@ -97,7 +97,7 @@ def create_topics(
     collisions = Collisions(image.topics.by_name)
     for topic in wanted:
         try:
-            topic_records, result = _create(image, topic, rules, chance, collisions)
+            topic_records, result = _create(image, topic, rules, random_source, collisions)
             records += topic_records
         except ControllerError as fault:
             result = _refusal(topic.name, fault)
@@ -128,7 +128,7 @@ def _create(
     image: ClusterImage,
     topic: CreateTopicsRequest.CreatableTopic,
     rules: CreationRules,
-    chance: Chance,
+    random_source: RandomSource,
     collisions: Collisions,
 ) -> tuple[list[Message], Result]:
     if topic.name in image.topics.by_name:
@@ -144,9 +144,9 @@ def _create(
     configs = _configs(topic, rules)
     if configs:
         _ask(rules, ConfigQuestion("TOPIC", topic.name, tuple(configs.items())))
-    replicas = _replicas(image, topic, rules, chance)
+    replicas = _replicas(image, topic, rules, random_source)
     _ask(rules, _question(topic, configs, replicas))
-    topic_id = new_topic_id(chance, image)
+    topic_id = new_topic_id(random_source, image)
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     for name, value in configs.items():
         records.append(
@@ -199,7 +199,10 @@ def _configs(topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules) ->
 
 
 def _replicas(
-    image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules, chance: Chance
+    image: ClusterImage,
+    topic: CreateTopicsRequest.CreatableTopic,
+    rules: CreationRules,
+    random_source: RandomSource,
 ) -> list[list[int]]:
     if topic.assignments:
         return _assigned(image, topic)
@@ -214,7 +217,7 @@ def _replicas(
         )
     factor = topic.replication_factor
     factor = rules.default_replication_factor if factor == UNSET else factor
-    return place(image, _partition_count(topic, rules), factor, chance)
+    return place(image, _partition_count(topic, rules), factor, random_source)
 
 
 def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) -> list[list[int]]:

@@ -54,7 +54,9 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
         raise LogStorageError(f"{log.directory} cannot take its compacted segments: {error}") from error
     log.segments[first : first + len(group.sources)] = [segment]
     log.note_new_names()
-    log.chores.add(f"sync {log.directory}/", log.directory, partial(_sync_names, log.files, log.directory))
+    log.background_tasks.add(
+        f"sync {log.directory}/", log.directory, partial(_sync_names, log.files, log.directory)
+    )
     _remove_snapshots(log, group.sources[1:])
     return True
 
@@ -72,7 +74,7 @@ def discard(log: PartitionLog, groups: list[CleanedGroup]) -> None:
     for group in groups:
         for suffix in SEGMENT_SUFFIXES:
             path = _cleaned_path(log, group, suffix)
-            log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+            log.background_tasks.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
 
 
 def _cleaned_path(log: PartitionLog, group: CleanedGroup, suffix: str) -> str:
@@ -98,4 +100,4 @@ def _remove_snapshots(log: PartitionLog, base_offsets: list[int]) -> None:
         if offset in log.snapshot_offsets[:-1]:
             log.snapshot_offsets.remove(offset)
             path = f"{log.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-            log.chores.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+            log.background_tasks.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))

@@ -25,7 +25,7 @@ from storage.file_names import (
     TRANSACTION_INDEX_SUFFIX,
 )
 from storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
-from storage.producer_snapshot import MalformedSnapshot
+from storage.producer_snapshot import CorruptProducerSnapshot
 from storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 
 CHECKPOINT_SUFFIX = ".checkpoint"
@@ -61,7 +61,7 @@ def dump_file(files: Files, path: str, options: DumpOptions, write: Write, compl
     elif suffix == SNAPSHOT_SUFFIX:
         try:
             dump_snapshot(files, path, write)
-        except MalformedSnapshot as error:
+        except CorruptProducerSnapshot as error:
             raise CannotDump(f"{path}: {error}") from error
     else:
         complain(f"Ignoring unknown file {path}")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.ports.chance import SystemChance
 from broker.ports.clock import SystemClock
 from broker.ports.offload import ThreadOffload
+from broker.ports.random_source import SystemRandomSource
 from broker.ports.stalls import ThreadStalls
 from broker.ports.timers import LoopTimers
 from config.ports import Clock, Timers
@@ -270,14 +270,14 @@ def test_results_of_helper_threads_come_back_on_the_loop() -> None:
 
 
 def test_chance_keeps_its_bounds() -> None:
-    chance = SystemChance()
-    assert len(chance.random_bytes(16)) == 16
-    assert chance.random_bytes(16) != chance.random_bytes(16)
-    assert {chance.below(3) for _ in range(200)} == {0, 1, 2}
-    assert chance.below(1) == 0
-    assert all(0 <= chance.fraction() < 1 for _ in range(100))
+    random_source = SystemRandomSource()
+    assert len(random_source.random_bytes(16)) == 16
+    assert random_source.random_bytes(16) != random_source.random_bytes(16)
+    assert {random_source.below(3) for _ in range(200)} == {0, 1, 2}
+    assert random_source.below(1) == 0
+    assert all(0 <= random_source.fraction() < 1 for _ in range(100))
     with pytest.raises(InvariantViolated):
-        chance.below(0)
+        random_source.below(0)
 
 
 def test_waiting_for_a_processor_is_no_stall() -> None:

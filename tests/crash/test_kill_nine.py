@@ -101,11 +101,11 @@ def test_nothing_acknowledged_is_lost(broker: BarnabasProcess, life: int) -> Non
     readers = [Reader(broker.bootstrap_servers, load.topic) for load in loads]
     for crash in range(CRASHES_PER_LIFE):
         seed = life * CRASHES_PER_LIFE + crash
-        chance = random.Random(seed)
+        random_source = random.Random(seed)
         for load in loads:
-            load.size_bytes = chance.choice((10, 100, 1_000, 4_000))
+            load.size_bytes = random_source.choice((10, 100, 1_000, 4_000))
             load.go_on()
-        time.sleep(chance.uniform(0.05, 0.4))
+        time.sleep(random_source.uniform(0.05, 0.4))
         in_flight = _await_writes_in_flight(loads)
         broker.kill()
         print(f"seed {seed}: killed with {in_flight} records in flight")

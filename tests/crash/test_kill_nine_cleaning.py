@@ -66,11 +66,11 @@ def test_what_is_not_expired_and_each_key_s_last_value_stay(
             for name in topics
         ]
         for seed in range(KILLS):
-            chance = random.Random(seed)
+            random_source = random.Random(seed)
             for load in loads:
-                load.size_bytes = chance.choice((10, 100, 500))
+                load.size_bytes = random_source.choice((10, 100, 500))
                 load.go_on()
-            time.sleep(chance.uniform(0.2, 0.7))
+            time.sleep(random_source.uniform(0.2, 0.7))
             broker.kill()
             interrupted.update(unfinished(broker.data))
             if seed == KILLS - 1:

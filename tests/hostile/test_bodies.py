@@ -39,40 +39,42 @@ def served(address: str) -> Iterator[tuple[int, int]]:
             yield each.api_key, version
 
 
-def mutate(chance: random.Random, body: bytearray) -> bytes:
+def mutate(random_source: random.Random, body: bytearray) -> bytes:
     """The body with one to three faults."""
-    for _ in range(chance.randint(1, 3)):
+    for _ in range(random_source.randint(1, 3)):
         if not body:
-            return chance.randbytes(chance.randint(0, 8))
-        at = chance.randrange(len(body))
-        match chance.randrange(6):
+            return random_source.randbytes(random_source.randint(0, 8))
+        at = random_source.randrange(len(body))
+        match random_source.randrange(6):
             case 0:
-                body[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+                body[at] = random_source.choice((0, 1, 0x7F, 0x80, 0xFF, random_source.randrange(256)))
             case 1:
                 del body[at:]
             case 2:
-                body[at : at + 4] = struct.pack(">i", chance.choice((-1, -2, 2**31 - 1, -(2**31), 65536)))
+                body[at : at + 4] = struct.pack(
+                    ">i", random_source.choice((-1, -2, 2**31 - 1, -(2**31), 65536))
+                )
             case 3:
-                body[at:at] = chance.randbytes(chance.randint(1, 8))
+                body[at:at] = random_source.randbytes(random_source.randint(1, 8))
             case 4:
                 body[at : at + 5] = b"\xff\xff\xff\xff\x0f"
             case _:
-                del body[at : at + chance.randint(1, 4)]
+                del body[at : at + random_source.randint(1, 4)]
     return bytes(body)
 
 
 def bodies(key: int, version: int) -> Iterator[bytes]:
     request = api(key).request
-    chance = random.Random(f"{key} {version}")
+    random_source = random.Random(f"{key} {version}")
     yield b""
-    yield chance.randbytes(64)
+    yield random_source.randbytes(64)
     yield b"\xff" * 64
     yield b"\x7f" * 64
     for number in range(MUTANTS_PER_VERSION):
         whole = build(request, version, RandomChoice(f"{key} {version} {number}"))
         tame(whole)
         data = bytearray(encoder(request, version)(whole))
-        yield bytes(data) if number < 4 else mutate(chance, data)
+        yield bytes(data) if number < 4 else mutate(random_source, data)
 
 
 def tame(request: Message) -> None:

@@ -51,11 +51,11 @@ def test_memory_follows_what_arrived_and_not_what_was_announced(victim: AnyBroke
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_bytes(listener: str, seed: int) -> None:
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     for _ in range(20):
         with RawConnection(listener) as client:
-            data = chance.randbytes(chance.choice((1, 3, 4, 5, 14, 100, 5000)))
-            if chance.random() < 0.5:
+            data = random_source.randbytes(random_source.choice((1, 3, 4, 5, 14, 100, 5000)))
+            if random_source.random() < 0.5:
                 data = framed(data)
             client.send_bytes(data)
             client.half_close()
@@ -152,11 +152,11 @@ def test_garbage_behind_good_requests(victim: AnyBroker) -> None:
 
 def test_twenty_threads_of_garbage_do_not_stop_a_client(victim: AnyBroker) -> None:
     def attack(seed: int) -> None:
-        chance = random.Random(seed)
+        random_source = random.Random(seed)
         for _ in range(10):
             with RawConnection(victim.bootstrap_servers) as client:
-                client.send_bytes(chance.randbytes(200))
-                if chance.random() < 0.3:
+                client.send_bytes(random_source.randbytes(200))
+                if random_source.random() < 0.3:
                     client.reset()
 
     attackers = [threading.Thread(target=attack, args=(seed,)) for seed in range(20)]

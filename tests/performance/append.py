@@ -24,7 +24,7 @@ from broker.ports.files import RealFile, RealFiles
 from config.ports import Buffer, File, Files
 from protocol.crc import crc32c
 from protocol.records.builder import SimpleRecord, build_batch
-from storage.chores import Chores
+from storage.background_tasks import BackgroundTasks
 from storage.log_config import LogConfig
 from storage.log_disk import LogDisk
 from storage.opening import create_log
@@ -94,7 +94,7 @@ def measure_alone(size_bytes: int = 1024, count: int = 4000, rounds: int = 40) -
 
 def new_log(files: Files, directory: str) -> PartitionLog:
     config = LogConfig(max_message_bytes=1 << 30)
-    log = create_log(files, directory, "t", 0, bytes(16), config, Chores(), now_ms=NOW_MS)
+    log = create_log(files, directory, "t", 0, bytes(16), config, BackgroundTasks(), now_ms=NOW_MS)
     log.watch_disk(LogDisk(directory, now_ns=time.monotonic_ns))
     return log
 

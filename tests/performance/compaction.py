@@ -44,7 +44,7 @@ PATIENCE_SECONDS: Final = 300
 
 
 def fill(contender: Contender, topic: Topic, megabytes: int) -> None:
-    chance = random.Random(1)
+    random_source = random.Random(1)
     producer = Producer(
         {
             "bootstrap.servers": contender.process.bootstrap_servers,
@@ -53,11 +53,11 @@ def fill(contender: Contender, topic: Topic, megabytes: int) -> None:
             "log_level": 0,
         }
     )
-    value = chance.randbytes(VALUE_BYTES)
+    value = random_source.randbytes(VALUE_BYTES)
     for _ in range(megabytes * 1_000_000 // (VALUE_BYTES + 20)):
         while True:
             try:
-                producer.produce(topic.name, value, b"key-%d" % chance.randrange(KEYS), partition=0)
+                producer.produce(topic.name, value, b"key-%d" % random_source.randrange(KEYS), partition=0)
                 break
             except BufferError:
                 producer.poll(0.1)

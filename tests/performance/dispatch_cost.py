@@ -26,10 +26,10 @@ import uvloop
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
 from broker.network.acceptor import ListenerSettings
-from broker.network.agenda import Agenda
 from broker.network.connection import Connection
 from broker.network.memory import RequestMemory
 from broker.network.pieces import Piece
+from broker.network.ready_queue import ReadyQueue
 from broker.network.server import Server
 from broker.ports.clock import SystemClock
 from broker.ports.timers import LoopTimers
@@ -101,7 +101,7 @@ def python_ns_per_request(frame: bytes, in_flight: int) -> float:
         SwallowingWire(),
         Session("bench", "PLAINTEXT", "127.0.0.1"),
         memory=memory,
-        agenda=Agenda(soon.append),
+        ready_queue=ReadyQueue(soon.append),
         clock=clock,
         timers=timers,
         max_frame_bytes=MIB,

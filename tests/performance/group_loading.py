@@ -30,8 +30,8 @@ from broker.coordinator.group.group_records import CommittedOffset, offset_recor
 from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.group.shard import GroupShard
 from broker.coordinator.loader import PartitionLoad
-from broker.coordinator.outcome import Record
-from broker.coordinator.ports import Moment
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.result import CoordinatorRecord
 from protocol.records.header import patch_offset_and_epoch
 
 TOPIC: Final = "__consumer_offsets"
@@ -63,7 +63,7 @@ class FileReader:
         return data[:at]
 
 
-def commits(records: int, keys: int) -> Iterator[Record]:
+def commits(records: int, keys: int) -> Iterator[CoordinatorRecord]:
     """Offsets of groups of 100 partitions each; after `keys` of them the same again."""
     for number in range(records):
         place = number % keys
@@ -72,7 +72,7 @@ def commits(records: int, keys: int) -> Iterator[Record]:
 
 
 def write(path: Path, records: int, keys: int) -> None:
-    batch: list[Record] = []
+    batch: list[CoordinatorRecord] = []
     offset = 0
     with path.open("wb") as file:
         for record in commits(records, keys):
@@ -96,7 +96,7 @@ def load(path: Path, clock: Callable[[], float] = time.perf_counter) -> tuple[fl
         done = job.step(LOAD_SLICE_RECORDS)
         slices.append(clock() - begun)
     begun = clock()
-    shard.loaded(Moment(1_700_000_000_000, 0))
+    shard.loaded(CurrentTime(1_700_000_000_000, 0))
     slices.append(clock() - begun)
     return sum(slices), max(slices), len(slices), shard
 

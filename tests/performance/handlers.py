@@ -44,7 +44,7 @@ class DirectoryLogs(MemoryLogs):
             partition,
             topic_id,
             config,
-            self.chores,
+            self.background_tasks,
             now_ms=self.clock.wall_ms(),
         )
         self.logs[topic, partition] = log

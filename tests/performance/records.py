@@ -151,13 +151,13 @@ def walking(batch: memoryview, want: Want) -> Callable[[], object]:
 
 def sample(size: int) -> bytes:
     """JSON lines such as applications send."""
-    chance, out = random.Random(1), bytearray()
+    random_source, out = random.Random(1), bytearray()
     while len(out) < size:
         event = {
-            "user": chance.randrange(10**6),
-            "event": chance.choice(["click", "view", "buy"]),
-            "at": chance.randrange(10**12),
-            "page": f"/p/{chance.randrange(1000)}",
+            "user": random_source.randrange(10**6),
+            "event": random_source.choice(["click", "view", "buy"]),
+            "at": random_source.randrange(10**12),
+            "page": f"/p/{random_source.randrange(1000)}",
         }
         out += json.dumps(event).encode() + b"\0\0"
     return bytes(out[:size])

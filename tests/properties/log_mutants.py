@@ -18,11 +18,11 @@ from storage.cleaner import swap
 from storage.cleaner.filtering import BatchFilter
 from storage.index_file import IndexFile
 from storage.leader_epochs import LeaderEpochs
+from storage.log_segments import LogSegments
 from storage.offset_index import OffsetIndex
 from storage.partition_log import PartitionLog
 from storage.producer_state import ProducerState
 from storage.segment import Segment
-from storage.segment_row import SegmentRow
 from storage.transactions import OpenTransactions
 
 Patch = pytest.MonkeyPatch
@@ -118,7 +118,7 @@ def _believes_a_torn_tail(sound: Any) -> Any:
 
 
 def _recovery_point_too_early(sound: Any) -> Any:
-    def note_sync(self: SegmentRow, up_to_offset: int) -> None:
+    def note_sync(self: LogSegments, up_to_offset: int) -> None:
         sound(self, up_to_offset)
         self.recovery_point = max(self.recovery_point, up_to_offset)
 
@@ -166,14 +166,18 @@ MUTANTS: Final = (
     Mutant("leader epochs are not cut", _replace(LeaderEpochs, "truncate_from_end", _nothing)),
     Mutant(
         "the recovery point moves before the sync",
-        _replace(SegmentRow, "note_sync", _recovery_point_too_early),
+        _replace(LogSegments, "note_sync", _recovery_point_too_early),
     ),
     Mutant(
         "an aborted transaction is not noted", _replace(PartitionLog, "end_transaction", _aborted_forgotten)
     ),
-    Mutant("a cut below a checkpoint leaves no mark", _replace(truncation, "mark_cut", _nothing), 100),
-    Mutant("a new topic is believed what the old one was", _replace(log_manager, "mark_cut", _nothing), 550),
-    Mutant("stale bytes are not cut off", _replace(SegmentRow, "cut_off_unfinished", _nothing)),
+    Mutant("a cut below a checkpoint leaves no mark", _replace(truncation, "mark_truncation", _nothing), 100),
+    Mutant(
+        "a new topic is believed what the old one was",
+        _replace(log_manager, "mark_truncation", _nothing),
+        550,
+    ),
+    Mutant("stale bytes are not cut off", _replace(LogSegments, "cut_off_unfinished", _nothing)),
     Mutant("an index is not cut", _replace(IndexFile, "truncate", _nothing)),
     Mutant("swapped segments do not replace the old", _replace(swap, "remove_files", _nothing)),
     Mutant(

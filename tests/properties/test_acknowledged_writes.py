@@ -76,7 +76,7 @@ class Writes(RuleBasedStateMachine):
             topics=_Topics(self.rig),
             clock=self.rig.clock,
             timers=self.rig.timers,
-            chance=self.rig.chance,
+            random_source=self.rig.random_source,
         )
         self.made = 0
         self.written = 0

@@ -34,13 +34,13 @@ class World:
     """One log under one seed."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.random_source = random.Random(seed)
         self.faulty = FaultyFiles(MemoryFiles())
         self.rig = LogRig(self.faulty)
         self.rig.configure(
-            codec=self.chance.choice((None, LZ4)),
-            flush_messages=self.chance.choice((2**63 - 1, 1, 3, 10)),
-            segment_bytes=self.chance.choice((2_000, 20_000, 1 << 30)),
+            codec=self.random_source.choice((None, LZ4)),
+            flush_messages=self.random_source.choice((2**63 - 1, 1, 3, 10)),
+            segment_bytes=self.random_source.choice((2_000, 20_000, 1 << 30)),
         )
         self.codecs, self.disks = RunsLater(), RunsLater()
         self.turns: list[Any] = []
@@ -58,10 +58,10 @@ class World:
 
     def send(self) -> None:
         number = len(self.sent)
-        value = f"{number}:".encode() + b"v" * self.chance.choice((1, 100, 700))
-        large = self.chance.random() < 0.3
+        value = f"{number}:".encode() + b"v" * self.random_source.choice((1, 100, 700))
+        large = self.random_source.random() < 0.3
         records = [SimpleRecord(None, value, NOW_MS)] * (150 if large else 1)
-        batch = build_batch(records, codec=self.chance.choice((0, ZSTD)) if large else 0)
+        batch = build_batch(records, codec=self.random_source.choice((0, ZSTD)) if large else 0)
         scratch = bytearray(batch)
         sent: WaitingAppend | AppendResult | None
         try:
@@ -86,28 +86,30 @@ class World:
         self.sent.append((value, sent))
 
     def step(self) -> None:
-        way = self.chance.randrange(12)
+        way = self.random_source.randrange(12)
         if way < 4:
             self.send()
         elif way < 7 and self.turns:
             self.turns.pop(0)()
         elif way == 7 and self.codecs.waiting:
-            self.codecs.waiting.pop(self.chance.randrange(len(self.codecs.waiting)))()
+            self.codecs.waiting.pop(self.random_source.randrange(len(self.codecs.waiting)))()
         elif way == 8 and self.disks.waiting:
-            self.disks.waiting.pop(self.chance.randrange(len(self.disks.waiting)))()
+            self.disks.waiting.pop(self.random_source.randrange(len(self.disks.waiting)))()
         elif way == 9:
-            call = self.chance.choice(("write", "write", "fdatasync", "open", "truncate"))
-            partial_bytes = self.chance.choice((0, 0, 40)) if call == "write" else 0
-            part = self.chance.choice((".log", ".log", ".index", ".timeindex"))
+            call = self.random_source.choice(("write", "write", "fdatasync", "open", "truncate"))
+            partial_bytes = self.random_source.choice((0, 0, 40)) if call == "write" else 0
+            part = self.random_source.choice((".log", ".log", ".index", ".timeindex"))
             self.faulty.faults = [Fault(call, path_part=part, partial_bytes=partial_bytes)]
-            if self.chance.random() < 0.5:
-                self.faulty.faults.append(Fault("unlink", count=self.chance.choice((1, 3)), path_part=".log"))
+            if self.random_source.random() < 0.5:
+                self.faulty.faults.append(
+                    Fault("unlink", count=self.random_source.choice((1, 3)), path_part=".log")
+                )
         elif way == 10:
-            self.now_ns += self.chance.choice((0, 10**9, 10**10))
-            if self.chance.random() < 0.5:
+            self.now_ns += self.random_source.choice((0, 10**9, 10**10))
+            if self.random_source.random() < 0.5:
                 self.disk.stalled(10**8)
                 self.seen["slow"] += 1
-        elif way == 11 and self.chance.random() < 0.3:
+        elif way == 11 and self.random_source.random() < 0.3:
             self.epoch += 1
             self.seen["moved under a write"] += bool(self.rig.log.queue.prepared)
             self.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -78,24 +78,24 @@ def test_any_bytes_are_a_header_or_are_refused(raw: bytes) -> None:
     assert 10 <= end <= len(raw)
 
 
-def mutations(raw: bytes, chance: random.Random) -> list[bytes]:
+def mutations(raw: bytes, random_source: random.Random) -> list[bytes]:
     """Truncations, flipped bits, bytes set to the borders of the encodings, pieces doubled or cut out."""
-    spoiled = [raw[: chance.randrange(len(raw) + 1)]]
+    spoiled = [raw[: random_source.randrange(len(raw) + 1)]]
     for _ in range(8):
         copy = bytearray(raw or b"\x00")
-        for _ in range(chance.choice((1, 1, 2, 5))):
-            place = chance.randrange(len(copy))
-            match chance.randrange(4):
+        for _ in range(random_source.choice((1, 1, 2, 5))):
+            place = random_source.randrange(len(copy))
+            match random_source.randrange(4):
                 case 0:
-                    copy[place] ^= 1 << chance.randrange(8)
+                    copy[place] ^= 1 << random_source.randrange(8)
                 case 1:
-                    copy[place] = chance.choice((0, 1, 0x7F, 0x80, 0xFF))
+                    copy[place] = random_source.choice((0, 1, 0x7F, 0x80, 0xFF))
                 case 2:
-                    copy[place : place + 4] = chance.choice(
+                    copy[place : place + 4] = random_source.choice(
                         (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff" * 4)
                     )
                 case _:
-                    copy[place:place] = copy[place : place + chance.randrange(1, 9)]
+                    copy[place:place] = copy[place : place + random_source.randrange(1, 9)]
         spoiled.append(bytes(copy))
     return spoiled
 
@@ -104,12 +104,12 @@ def mutations(raw: bytes, chance: random.Random) -> list[bytes]:
 def test_spoiled_messages_raise_protocol_errors_and_take_little_memory(part: int) -> None:
     refused = decoded = 0
     for cls, version in PAIRS[part::8]:
-        chance = random.Random(f"{cls.__name__} {version}")
+        random_source = random.Random(f"{cls.__name__} {version}")
         decode_this = decoder(cls, version)
         raw = encode(build(cls, version, RandomChoice((cls.__name__, version))), version)
         tracemalloc.start()
         try:
-            for spoiled in mutations(raw, chance):
+            for spoiled in mutations(raw, random_source):
                 with contextlib.suppress(ProtocolError):
                     decode_this(spoiled, 0)  # text that is no UTF-8 has a codec compiled, once
                 tracemalloc.reset_peak()

@@ -48,7 +48,7 @@ class Story:
             self.passes += rig.clean()
         elif action < 0.88:
             rig.now_ms += rng.choice((1000, HOUR_MS, 2 * HOUR_MS))
-            rig.do_chores()
+            rig.run_background_tasks()
         elif action < 0.94:
             self._restart()
         else:

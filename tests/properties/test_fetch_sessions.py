@@ -263,33 +263,33 @@ TestSessions = Sessions.TestCase
 @pytest.mark.parametrize("seed", range(12))
 def test_long_lives(seed: int) -> None:
     """The same rules over hundreds of steps, where sessions grow old and lose and find their partitions."""
-    chance = Random(seed)
+    random_source = Random(seed)
     machine = Sessions()
     machine.begin()
 
     def some_key() -> Key:
-        return chance.choice(TOPICS), chance.randrange(PARTITIONS)
+        return random_source.choice(TOPICS), random_source.randrange(PARTITIONS)
 
     def some_positions() -> dict[Key, int]:
-        return {some_key(): chance.randrange(3) for _ in range(chance.randrange(1, 4))}
+        return {some_key(): random_source.randrange(3) for _ in range(random_source.randrange(1, 4))}
 
     told = 0
     for _ in range(400):
-        step = chance.randrange(20)
-        client = chance.randrange(2)
+        step = random_source.randrange(20)
+        client = random_source.randrange(2)
         if step == 0 or machine.models[client] is None:
             machine.open(client, some_positions())
         elif step == 1:
-            forgotten = [some_key() for _ in range(chance.randrange(2))]
-            machine.change(client, some_positions(), forgotten, chance.random() < 0.5)
+            forgotten = [some_key() for _ in range(random_source.randrange(2))]
+            machine.change(client, some_positions(), forgotten, random_source.random() < 0.5)
         elif step == 2 and len(machine.ids) == len(TOPICS):
-            machine.remove(chance.choice(TOPICS))
+            machine.remove(random_source.choice(TOPICS))
         elif step == 2:
             machine.come_back()
         elif step < 8:
-            machine.append([some_key() for _ in range(chance.randrange(1, 4))])
+            machine.append([some_key() for _ in range(random_source.randrange(1, 4))])
         elif step < 18:
-            machine.consume(client, chance.random() < 0.7)
+            machine.consume(client, random_source.random() < 0.7)
             told += client in machine.waiting
         elif step == 18:
             machine.turn()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from broker.coordinator.batches import coordinator_batch
 from broker.coordinator.group.coordinator import GROUP_TOPIC
 from broker.coordinator.group.group_records import CommittedOffset, offset_record
-from broker.coordinator.outcome import Record
+from broker.coordinator.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import patch_offset_and_epoch
@@ -30,7 +30,7 @@ ROUNDS = 500
 """Turns of the loop in which so little must be loaded, however it looks."""
 
 
-def _record(number: int) -> Record:
+def _record(number: int) -> CoordinatorRecord:
     return offset_record("g", "t", number, CommittedOffset(number, metadata="m" * (number % 3)))
 
 

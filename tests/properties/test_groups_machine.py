@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker.coordinator.group.classic_group import ClassicGroup, Member
+from broker.coordinator.group.operation import DeadlineKind
 from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.turn import DeadlineKind
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.serving import Pending

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.simulation.dice import Dice
-from broker.simulation.disk import Disk, Snapshot, whole_snapshot
+from broker.simulation.disk import Disk, DiskSnapshot, whole_snapshot
 from broker.simulation.history import Library
+from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.shrinking import shortest
 from controller.raft.config import RaftConfig
 from controller.raft.effects import Append
@@ -226,7 +226,7 @@ def test_an_election_beside_counting(voters: VoterSet, granted: set[int], refuse
 # What is committed
 
 
-class _LowestChance:
+class _LowestRandomSource:
     def random_bytes(self, count: int) -> bytes:
         return bytes(count)
 
@@ -252,7 +252,7 @@ def test_what_a_majority_has_beside_counting(fetched: list[int], old: int, new: 
         listener=LISTENER,
         static_voters=MappingProxyType({id_: Address(f"n{id_}", 1) for id_ in range(1, count + 1)}),
     )
-    replica = RaftNode(config, _Alike([1] * old + [2] * new), None, _LowestChance())._replica
+    replica = RaftNode(config, _Alike([1] * old + [2] * new), None, _LowestRandomSource())._replica
     replica.epoch, replica.leader_id = 2, 1
     voters = {each.key.id: Progress(each.key) for each in replica.voters.by_id.values()}
     ends = [min(each, old + new) for each in fetched]
@@ -315,7 +315,7 @@ def test_a_crash_leaves_what_was_synced_and_whole_batches(
 @given(st.integers(1, 1 << 40), st.integers(0, 400), st.integers(0, 500), st.integers(1, 255))
 def test_a_broken_snapshot_is_seen(end_offset: int, filling: int, where: int, change: int) -> None:
     id_ = SnapshotId(end_offset, 3)
-    snapshot = Snapshot.of(id_, -5, SnapshotControl(1, VoterSet.of([_voter(1)]).to_record()), filling)
+    snapshot = DiskSnapshot.of(id_, -5, SnapshotControl(1, VoterSet.of([_voter(1)]).to_record()), filling)
     assert whole_snapshot(id_, snapshot.content) == snapshot
     assert whole_snapshot(SnapshotId(end_offset, 4), snapshot.content) is None
     broken = bytearray(snapshot.content)
@@ -334,15 +334,15 @@ def test_the_shortest_story_has_what_is_needed_and_nothing_else(needed: set[int]
 @given(st.integers(0, 1 << 40), st.lists(st.integers(0, 5), min_size=1, max_size=6))
 def test_dice_keep_to_their_bounds(seed: int, weights: list[int]) -> None:
     weights = [*weights, 1]
-    dice, again = Dice(seed, "a"), Dice(seed, "a")
+    random, again = SeededRandom(seed, "a"), SeededRandom(seed, "a")
     for _ in range(100):
-        assert 3 <= dice.between(3, 9) <= 9
-        assert 0 <= dice.fraction() < 1
-        assert weights[dice.weighted(weights)] > 0
-        assert len(dice.random_bytes(13)) == 13
-    assert [again.below(1000) for _ in range(80)] != [Dice(seed, "b").below(1000) for _ in range(80)]
-    assert not dice.happens(0.0)
-    assert dice.happens(1.0)
+        assert 3 <= random.between(3, 9) <= 9
+        assert 0 <= random.fraction() < 1
+        assert weights[random.weighted(weights)] > 0
+        assert len(random.random_bytes(13)) == 13
+    assert [again.below(1000) for _ in range(80)] != [SeededRandom(seed, "b").below(1000) for _ in range(80)]
+    assert not random.happens(0.0)
+    assert random.happens(1.0)
 
 
 def test_a_log_that_cannot_be_is_an_error_of_ours() -> None:

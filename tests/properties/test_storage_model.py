@@ -15,12 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from protocol.records.header import BatchHeader, headers
-from storage.cut_marks import meet_mark, read_mark, remove_mark
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles, TearPlan, Torn, lose_all
 from storage.recovery import OnDamage
+from storage.truncation_markers import (
+    check_truncation_marker,
+    read_truncation_marker,
+    remove_truncation_marker,
+)
 from tests.support.log_rig import DIRECTORY, NOW_MS, LogRig, client_batch, everything, leader_batch
 
 
@@ -47,7 +51,7 @@ class LogMachine(RuleBasedStateMachine):
         self.faulty = FaultyFiles(self.memory)
         config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=interval, file_delete_delay_ms=0)
         self.rig = LogRig(self.faulty, config)
-        self.rig.do_chores()
+        self.rig.run_background_tasks()
         self.model: list[Batch] = []
         self.start = 0
         self.end = 0
@@ -59,8 +63,9 @@ class LogMachine(RuleBasedStateMachine):
         self._tell_what_is_saved()
 
     def _tell_what_is_saved(self) -> None:
-        """As the log manager does it: a cut below what the checkpoints say leaves a mark (`cut_marks`)."""
-        self.rig.log.most_said = lambda: max(self.saved_point, self.saved_start)
+        """As the log manager does it: a cut below what the checkpoints say leaves a mark
+        (`truncation_markers`)."""
+        self.rig.log.max_checkpointed_offset = lambda: max(self.saved_point, self.saved_start)
 
     # Appends
 
@@ -156,18 +161,18 @@ class LogMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.rig.log.flush()
         self.rig.log.write_leader_epochs()
-        self.rig.do_chores()
+        self.rig.run_background_tasks()
         assert self.rig.log.recovery_point == self.end
 
     @rule()
-    def do_chores(self) -> None:
-        self.rig.do_chores()
+    def run_background_tasks(self) -> None:
+        self.rig.run_background_tasks()
 
     @rule()
     def save_checkpoints(self) -> None:
         self.saved_point = self.rig.log.recovery_point
         self.saved_start = self.rig.log.log_start_offset
-        remove_mark(self.rig.log)
+        remove_truncation_marker(self.rig.log)
 
     @rule(back=st.integers(0, 12))
     def truncate(self, back: int) -> None:
@@ -248,7 +253,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def _reopen_after_a_crash(self, on_damage: OnDamage = OnDamage.REFUSE) -> None:
         """The checkpoints are believed as far as the mark of a cut allows."""
-        mark = read_mark(self.memory, DIRECTORY)
+        mark = read_truncation_marker(self.memory, DIRECTORY)
         if mark is not None:
             self.saved_point = min(self.saved_point, mark.end_offset)
             self.saved_start = min(self.saved_start, mark.start_offset)
@@ -259,7 +264,7 @@ class LogMachine(RuleBasedStateMachine):
             on_damage=on_damage,
         )
         self._tell_what_is_saved()
-        meet_mark(self.rig.log, mark)
+        check_truncation_marker(self.rig.log, mark)
 
     @rule(data=st.data(), keep_names=st.booleans())
     def cut_power(self, data: st.DataObject, keep_names: bool) -> None:
@@ -414,7 +419,7 @@ def test_a_cut_below_the_saved_log_start_stays_cut_after_a_power_cut() -> None:
     machine.begin(1500, 4096)
     machine.copy_from_a_leader([10, 20, 30, 40], 1)
     machine.cut_power_with(lambda path, unsynced: Torn(unsynced), True)
-    machine.do_chores()
+    machine.run_background_tasks()
     machine.delete_the_beginning(0.9)
     machine.save_checkpoints()
     machine.save_checkpoints()

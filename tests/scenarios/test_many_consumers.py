@@ -131,7 +131,7 @@ def test_killed_consumers_lose_nothing(new_broker: Callable[..., AnyBroker], tmp
     topic = create_topic(address, "work", PARTITIONS)
     admin = AdminClient(settings(address))
     crowd = Crowd(address, topic, tmp_path)
-    chance = random.Random(4711)
+    random_source = random.Random(4711)
     written = 0
     try:
         for slot in range(PROCESSES):
@@ -139,8 +139,8 @@ def test_killed_consumers_lose_nothing(new_broker: Callable[..., AnyBroker], tmp
         for _ in range(ROUNDS):
             fill(address, topic, range(written, written + RECORDS_OF_A_ROUND))
             written += RECORDS_OF_A_ROUND
-            time.sleep(chance.uniform(0.5, 3))
-            victims = chance.sample(range(PROCESSES), 2 if IS_FULL else 1)
+            time.sleep(random_source.uniform(0.5, 3))
+            victims = random_source.sample(range(PROCESSES), 2 if IS_FULL else 1)
             for slot in victims:
                 crowd.kill(slot)
             look(committed(admin, topic), crowd.processed())

@@ -58,11 +58,11 @@ class Side:
         began = time.monotonic()
         python = case.python
         answer = self._run(case) if python is None else shown(lambda: python(self))
-        self.answers[key] = self.without_chance(answer, unordered=case.unordered)
+        self.answers[key] = self.without_randomness(answer, unordered=case.unordered)
         self.seconds[key] = time.monotonic() - began
         return self.answers[key]
 
-    def without_chance(self, answer: str, *, unordered: bool = False) -> str:
+    def without_randomness(self, answer: str, *, unordered: bool = False) -> str:
         return normalised(answer, self._places, unordered=unordered)
 
     def _run(self, case: Case) -> str:

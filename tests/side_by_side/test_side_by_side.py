@@ -82,7 +82,7 @@ def test_the_same_for_a_console(watched: dict[str, Side], console: str) -> None:
     command = CONSOLES[console]()
     with ThreadPoolExecutor(2) as threads:
         calls = {which: threads.submit(asked, command(side.address)) for which, side in watched.items()}
-        answers = {which: watched[which].without_chance(call.result()) for which, call in calls.items()}
+        answers = {which: watched[which].without_randomness(call.result()) for which, call in calls.items()}
     lines = difflib.unified_diff(
         answers[KAFKA].splitlines(), answers[BARNABAS].splitlines(), lineterm="", n=0
     )

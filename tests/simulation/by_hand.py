@@ -21,16 +21,16 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.simulation.dice import Dice
-from broker.simulation.disk import Snapshot
+from broker.simulation.disk import DiskSnapshot
+from broker.simulation.fault_plan import VERBS, FaultPlan
 from broker.simulation.history import Batch
+from broker.simulation.invariants import Invariants
 from broker.simulation.machine import NEVER, Machine
+from broker.simulation.message_texts import in_words
 from broker.simulation.network import Network, Token, supported_features
+from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.steps import Step, play
-from broker.simulation.story import Story
-from broker.simulation.watch import Watch
-from broker.simulation.weather import VERBS, Weather
-from broker.simulation.words import in_words
+from broker.simulation.trace import Trace
 from broker.simulation.world import IDLE_LUCK, World
 from controller.raft.effects import Answer, Ready, Request
 from controller.raft.identity import SnapshotId
@@ -44,14 +44,14 @@ LIVE_STEP_MS: Final = 10
 LARGEST_ROUNDS: Final = 400
 """A quorum that has not come to rest after so many is turning in circles."""
 
-QUIET: Final = Weather(
+QUIET: Final = FaultPlan(
     voters=3, observers=0, spares=0, dynamic=True, auto_join=False, election_timeout_ms=1_000,
     fetch_timeout_ms=2_000, chunk_bytes=1 << 20, fetch_bytes=1 << 20, latency=1, jitter=1, drop=0, repeat=0,
     slow=0, corrupt=0, sync=1, stall=0, step_gap_ms=1_000, weights=tuple(0 for _ in VERBS),
 )  # fmt: skip
 
 
-class _Lines(Story):
+class _Lines(Trace):
     """A story without times: what a transcript prints."""
 
     def line(self, now: int, machine: Machine | None, text: str) -> None:
@@ -62,7 +62,7 @@ class _Lines(Story):
         return lines
 
 
-class _TellingWatch(Watch):
+class _TellingWatch(Invariants):
     """Tells what is written, and holds it to the rules."""
 
     def persisting(self, machine: Machine, ready: Ready) -> None:
@@ -85,7 +85,7 @@ class _TellingWatch(Watch):
         super().truncated(machine, offset, gone)
         machine.world.story_line(machine, f"cuts off {' '.join(map(_place, gone)) or f'at {offset}'}")
 
-    def installed(self, machine: Machine, id_: SnapshotId, snapshot: Snapshot | None) -> None:
+    def installed(self, machine: Machine, id_: SnapshotId, snapshot: DiskSnapshot | None) -> None:
         super().installed(machine, id_, snapshot)
         if snapshot is None:
             machine.world.story_line(machine, f"refuses the broken snapshot {id_.end_offset}/{id_.epoch}")
@@ -111,8 +111,8 @@ class _Flying(msgspec.Struct, eq=False):
 class _HandNetwork(Network):
     """Keeps everything until it is told."""
 
-    def __init__(self, world: World, dice: Dice) -> None:
-        super().__init__(world, dice)
+    def __init__(self, world: World, random: SeededRandom) -> None:
+        super().__init__(world, random)
         self.flying: list[_Flying] = []
 
     def send(self, source: Machine, request: Request) -> None:
@@ -156,14 +156,14 @@ class _HandNetwork(Network):
 class QuorumByHand(World):
     """`run_command` is all that it does."""
 
-    def __init__(self, weather: Weather, seed: int = 1) -> None:
+    def __init__(self, fault_plan: FaultPlan, seed: int = 1) -> None:
         self.told = _Lines()
         self._held: list[tuple[Machine, Callable[[], None]]] = []
         self._holding: dict[int, bool] = {}
-        super().__init__(seed, weather, steps=(), story=self.told)
-        self.hands = _HandNetwork(self, Dice(seed, "network"))
+        super().__init__(seed, fault_plan, steps=(), trace=self.told)
+        self.hands = _HandNetwork(self, SeededRandom(seed, "network"))
         self.network = self.hands
-        self.watch = _TellingWatch(self)
+        self.invariants = _TellingWatch(self)
 
     def post(self, delay: int, call: Callable[..., None], *arguments: Any) -> None:
         """Only syncs come later here; alarms ring when `pass` says so."""
@@ -379,7 +379,7 @@ class QuorumByHand(World):
 def quorum_of(command: Command) -> QuorumByHand:
     """quorum voters=3 [spares=1] [observers=1] [static] [auto-join] [chunk=64] [fetch=100] [seed=1]"""
     options = command.options
-    weather = msgspec.structs.replace(
+    fault_plan = msgspec.structs.replace(
         QUIET,
         voters=int(options.get("voters", 3)),
         spares=int(options.get("spares", 0)),
@@ -389,7 +389,7 @@ def quorum_of(command: Command) -> QuorumByHand:
         dynamic="static" not in command.words,
         auto_join="auto-join" in command.words,
     )
-    quorum = QuorumByHand(weather, int(options.get("seed", 1)))
+    quorum = QuorumByHand(fault_plan, int(options.get("seed", 1)))
     if "stopped" not in command.words:
         for machine in quorum.machines:
             machine.start()

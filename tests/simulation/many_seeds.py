@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.simulation.coverage import Coverage
-from broker.simulation.running import Outcome, run
+from broker.simulation.running import SimulationResult, run
 
 SEEDS_AT_ONCE: Final = 100
 REPORT_EVERY: Final = 4
@@ -53,7 +53,7 @@ class Hundred:
     simulated_ms: int = 0
     cpu_seconds: float = 0.0
     coverage: Coverage = field(default_factory=Coverage)
-    failures: list[Outcome] = field(default_factory=list)
+    failures: list[SimulationResult] = field(default_factory=list)
 
     @property
     def missing(self) -> list[str]:
@@ -65,12 +65,12 @@ def run_some(first: int, seeds: int, events: int) -> Hundred:
     some = Hundred(first, seeds)
     began = time.process_time()
     for seed in range(first, first + seeds):
-        outcome = run(seed, events)
-        some.events += outcome.events
-        some.simulated_ms += outcome.simulated_ms
-        some.coverage.add(outcome.coverage)
-        if outcome.failure is not None:
-            some.failures.append(outcome)
+        result = run(seed, events)
+        some.events += result.events
+        some.simulated_ms += result.simulated_ms
+        some.coverage.add(result.coverage)
+        if result.failure is not None:
+            some.failures.append(result)
     some.cpu_seconds = time.process_time() - began
     return some
 

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from broker.simulation.machine import Machine
-from broker.simulation.promises import Promises
+from broker.simulation.promise_invariants import PromiseInvariants
 from controller.raft import elections, epochs, following, leading, membership, progress, serving
 from controller.raft.connections import Connections
 from controller.raft.effects import AdvanceLogStart, HardState, Ready
@@ -25,7 +25,7 @@ from controller.raft.log_view import FITS, Fit, LogView
 from controller.raft.node import RaftNode
 from controller.raft.replica import Replica
 from controller.raft.roles import Follower, Leader, Prospective, Tally
-from controller.raft.transitions import Cause, Role
+from controller.raft.transitions import Role, RoleCause
 from controller.raft.turning import become_prospective
 from controller.raft.voters import VoterHistory
 from controller.raft.wire import Caller
@@ -43,12 +43,12 @@ class Mutant:
     """The rules, one of which must strike."""
     apply: Callable[[Patch], None]
     blindfold: tuple[str, ...] = ()
-    """Methods of `Promises` that look away."""
+    """Methods of `PromiseInvariants` that look away."""
 
     def put_in(self, patch: Patch) -> None:
         self.apply(patch)
         for method in self.blindfold:
-            patch.setattr(Promises, method, lambda *_: None)
+            patch.setattr(PromiseInvariants, method, lambda *_: None)
 
 
 def everywhere(patch: Patch, function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
@@ -87,8 +87,8 @@ def _forgets_to_persist(patch: Patch) -> None:
 def _forgets_its_life(patch: Patch) -> None:
     genuine = Replica.__init__
 
-    def begin(self: Replica, config: Any, log: Any, hard_state: HardState | None, chance: Any) -> None:
-        genuine(self, config, log, None, chance)
+    def begin(self: Replica, config: Any, log: Any, hard_state: HardState | None, random_source: Any) -> None:
+        genuine(self, config, log, None, random_source)
 
     patch.setattr(Replica, "__init__", begin)
 
@@ -117,7 +117,7 @@ def _wins_with_a_minority(patch: Patch) -> None:
 
 
 def _asks_for_no_pre_votes(patch: Patch) -> None:
-    def stand(replica: Replica, cause: Cause) -> None:
+    def stand(replica: Replica, cause: RoleCause) -> None:
         become_prospective(replica, cause)
         state = replica.state
         if isinstance(state, Prospective):

@@ -35,7 +35,7 @@ def test_a_failure_is_told_in_its_shortest_form(monkeypatch: pytest.MonkeyPatch)
     """The story that is printed breaks the same rule with fewer steps, and no step of it can be spared."""
     mutant = next(each for each in MUTANTS if each.name == "counts what it has sent")
     mutant.put_in(monkeypatch)
-    failed = next(outcome for seed in range(1, SEEDS) if (outcome := run(seed, EVENTS)).failure)
+    failed = next(result for seed in range(1, SEEDS) if (result := run(seed, EVENTS)).failure)
     told = shrink(failed)
     assert failed.failure is not None
     assert told.failure is not None
@@ -44,7 +44,7 @@ def test_a_failure_is_told_in_its_shortest_form(monkeypatch: pytest.MonkeyPatch)
     assert told.lines
     for number in range(len(told.steps)):
         fewer = [step for index, step in enumerate(told.steps) if index != number]
-        again = run(told.seed, failed.events, weather=told.weather, steps=fewer)
+        again = run(told.seed, failed.events, fault_plan=told.fault_plan, steps=fewer)
         assert again.failure is None or again.failure.rule != failed.failure.rule
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from broker.simulation.coverage import Coverage
 from broker.simulation.running import run, shrink
-from broker.simulation.story import Story
+from broker.simulation.trace import Trace
 from broker.simulation.world import World
 from controller.raft.transitions import TRANSITIONS, Role
 from tests.simulation.many_seeds import run_many
@@ -40,10 +40,10 @@ def test_every_rule_holds_under_every_seed() -> None:
     seen = 0
     coverage = Coverage()
     for hundred in run_many(FIRST, SEEDS, EVENTS, processes=2, nice=False):
-        for outcome in hundred.failures:
-            told = shrink(outcome)
+        for result in hundred.failures:
+            told = shrink(result)
             pytest.fail(
-                f"seed {outcome.seed}: {outcome.failure}\n" + "\n".join(told.lines[-200:]), pytrace=False
+                f"seed {result.seed}: {result.failure}\n" + "\n".join(told.lines[-200:]), pytrace=False
             )
         assert hundred.missing == [], f"seeds from {hundred.first} on"
         seen += hundred.seeds
@@ -66,8 +66,8 @@ def taken(coverage: Coverage, before: Role, after: Role) -> int:
 
 def test_a_seed_is_a_run() -> None:
     """The same seed is the same run, told or not."""
-    once = run(11, EVENTS, story=Story())
-    again = run(11, EVENTS, story=Story())
+    once = run(11, EVENTS, trace=Trace())
+    again = run(11, EVENTS, trace=Trace())
     untold = run(11, EVENTS)
     assert once.failure is None
     assert len(once.lines) > 200
@@ -95,9 +95,9 @@ def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     """Two interpreters with other orders of sets tell the same story to the letter."""
     program = (
         "from broker.simulation.running import run\n"
-        "from broker.simulation.story import Story\n"
+        "from broker.simulation.trace import Trace\n"
         "for seed in range(1, 9):\n"
-        "    outcome = run(seed, 2000, story=Story())\n"
+        "    outcome = run(seed, 2000, trace=Trace())\n"
         "    print(seed, outcome.events, outcome.fingerprint, outcome.digest, outcome.failure)\n"
     )
     told = []

@@ -85,7 +85,7 @@ class Answers:
     def __init__(self, address: str) -> None:
         self._address = address
         self._world = World({})
-        self._chance: frozenset[str] = frozenset()
+        self._random_source: frozenset[str] = frozenset()
 
     def all(self) -> Iterator[tuple[str, int, Any]]:
         """(case, version, answer), the answer as JSON has it; ``"closed"`` when the connection was."""
@@ -119,7 +119,9 @@ class Answers:
 
     def _answer(self, case: Case, version: int) -> Any:
         with WireClient(self._address, timeout_seconds=20) as client:
-            self._chance = CHANCE | (OF_A_QUORUM if case.key == ApiKey.DESCRIBE_QUORUM else frozenset())
+            self._random_source = CHANCE | (
+                OF_A_QUORUM if case.key == ApiKey.DESCRIBE_QUORUM else frozenset()
+            )
             try:
                 return self._plain(client.ask(case.request(self._world, version), version))
             except ConnectionEnded:
@@ -137,7 +139,7 @@ class Answers:
             case list():
                 plain = [self._plain(each, field) for each in value]
                 return sorted(plain, key=json.dumps) if field in UNORDERED else plain
-            case _ if field in self._chance and value not in (None, "", -1, 0):
+            case _ if field in self._random_source and value not in (None, "", -1, 0):
                 return f"<{field}>"
             case bytes() | memoryview():
                 return self._plain_bytes(bytes(value), field)

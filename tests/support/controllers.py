@@ -13,7 +13,7 @@ from config.loading import default_settings, layered, load, one_node_defaults
 from controller.bootstrap_records import read_bootstrap_records
 from controller.format import Formatter
 from controller.handler_table import controller_handlers
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.log_opening import open_replica, raft_config
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.quorum_controller import QuorumController
@@ -34,8 +34,8 @@ DATA = "/data"
 METADATA_LOG = f"{DATA}/__cluster_metadata-0"
 
 
-class SeededChance:
-    """`config.ports.Chance` out of a seed."""
+class SeededRandomSource:
+    """`config.ports.RandomSource` out of a seed."""
 
     def __init__(self, seed: int = 1) -> None:
         self._random = Random(seed)
@@ -140,7 +140,7 @@ class ControllerFixture:
         self.clock = clock or HandClock()
         self.timers = timers or HandTimers(self.clock)
         self.offload = HandOffload()
-        self.chance = SeededChance(seed)
+        self.random_source = SeededRandomSource(seed)
         self.files = files or MemoryFiles(self.clock.wall_ms)
         self.config = config or one_node_config()
         self.authorizer = Permissive()
@@ -154,7 +154,7 @@ class ControllerFixture:
             config=self.config,
             clock=self.clock,
             timers=self.timers,
-            chance=self.chance,
+            random_source=self.random_source,
             bootstrap_records=read_bootstrap_records(self.config, self.files),
             endpoints=self.endpoints,
         )
@@ -172,8 +172,8 @@ class ControllerFixture:
         )
 
     @property
-    def endpoints(self) -> Mapping[str, Endpoint]:
-        return {"CONTROLLER": Endpoint("127.0.0.1", 9093, 0)}
+    def endpoints(self) -> Mapping[str, BrokerEndpoint]:
+        return {"CONTROLLER": BrokerEndpoint("127.0.0.1", 9093, 0)}
 
     def format(self, **options: Any) -> str:
         output = io.StringIO()
@@ -182,7 +182,7 @@ class ControllerFixture:
             config=self.config,
             files=self.files,
             clock=self.clock,
-            chance=self.chance,
+            random_source=self.random_source,
             **options,
         ).run(output)
         return output.getvalue()
@@ -204,7 +204,7 @@ class ControllerFixture:
             clock=self.clock,
             timers=self.timers,
             offload=self.offload,
-            chance=self.chance,
+            random_source=self.random_source,
             make_channel=no_channel,
         )
         log.start()

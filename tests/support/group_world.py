@@ -12,7 +12,7 @@ from typing import Any, Final
 from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
 from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.ports import Endpoint
+from broker.coordinator.ports import CoordinatorEndpoint
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -29,7 +29,7 @@ from tests.support.hand_clock import HandClock, HandTimers
 PARTITIONS: Final = 50
 
 
-class CountingChance:
+class CountingRandomSource:
     """Randomness that counts: ids are different and the same in every run."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class HandCluster:
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {GROUP_TOPIC: PARTITIONS}
-        self.endpoint: Endpoint | None = Endpoint(1, "broker.test", 9092)
+        self.endpoint: CoordinatorEndpoint | None = CoordinatorEndpoint(1, "broker.test", 9092)
 
     def topic_id(self, name: str) -> bytes | None:
         return name.encode().rjust(16, b"\0")[-16:] if name in self.topics else None
@@ -144,7 +144,7 @@ class HandCluster:
     def partition_count(self, name: str) -> int | None:
         return self.topics.get(name)
 
-    def leader_endpoint(self, topic: str, index: int, listener: str) -> Endpoint | None:
+    def leader_endpoint(self, topic: str, index: int, listener: str) -> CoordinatorEndpoint | None:
         return self.endpoint if listener == "PLAINTEXT" else None
 
     def ensure(self, topic: str) -> bool:
@@ -171,7 +171,7 @@ class GroupWorld:
         self.log = log or MemoryLog()
         self.cluster = HandCluster()
         self.authorizer = HandAuthorizer()
-        self.chance = CountingChance()
+        self.random_source = CountingRandomSource()
         self.groups = self.coordinator()
         self.lead_all(self.groups)
 
@@ -185,7 +185,7 @@ class GroupWorld:
             topics=self.cluster,
             clock=self.clock,
             timers=self.timers,
-            chance=self.chance,
+            random_source=self.random_source,
         )
 
     def lead_all(self, coordinator: GroupCoordinator) -> None:

@@ -41,7 +41,7 @@ from protocol.serving import (
     Session,
 )
 from storage.append import AppendResult
-from storage.chores import Chores
+from storage.background_tasks import BackgroundTasks
 from storage.errors import AppendRefused
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
@@ -59,7 +59,7 @@ def topic_id(number: int) -> bytes:
     return struct.pack(">QQ", 7, number)
 
 
-class CountingChance:
+class CountingRandomSource:
     """Random numbers 0, 1, 2 …, each cut to its bound."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class MemoryLogs:
     def __init__(self, files: Files, clock: HandClock) -> None:
         self.files = files
         self.clock = clock
-        self.chores = Chores()
+        self.background_tasks = BackgroundTasks()
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.deleted: list[tuple[str, int]] = []
         self.suspected: list[str] = []
@@ -117,7 +117,7 @@ class MemoryLogs:
             partition,
             topic_id,
             config,
-            self.chores,
+            self.background_tasks,
             now_ms=self.clock.wall_ms(),
         )
         self.logs[topic, partition] = log
@@ -159,7 +159,7 @@ class HandlerRig:
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.authorizer = HandAuthorizer()
-        self.chance = CountingChance()
+        self.random_source = CountingRandomSource()
         self.peer = ScriptedPeer()
         self.image: ClusterImage = EMPTY_IMAGE
         self.offset = 0
@@ -169,12 +169,12 @@ class HandlerRig:
         self.config = BrokerConfig(
             {name: Setting(name, value, Source.FILE, "test") for name, value in values.items()}
         )
-        self.metadata = MetadataCache(chance=self.chance)
+        self.metadata = MetadataCache(random_source=self.random_source)
         self.logs = MemoryLogs(MemoryFiles() if files is None else files, self.clock)
         self.replicas = ReplicaManager(
             node_id=1, logs=self.logs, config=self.config, metadata=self.metadata, clock=self.clock
         )
-        self.sessions = FetchSessions(slots=slots, chance=self.chance)
+        self.sessions = FetchSessions(slots=slots, random_source=self.random_source)
         self.fetches = FetchPurgatory(
             sessions=self.sessions,
             max_bytes=self.config.integer("fetch.max.bytes"),
@@ -192,7 +192,7 @@ class HandlerRig:
             config=self.config,
             clock=self.clock,
             timers=self.timers,
-            chance=self.chance,
+            random_source=self.random_source,
             metadata=self.metadata,
             replicas=self.replicas,
             fetches=self.fetches,

@@ -9,8 +9,8 @@ import msgspec
 from config.ports import Files
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import headers
-from storage.chores import Chores
-from storage.found_log import RecoveredLog
+from storage.background_tasks import BackgroundTasks
+from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.opening import create_log, open_log
@@ -55,7 +55,8 @@ def leader_batch(base_offset: int, *values: bytes, epoch: int = 0, timestamp: in
 
 
 class LogRig:
-    """One log, and what a node does with it: chores done at once when asked, closed, opened again."""
+    """One log, and what a node does with it: background tasks done at once when asked, closed, opened
+    again."""
 
     def __init__(
         self,
@@ -66,10 +67,10 @@ class LogRig:
         self.files = files or MemoryFiles(lambda: self.now_ms)
         self.config = config or LogConfig()
         self.directory = directory
-        self.chores = Chores()
+        self.background_tasks = BackgroundTasks()
         self.now_ms = NOW_MS
         self.log: PartitionLog = create_log(
-            self.files, directory, "orders", 0, TOPIC_ID, self.config, self.chores, now_ms=NOW_MS
+            self.files, directory, "orders", 0, TOPIC_ID, self.config, self.background_tasks, now_ms=NOW_MS
         )
         self.problems: tuple[str, ...] = ()
         self.scanned_segments = 0
@@ -92,8 +93,8 @@ class LogRig:
     def commit_all(self) -> None:
         self.log.update_high_watermark(self.log.log_end_offset)
 
-    def do_chores(self) -> int:
-        return self.chores.run_due(self.now_ms)
+    def run_background_tasks(self) -> int:
+        return self.background_tasks.run_due(self.now_ms)
 
     def close(self) -> None:
         """As the log manager closes a log in order."""
@@ -101,7 +102,7 @@ class LogRig:
         self.log.flush()
         self.log.write_snapshot()
         self.log.write_leader_epochs()
-        self.do_chores()
+        self.run_background_tasks()
 
     def reopen(
         self,
@@ -113,9 +114,9 @@ class LogRig:
         recovered: RecoveredLog | None = None,
     ) -> PartitionLog:
         """What the next process finds."""
-        self.chores = Chores()
+        self.background_tasks = BackgroundTasks()
         self.log, found = open_log(
-            self.files, self.directory, "orders", 0, TOPIC_ID, self.config, self.chores,
+            self.files, self.directory, "orders", 0, TOPIC_ID, self.config, self.background_tasks,
             is_clean=is_clean, now_ms=self.now_ms,
             recovery_point=recovery_point, log_start_offset=log_start_offset, on_damage=on_damage,
             recovered=recovered,

@@ -87,14 +87,14 @@ def alter_configs(address: str) -> None:
 def work(address: str, seed: int) -> None:
     """One turn of the load; every broker that takes part does one. Without transactions: not every broker
     has their coordinator."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     for index, codec in enumerate(CODECS):
-        values = [f"{seed} {codec} {number} " * chance.randint(1, 60) for number in range(30)]
+        values = [f"{seed} {codec} {number} " * random_source.randint(1, 60) for number in range(30)]
         fill(address, "codecs", values, partition=index % 2, compression_type=codec, linger_ms=5)
     producer = Producer(settings(address, enable_idempotence=True, linger_ms=5, batch_size=4000))
     for number in range(1500):
-        key = f"key{chance.randrange(KEYS)}"
-        value = None if chance.random() < 0.05 else f"{seed}-{number}-{'v' * 100}"
+        key = f"key{random_source.randrange(KEYS)}"
+        value = None if random_source.random() < 0.05 else f"{seed}-{number}-{'v' * 100}"
         for topic in ("compacted", "both", "cut"):
             headers: Any = [("turn", str(seed).encode()), ("nothing", None)] if number % 50 == 0 else None
             producer.produce(topic, value, key, partition=0, headers=headers)
@@ -110,7 +110,7 @@ def work(address: str, seed: int) -> None:
 
 def transactions(address: str, seed: int) -> None:
     """Committed and aborted ones through each other, offsets of a group in some; one that stays open."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     writers = [
         Producer(settings(address, transactional_id=f"writer{n}", transaction_timeout_ms=OPEN_TRANSACTION_MS))
         for n in range(3)
@@ -122,7 +122,7 @@ def transactions(address: str, seed: int) -> None:
         for writer in writers:
             writer.begin_transaction()
         for number in range(100):
-            writer = chance.choice(writers)
+            writer = random_source.choice(writers)
             writer.produce("ledger", f"{seed} {turn} {number} {'t' * 200}", partition=number % 2)
             writer.produce("compacted", f"{seed} {turn} {number}", f"tx{number % 10}", partition=0)
         for index, writer in enumerate(writers):

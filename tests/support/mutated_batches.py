@@ -55,101 +55,108 @@ class Mutated(NamedTuple):
 
 
 def mutated_batches(count: int = COUNT) -> Iterator[Mutated]:
-    chance = random.Random(SEED)
+    random_source = random.Random(SEED)
     for number in range(count):
-        topic = chance.choice(tuple(TOPICS))
-        version = chance.choice((12, 12, 12, 8, 9, 7, 6, 3))
-        batch, story = _batch(chance, number)
-        for _ in range(chance.choice((0, 1, 1, 1, 1, 2, 3))):
-            what, batch = _mutate(chance, batch)
+        topic = random_source.choice(tuple(TOPICS))
+        version = random_source.choice((12, 12, 12, 8, 9, 7, 6, 3))
+        batch, story = _batch(random_source, number)
+        for _ in range(random_source.choice((0, 1, 1, 1, 1, 2, 3))):
+            what, batch = _mutate(random_source, batch)
             story = f"{story}, {what}"
         yield Mutated(number, topic, version, bytes(batch), story)
 
 
-def _batch(chance: random.Random, number: int) -> tuple[bytearray, str]:
+def _batch(random_source: random.Random, number: int) -> tuple[bytearray, str]:
     """A good batch, unless its records are of the odd kind."""
-    codec = chance.choice((0, 0, 0, 1, 2, 3, 4))
-    producer = number if chance.random() < 0.2 else -1
-    count = chance.randrange(1, 7)
+    codec = random_source.choice((0, 0, 0, 1, 2, 3, 4))
+    producer = number if random_source.random() < 0.2 else -1
+    count = random_source.randrange(1, 7)
     options: dict[str, Any] = {
         "codec": codec,
         "producer_id": producer,
         "producer_epoch": 0 if producer >= 0 else -1,
         "base_sequence": 0 if producer >= 0 else -1,
     }
-    if chance.random() < 0.5:
-        records = [_record(chance) for _ in range(count)]
+    if random_source.random() < 0.5:
+        records = [_record(random_source) for _ in range(count)]
         return build_batch(records, **options), f"{count} records in codec {codec}"
     section = bytearray()
     for index in range(count):
-        section += _odd_record(chance, index)
+        section += _odd_record(random_source, index)
     batch = build_batch([SimpleRecord(b"k", b"v", INSIDE)] * count, **options)
     packed = compress(codec, section) if codec else bytes(section)
-    if codec and chance.random() < 0.2:
-        packed = packed[: chance.randrange(len(packed))]
+    if codec and random_source.random() < 0.2:
+        packed = packed[: random_source.randrange(len(packed))]
     batch[HEADER_BYTES:] = packed
     _set(batch, "batch_length", len(batch) - 12)
     seal(batch, 0, len(batch))
     return batch, f"{count} odd records in codec {codec}"
 
 
-def _record(chance: random.Random) -> SimpleRecord:
-    timestamp = chance.choice((INSIDE, INSIDE + chance.randrange(1000), INSIDE, INSIDE, -1))
-    if chance.random() < 0.1:
-        timestamp = chance.choice(_OUTSIDE)
-    key = None if chance.random() < 0.15 else chance.randbytes(chance.randrange(10))
-    value = None if chance.random() < 0.1 else chance.randbytes(chance.choice((0, 3, 30, 100)))
-    headers = tuple((f"h{n}", b"x") for n in range(chance.choice((0, 0, 0, 1, 2))))
+def _record(random_source: random.Random) -> SimpleRecord:
+    timestamp = random_source.choice((INSIDE, INSIDE + random_source.randrange(1000), INSIDE, INSIDE, -1))
+    if random_source.random() < 0.1:
+        timestamp = random_source.choice(_OUTSIDE)
+    key = None if random_source.random() < 0.15 else random_source.randbytes(random_source.randrange(10))
+    value = (
+        None
+        if random_source.random() < 0.1
+        else random_source.randbytes(random_source.choice((0, 3, 30, 100)))
+    )
+    headers = tuple((f"h{n}", b"x") for n in range(random_source.choice((0, 0, 0, 1, 2))))
     return SimpleRecord(key, value, timestamp, headers)
 
 
-def _odd_record(chance: random.Random, index: int) -> bytearray:
+def _odd_record(random_source: random.Random, index: int) -> bytearray:
     """A record one of whose numbers may be another than it should be."""
-    odd = chance.randrange(40)
-    key, value = chance.randbytes(chance.randrange(6)), chance.randbytes(chance.randrange(80))
-    body = bytearray([chance.randrange(256) if odd == 0 else 0])
-    append_signed(body, chance.choice(_OUTSIDE) - INSIDE if odd == 1 else chance.randrange(100))
-    append_signed(body, chance.choice((index + 1, 0, -1, 2**31 - 1)) if odd == 2 else index)
+    odd = random_source.randrange(40)
+    key, value = (
+        random_source.randbytes(random_source.randrange(6)),
+        random_source.randbytes(random_source.randrange(80)),
+    )
+    body = bytearray([random_source.randrange(256) if odd == 0 else 0])
+    append_signed(body, random_source.choice(_OUTSIDE) - INSIDE if odd == 1 else random_source.randrange(100))
+    append_signed(body, random_source.choice((index + 1, 0, -1, 2**31 - 1)) if odd == 2 else index)
     if odd == 3:
         append_signed(body, -1)
     else:
-        append_signed(body, len(key) + (chance.choice((1, -1, 50, 2**20)) if odd == 4 else 0))
+        append_signed(body, len(key) + (random_source.choice((1, -1, 50, 2**20)) if odd == 4 else 0))
         body += key
     if odd == 5:
         append_signed(body, -1)
     else:
-        append_signed(body, len(value) + (chance.choice((1, -1, 200, -(2**20))) if odd == 6 else 0))
+        append_signed(body, len(value) + (random_source.choice((1, -1, 200, -(2**20))) if odd == 6 else 0))
         body += value
-    headers = chance.choice((0, 0, 1, 2))
-    append_signed(body, chance.choice((headers + 1, -1, 2**30)) if odd == 7 else headers)
+    headers = random_source.choice((0, 0, 1, 2))
+    append_signed(body, random_source.choice((headers + 1, -1, 2**30)) if odd == 7 else headers)
     for number in range(headers):
         append_signed(body, -1 if odd == 8 and number == 0 else 1)
         body += b"h"
-        append_signed(body, chance.choice((-1, 0, 3)) if odd == 9 else 1)
+        append_signed(body, random_source.choice((-1, 0, 3)) if odd == 9 else 1)
         body += b"x"
     record = bytearray()
-    append_signed(record, len(body) + (chance.choice((1, -1, -5, 7, 1000)) if odd == 10 else 0))
+    append_signed(record, len(body) + (random_source.choice((1, -1, -5, 7, 1000)) if odd == 10 else 0))
     record += body
-    return bytearray(b"\xff" * 12) if odd == 11 and chance.random() < 0.3 else record
+    return bytearray(b"\xff" * 12) if odd == 11 and random_source.random() < 0.3 else record
 
 
-def _mutate(chance: random.Random, batch: bytearray) -> tuple[str, bytearray]:
-    kind = chance.randrange(8)
+def _mutate(random_source: random.Random, batch: bytearray) -> tuple[str, bytearray]:
+    kind = random_source.randrange(8)
     if len(batch) < HEADER_BYTES or kind == 0:
-        return _cut_or_grow(chance, batch)
-    sealed = chance.random() < 0.85
+        return _cut_or_grow(random_source, batch)
+    sealed = random_source.random() < 0.85
     if kind <= 4:
-        what = _lie(chance, batch)
+        what = _lie(random_source, batch)
     elif kind == 5 and len(batch) > HEADER_BYTES:
-        at = chance.randrange(HEADER_BYTES, len(batch))
-        batch[at] ^= 1 << chance.randrange(8)
+        at = random_source.randrange(HEADER_BYTES, len(batch))
+        batch[at] ^= 1 << random_source.randrange(8)
         what = f"bit in byte {at}"
     elif kind == 6:
-        _set(batch, "attributes", chance.choice((LOG_APPEND_TIME_BIT, 0x20, 0x40, 0x80, 5, 6, 7)))
+        _set(batch, "attributes", random_source.choice((LOG_APPEND_TIME_BIT, 0x20, 0x40, 0x80, 5, 6, 7)))
         what = "attributes"
     else:
-        at = chance.randrange(HEADER_BYTES)
-        batch[at] ^= 1 << chance.randrange(8)
+        at = random_source.randrange(HEADER_BYTES)
+        batch[at] ^= 1 << random_source.randrange(8)
         what = f"bit in byte {at}"
     if batch[22] & 0x10:
         batch[22] ^= 0x10  # transactions have their own rules, before the batch is looked at
@@ -159,17 +166,17 @@ def _mutate(chance: random.Random, batch: bytearray) -> tuple[str, bytearray]:
     return what, batch
 
 
-def _lie(chance: random.Random, batch: bytearray) -> str:
-    name = chance.choice(tuple(FIELDS))
+def _lie(random_source: random.Random, batch: bytearray) -> str:
+    name = random_source.choice(tuple(FIELDS))
     position, layout = FIELDS[name]
     if name in ("base_timestamp", "max_timestamp"):
-        value = chance.choice((*_OUTSIDE, INSIDE, INSIDE + 5))
+        value = random_source.choice((*_OUTSIDE, INSIDE, INSIDE + 5))
     else:
-        value = layout.unpack_from(batch, position)[0] + chance.choice((1, -1, 7))
-        if chance.random() < 0.5:
-            value = chance.choice(_EDGES)
+        value = layout.unpack_from(batch, position)[0] + random_source.choice((1, -1, 7))
+        if random_source.random() < 0.5:
+            value = random_source.choice(_EDGES)
     if name == "producer_id" and 0 <= value < 2**40:
-        value += 2**41 + chance.randrange(2**40)  # a producer of its own, with no history
+        value += 2**41 + random_source.randrange(2**40)  # a producer of its own, with no history
     bits = 8 * layout.size
     wrapped = value % (1 << bits)
     if name != "crc" and wrapped >= 1 << (bits - 1):
@@ -178,16 +185,16 @@ def _lie(chance: random.Random, batch: bytearray) -> str:
     return f"{name} {wrapped}"
 
 
-def _cut_or_grow(chance: random.Random, batch: bytearray) -> tuple[str, bytearray]:
-    way = chance.randrange(4)
+def _cut_or_grow(random_source: random.Random, batch: bytearray) -> tuple[str, bytearray]:
+    way = random_source.randrange(4)
     if way == 0:
-        at = chance.randrange(len(batch) + 1)
+        at = random_source.randrange(len(batch) + 1)
         return f"cut at {at}", batch[:at]
     if way == 1:
-        return "rubbish behind", batch + chance.randbytes(chance.choice((1, 7, 12, 20, 61, 80)))
+        return "rubbish behind", batch + random_source.randbytes(random_source.choice((1, 7, 12, 20, 61, 80)))
     if way == 2:
         return "twice", batch + batch
-    return "zeros behind", batch + bytes(chance.choice((1, 11, 12, 17, 61, 100)))
+    return "zeros behind", batch + bytes(random_source.choice((1, 11, 12, 17, 61, 100)))
 
 
 def _set(batch: bytearray, name: str, value: int) -> None:

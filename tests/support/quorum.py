@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeVar
 
-from broker.ports.chance import SystemChance
+from broker.ports.random_source import SystemRandomSource
 from controller.metadata.random_ids import random_uuid
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -240,7 +240,7 @@ class Quorum:
 
 
 def new_id() -> str:
-    return uuid_to_text(random_uuid(SystemChance()))
+    return uuid_to_text(random_uuid(SystemRandomSource()))
 
 
 def config_change(value: int) -> IncrementalAlterConfigsRequest:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from config.ports import Chance
+from config.ports import RandomSource
 from controller.raft.config import RaftConfig
 from controller.raft.effects import (
     AdvanceLogStart,
@@ -39,7 +39,7 @@ from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.quorum.control_records import VotersRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import headers
-from tests.support.storage_world import NoChance
+from tests.support.storage_world import NoRandomSource
 
 LISTENER = "CONTROLLER"
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -152,7 +152,7 @@ class RaftRig:
         now_ms: int = 1_000,
         auto_sync: bool = True,
         install: Callable[[bytes], SnapshotControl | None] | None = None,
-        chance: Chance | None = None,
+        random_source: RandomSource | None = None,
         **settings: Any,
     ) -> None:
         if log is None:
@@ -178,7 +178,7 @@ class RaftRig:
         )
         if settings:
             self.config = msgspec.structs.replace(self.config, **settings)
-        self.node = RaftNode(self.config, log, hard_state, chance or NoChance())
+        self.node = RaftNode(self.config, log, hard_state, random_source or NoRandomSource())
         self.execute(self.node.start(now_ms))
 
     def execute(self, ready: Ready) -> None:
@@ -287,7 +287,9 @@ class Stubborn:
 
 def quorum_of(*node_ids: int, **settings: Any) -> RaftQuorum:
     """The voters of a new quorum, none of them elected yet."""
-    return RaftQuorum([RaftRig(each, node_ids, chance=Stubborn(each), **settings) for each in node_ids])
+    return RaftQuorum(
+        [RaftRig(each, node_ids, random_source=Stubborn(each), **settings) for each in node_ids]
+    )
 
 
 class RaftQuorum:

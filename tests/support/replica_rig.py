@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from config.broker_config import BrokerConfig
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
 from controller.metadata.log import LeaderAndEpoch, SnapshotId
@@ -97,7 +97,7 @@ class ReplicaRig:
             clock=self.world.clock,
             timers=self.world.timers,
             offload=self.offload,
-            chance=Stubborn(self.node_id),
+            random_source=Stubborn(self.node_id),
             make_channel=lambda host, port: RigChannel(self.world, self, port - 9000),
         )
         self.log.start()
@@ -125,8 +125,8 @@ class ReplicaRig:
         self.log.append(self.log.leader.epoch, [config_record(number) for number in numbers])
 
 
-def endpoints(node_id: int) -> MappingProxyType[str, Endpoint]:
-    return MappingProxyType({"CONTROLLER": Endpoint(f"host{node_id}", 9000 + node_id, 0)})
+def endpoints(node_id: int) -> MappingProxyType[str, BrokerEndpoint]:
+    return MappingProxyType({"CONTROLLER": BrokerEndpoint(f"host{node_id}", 9000 + node_id, 0)})
 
 
 def node_config(node_id: int, **settings: str) -> BrokerConfig:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from broker.dispatch.lane import Lane
-from broker.network.agenda import Agenda
 from broker.network.connection import Connection
+from broker.network.interfaces import DelayedAnswer
 from broker.network.memory import RequestMemory
-from broker.network.neighbours import Answer
 from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
+from broker.network.ready_queue import ReadyQueue
 from protocol.serving import CloseConnection, Session
 from tests.support.hand_clock import HandClock, HandTimers
 
@@ -54,7 +54,7 @@ class RecordingWire:
         return b"".join(self.sends)
 
 
-class RecordingAnswer(Answer):
+class RecordingAnswer(DelayedAnswer):
     cancelled = False
 
     def cancel(self) -> None:
@@ -77,7 +77,7 @@ class ScriptedService:
 
     def serve(
         self, connection: Connection, frame: memoryview, arrived_ns: int
-    ) -> list[Piece] | Answer | None:
+    ) -> list[Piece] | DelayedAnswer | None:
         text = bytes(frame[2:]).decode()
         self.requests.append(text)
         self.clock.move(self.cost_ms)
@@ -119,7 +119,7 @@ class Rig:
         self.lane = Lane(clock=self.clock, timers=self.timers, memory=self.memory)
         self.service = ScriptedService(self.clock)
         self.wire = RecordingWire()
-        self.agenda = Agenda(self.timers.call_soon)
+        self.ready_queue = ReadyQueue(self.timers.call_soon)
         self.max_frame_bytes = max_frame_bytes
         self.connection = self.another()
 
@@ -129,7 +129,7 @@ class Rig:
             wire or self.wire,
             Session("test", "PLAINTEXT", "127.0.0.1"),
             memory=self.memory,
-            agenda=self.agenda,
+            ready_queue=self.ready_queue,
             clock=self.clock,
             timers=self.timers,
             max_frame_bytes=self.max_frame_bytes,

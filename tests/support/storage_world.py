@@ -24,7 +24,7 @@ class ManualClock:
         return self.now_ms * 1_000_000
 
 
-class NoChance:
+class NoRandomSource:
     """Counts instead of rolling dice."""
 
     def __init__(self) -> None:

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Final
 
 from broker.controller_channel.peer.calls import Call, Calls, OnResponse
-from broker.network.agenda import Agenda
 from broker.network.connection import CLOSED, Connection
+from broker.network.interfaces import Service
 from broker.network.memory import RequestMemory
-from broker.network.neighbours import Service
 from broker.network.pieces import BYTES_LIKE, Piece
+from broker.network.ready_queue import ReadyQueue
 from config.limits import MIB
 from config.ports import Clock, Timers
 from protocol.codec.message import Message
@@ -59,7 +59,7 @@ class InProcessPeer:
         self._session = Session(
             f"in-process-{client_id}", listener, "127.0.0.1", principal or Principal(), is_in_process=True
         )
-        self._agenda = Agenda(timers.call_soon)
+        self._ready_queue = ReadyQueue(timers.call_soon)
         self._calls = Calls(clock, timers, self._no_answer)
         self._frames: deque[bytes] = deque()
         self._scheduled = False
@@ -111,7 +111,7 @@ class InProcessPeer:
             _Wire(self),
             self._session,
             memory=self._memory,
-            agenda=self._agenda,
+            ready_queue=self._ready_queue,
             clock=self._clock,
             timers=self._timers,
             max_frame_bytes=_MAX_FRAME_BYTES,

@@ -11,8 +11,8 @@ from struct import Struct
 from typing import Final
 
 from broker.network.connection import CLOSED
+from broker.network.interfaces import Wire
 from broker.network.memory import RequestMemory
-from broker.network.neighbours import Wire
 from config.limits import MIB
 from config.ports import Clock
 from protocol.errors import ProtocolError

@@ -28,7 +28,7 @@ from typing import Final
 
 from broker.controller_channel.peer.calls import Call, Calls, OnResponse
 from broker.controller_channel.peer.replies import ReplyConnection
-from broker.network.hangups import Hangups
+from broker.network.disconnects import Disconnects
 from broker.network.memory import RequestMemory
 from broker.network.sockets import SocketChannel, Traffic
 from broker.network.transport import Transport, plain
@@ -73,7 +73,7 @@ class TcpPeer:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         timers: Timers,
-        hangups: Hangups,
+        disconnects: Disconnects,
         memory: RequestMemory,
         client_id: str,
         make_transport: Callable[[socket.socket], Transport] = plain,
@@ -87,7 +87,7 @@ class TcpPeer:
         self._loop = loop
         self._clock = clock
         self._timers = timers
-        self._hangups = hangups
+        self._disconnects = disconnects
         self._memory = memory
         self._client_id = client_id
         self._make_transport = make_transport
@@ -145,7 +145,7 @@ class TcpPeer:
             self._host,
             self._make_transport(sock),
             loop=self._loop,
-            hangups=self._hangups,
+            disconnects=self._disconnects,
             traffic=self.traffic,
             on_closed=self._closed,
         )

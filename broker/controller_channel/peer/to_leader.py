@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from config.ports import Timers
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from protocol.codec.message import Message
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
@@ -33,7 +33,7 @@ class LeaderPeer:
     def __init__(
         self,
         here: PeerChannel,
-        elsewhere: Callable[[], Endpoint | None],
+        elsewhere: Callable[[], BrokerEndpoint | None],
         connect: Callable[[str, int], ClosablePeer],
         timers: Timers,
     ) -> None:

@@ -4,7 +4,7 @@ Reading order:
 
 * `states`: the five states of a classic group and every transition with its cause;
 * `classic_group`: members, protocols, votes, static members: the group as data;
-* `turn`: one event's view of the world;
+* `operation`: one event's view of the world;
 * `rebalance`, then `join`, `sync`, `leave`: what each event does to a group;
 * `subscription`: what a consumer's metadata names;
 * `offset_store`, `offset_commit`, `offset_fetch`, `expiry`: committed offsets;

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from broker.coordinator.group.states import TRANSITIONS, Cause, GroupState
+from broker.coordinator.group.states import TRANSITIONS, GroupState, GroupStateCause
 from broker.coordinator.group.subscription import subscribed_topics
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.join_group import JoinGroupResponse
@@ -104,7 +104,7 @@ class ClassicGroup:
 
     # State
 
-    def move(self, cause: Cause, now_wall_ms: int) -> None:
+    def move(self, cause: GroupStateCause, now_wall_ms: int) -> None:
         """Go where the table of transitions says."""
         target = TRANSITIONS.get((self.state, cause))
         if target is None:
@@ -264,10 +264,10 @@ class ClassicGroup:
         self.waits_on = False
         if self.members:
             self.protocol_name = self.select_protocol()
-            self.move(Cause.ALL_JOINED, now_wall_ms)
+            self.move(GroupStateCause.ALL_JOINED, now_wall_ms)
         else:
             self.protocol_name = None
-            self.move(Cause.NOBODY_LEFT, now_wall_ms)
+            self.move(GroupStateCause.NOBODY_LEFT, now_wall_ms)
         self.refresh_topics()
 
     def refresh_topics(self) -> None:

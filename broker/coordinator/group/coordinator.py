@@ -16,20 +16,20 @@ from broker.coordinator.group.describe import describe, listed
 from broker.coordinator.group.join import Joining
 from broker.coordinator.group.offset_commit import refused_commit
 from broker.coordinator.group.offset_fetch import FetchedGroup, failed_fetch, fetch
+from broker.coordinator.group.operation import fitted, join_error
 from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.group.turn import fitted, join_error
-from broker.coordinator.outcome import Outcome
 from broker.coordinator.partitioning import partition_for
 from broker.coordinator.ports import (
     ClusterView,
-    Endpoint,
+    CoordinatorEndpoint,
     InternalTopics,
     PartitionReader,
     PartitionWriter,
 )
+from broker.coordinator.result import CoordinatorResult
 from broker.coordinator.runtime import CoordinatorRuntime, RuntimeSettings
-from config.ports import Chance, Clock, Timers
+from config.ports import Clock, RandomSource, Timers
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -68,12 +68,12 @@ class GroupCoordinator:
         topics: InternalTopics,
         clock: Clock,
         timers: Timers,
-        chance: Chance,
+        random_source: RandomSource,
     ) -> None:
         self.settings = settings
         self.cluster = cluster
         self._topics = topics
-        self._chance = chance
+        self._random_source = random_source
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_TOPIC,
             lambda partition: GroupShard(partition, settings, self._make_uuid),
@@ -117,7 +117,7 @@ class GroupCoordinator:
         count = self.cluster.partition_count(GROUP_TOPIC) or self.settings.offsets_topic_partition_count
         return partition_for(group_id, count)
 
-    def locate(self, group_id: str, listener: str) -> Endpoint | ErrorCode:
+    def locate(self, group_id: str, listener: str) -> CoordinatorEndpoint | ErrorCode:
         """The group's coordinator as clients of `listener` reach it. Has the topic made on first use."""
         if not self._topics.ensure(GROUP_TOPIC):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -227,7 +227,7 @@ class GroupCoordinator:
         seen. `topic_ids` are those by which the client named its topics."""
         return self._runtime.run(
             self.partition_for(group_id),
-            lambda shard, now: Outcome(fetch(shard, group_id, wanted, topic_ids, require_stable)),
+            lambda shard, now: CoordinatorResult(fetch(shard, group_id, wanted, topic_ids, require_stable)),
             failed_fetch,
         )
 
@@ -269,7 +269,7 @@ class GroupCoordinator:
 
     def _make_uuid(self) -> str:
         """A random UUID (version 4) as Java prints it."""
-        raw = bytearray(self._chance.random_bytes(16))
+        raw = bytearray(self._random_source.random_bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         text = raw.hex()

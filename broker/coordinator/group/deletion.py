@@ -15,9 +15,9 @@ from collections.abc import Mapping
 
 from broker.coordinator.group.classic_group import CONSUMER_PROTOCOL, ClassicGroup
 from broker.coordinator.group.group_records import group_tombstone, offset_tombstone
-from broker.coordinator.group.offset_store import OffsetStore, OpenTransactions
+from broker.coordinator.group.offset_store import OffsetStore, PendingTransactionalOffsets
+from broker.coordinator.group.operation import GroupOperation
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.turn import Turn
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.primitives import Uuid
@@ -25,35 +25,39 @@ from protocol.values import ZERO_UUID
 
 
 def delete_group(
-    group_id: str, group: ClassicGroup | None, store: OffsetStore, open_: OpenTransactions, turn: Turn
+    group_id: str,
+    group: ClassicGroup | None,
+    store: OffsetStore,
+    open_: PendingTransactionalOffsets,
+    operation: GroupOperation,
 ) -> None:
     """Tombstones for an empty group and all its offsets. The response is an error code."""
     if group is None or group.state is GroupState.DEAD:
-        turn.outcome.response = ErrorCode.GROUP_ID_NOT_FOUND
+        operation.result.response = ErrorCode.GROUP_ID_NOT_FOUND
         return
     if group.state is not GroupState.EMPTY:
-        turn.outcome.response = ErrorCode.NON_EMPTY_GROUP
+        operation.result.response = ErrorCode.NON_EMPTY_GROUP
         return
-    turn.outcome.response = ErrorCode.NONE
-    turn.outcome.atomic = False
+    operation.result.response = ErrorCode.NONE
+    operation.result.atomic = False
     gone = dict.fromkeys(store.places(group_id))
     gone |= dict.fromkeys(open_.pending_places(group_id))
-    turn.outcome.records.extend(offset_tombstone(group_id, topic, index) for topic, index in gone)
-    turn.outcome.records.append(group_tombstone(group_id))
+    operation.result.records.extend(offset_tombstone(group_id, topic, index) for topic, index in gone)
+    operation.result.records.append(group_tombstone(group_id))
 
 
 def delete_offsets(
     request: OffsetDeleteRequest,
     group: ClassicGroup | None,
     store: OffsetStore,
-    open_: OpenTransactions,
-    turn: Turn,
+    open_: PendingTransactionalOffsets,
+    operation: GroupOperation,
 ) -> None:
     """Tombstones for the partitions in which the group has an offset. Every partition is answered; an error
     of the group stands alone."""
     error = _deletion_error(group)
     if group is None or error is not ErrorCode.NONE:
-        turn.outcome.response = OffsetDeleteResponse(error_code=error)
+        operation.result.response = OffsetDeleteResponse(error_code=error)
         return
     response = OffsetDeleteResponse()
     pending = frozenset(open_.pending_places(request.group_id))
@@ -66,8 +70,8 @@ def delete_offsets(
             answer.partitions.append(OffsetDeleteResponse.OffsetDeleteResponsePartition(index, code))
             place = (request.group_id, topic.name, index)
             if not is_read and (store.has(*place) or (topic.name, index) in pending):
-                turn.outcome.records.append(offset_tombstone(*place))
-    turn.outcome.response = response
+                operation.result.records.append(offset_tombstone(*place))
+    operation.result.response = response
 
 
 def _deletion_error(group: ClassicGroup | None) -> ErrorCode:
@@ -79,10 +83,13 @@ def _deletion_error(group: ClassicGroup | None) -> ErrorCode:
 
 
 def forget_topics(
-    deleted: Mapping[str, Uuid], store: OffsetStore, open_: OpenTransactions, turn: Turn
+    deleted: Mapping[str, Uuid],
+    store: OffsetStore,
+    open_: PendingTransactionalOffsets,
+    operation: GroupOperation,
 ) -> None:
     """Tombstones for the offsets of topics that are gone, given by name with their ids."""
-    turn.outcome.atomic = False
+    operation.result.atomic = False
     gone: dict[tuple[str, str, int], None] = {}
     for group_id, topic, index in store.places_in(deleted):
         committed = store.get(group_id, topic, index)
@@ -92,4 +99,4 @@ def forget_topics(
         for topic, index in open_.pending_places(group_id):
             if topic in deleted:
                 gone[group_id, topic, index] = None
-    turn.outcome.records.extend(offset_tombstone(*place) for place in gone)
+    operation.result.records.extend(offset_tombstone(*place) for place in gone)

@@ -19,7 +19,7 @@ from broker.coordinator.group.classic_group import CONSUMER_PROTOCOL, NO_TIMESTA
 from broker.coordinator.group.group_records import NO_EXPIRY, CommittedOffset, offset_tombstone
 from broker.coordinator.group.offset_store import PartitionOffsets
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.outcome import Record
+from broker.coordinator.result import CoordinatorRecord
 
 
 def expired_offsets(
@@ -28,12 +28,12 @@ def expired_offsets(
     is_pending: Callable[[str, int], bool],
     now_wall_ms: int,
     retention_ms: int,
-) -> tuple[list[Record], bool]:
+) -> tuple[list[CoordinatorRecord], bool]:
     """Tombstones for the offsets that go now, and whether that is all the group has."""
     since = _clock(group)
     if since is None:
         return [], False
-    gone: list[Record] = []
+    gone: list[CoordinatorRecord] = []
     all_gone = True
     for topic, partitions in topics.items():
         is_read = group.subscribes(topic)

@@ -25,7 +25,7 @@ import msgspec
 
 from broker.coordinator.group.classic_group import ClassicGroup, Member
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.outcome import Record
+from broker.coordinator.result import CoordinatorRecord
 from protocol.codec.compiler import decode, encode
 from protocol.errors import ProtocolError
 from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
@@ -119,7 +119,7 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
     return _SHORT.pack(OFFSET) + encode(OffsetCommitKey(group=group, topic=topic, partition=partition), 0)
 
 
-def offset_record(group: str, topic: str, partition: int, committed: CommittedOffset) -> Record:
+def offset_record(group: str, topic: str, partition: int, committed: CommittedOffset) -> CoordinatorRecord:
     has_expiry = committed.expire_timestamp_ms != NO_EXPIRY
     version = OFFSET_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VERSION
     value = OffsetCommitValue(
@@ -130,11 +130,13 @@ def offset_record(group: str, topic: str, partition: int, committed: CommittedOf
         expire_timestamp=committed.expire_timestamp_ms,
         topic_id=committed.topic_id,
     )
-    return Record(offset_key(group, topic, partition), _SHORT.pack(version) + encode(value, version))
+    return CoordinatorRecord(
+        offset_key(group, topic, partition), _SHORT.pack(version) + encode(value, version)
+    )
 
 
-def offset_tombstone(group: str, topic: str, partition: int) -> Record:
-    return Record(offset_key(group, topic, partition), None)
+def offset_tombstone(group: str, topic: str, partition: int) -> CoordinatorRecord:
+    return CoordinatorRecord(offset_key(group, topic, partition), None)
 
 
 def read_offset(kind: int, value: bytes) -> CommittedOffset:
@@ -161,7 +163,7 @@ def group_key(group_id: str) -> bytes:
     return _SHORT.pack(GROUP) + encode(GroupMetadataKey(group=group_id), 0)
 
 
-def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
     """The group in its current generation with these assignments by member id."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -186,7 +188,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Recor
     return _group_record(group.group_id, value)
 
 
-def new_group_record(group: ClassicGroup) -> Record:
+def new_group_record(group: ClassicGroup) -> CoordinatorRecord:
     """A group that somebody has just asked to join: it exists, and nothing more is known."""
     value = GroupMetadataValue(
         protocol_type="",
@@ -198,12 +200,12 @@ def new_group_record(group: ClassicGroup) -> Record:
     return _group_record(group.group_id, value)
 
 
-def group_tombstone(group_id: str) -> Record:
-    return Record(group_key(group_id), None)
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(group_key(group_id), None)
 
 
-def _group_record(group_id: str, value: GroupMetadataValue) -> Record:
-    return Record(group_key(group_id), _SHORT.pack(GROUP_VERSION) + encode(value, GROUP_VERSION))
+def _group_record(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
+    return CoordinatorRecord(group_key(group_id), _SHORT.pack(GROUP_VERSION) + encode(value, GROUP_VERSION))
 
 
 def read_group(group_id: str, value: bytes) -> ClassicGroup:

@@ -15,6 +15,7 @@ import msgspec
 
 from broker.coordinator.group.classic_group import ClassicGroup, Member, ParkedJoin, Protocols
 from broker.coordinator.group.group_records import group_record
+from broker.coordinator.group.operation import DeadlineKind, GroupOperation, join_error
 from broker.coordinator.group.rebalance import (
     complete_if_all_joined,
     has_synced,
@@ -23,9 +24,8 @@ from broker.coordinator.group.rebalance import (
     rebalance_or_complete,
 )
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.turn import DeadlineKind, Turn, join_error
-from broker.coordinator.outcome import Outcome, response_error
-from broker.coordinator.ports import Moment
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.result import CoordinatorResult, response_error
 from protocol.codec.reading import MAX_STRING_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
@@ -55,37 +55,37 @@ class Joining(msgspec.Struct, gc=False, eq=False):
         return self.parked.version
 
 
-def join(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
+def join(group: ClassicGroup, joining: Joining, operation: GroupOperation) -> None:
     """Any JoinGroup. It is answered, or parked in a member."""
-    if not _has_room(group, joining.member_id, turn):
+    if not _has_room(group, joining.member_id, operation):
         group.remove(joining.member_id)
-        turn.cancel(DeadlineKind.SESSION, group, joining.member_id)
-        turn.answer_parked(joining.parked, join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
-        complete_if_all_joined(group, turn)
+        operation.cancel(DeadlineKind.SESSION, group, joining.member_id)
+        operation.answer_parked(joining.parked, join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
+        complete_if_all_joined(group, operation)
     elif group.state is GroupState.DEAD:
-        _refuse(joining, turn, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        _refuse(joining, operation, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     elif not group.supports(joining.protocol_type, joining.protocols):
-        _refuse(joining, turn, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        _refuse(joining, operation, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     elif joining.member_id == "":
-        _join_without_id(group, joining, turn)
+        _join_without_id(group, joining, operation)
     elif joining.member_id in group.pending_members:
-        _join_pending(group, joining, turn)
+        _join_pending(group, joining, operation)
     else:
         error = group.error_for(joining.member_id, joining.group_instance_id)
         if error is ErrorCode.NONE:
-            _join_again(group, joining, group.members[joining.member_id], turn)
+            _join_again(group, joining, group.members[joining.member_id], operation)
         else:
-            _refuse(joining, turn, error)
+            _refuse(joining, operation, error)
 
 
-def _refuse(joining: Joining, turn: Turn, error: ErrorCode) -> None:
-    turn.answer_parked(joining.parked, join_error(joining.member_id, error))
+def _refuse(joining: Joining, operation: GroupOperation, error: ErrorCode) -> None:
+    operation.answer_parked(joining.parked, join_error(joining.member_id, error))
 
 
-def _has_room(group: ClassicGroup, member_id: str, turn: Turn) -> bool:
+def _has_room(group: ClassicGroup, member_id: str, operation: GroupOperation) -> bool:
     """`group.max.size` counts those who wait during a join phase, else the members; members always have
     room."""
-    limit = turn.settings.group_max_size
+    limit = operation.settings.group_max_size
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return True
     member = group.members.get(member_id)
@@ -94,37 +94,37 @@ def _has_room(group: ClassicGroup, member_id: str, turn: Turn) -> bool:
     return member is not None or len(group.members) < limit
 
 
-def _join_without_id(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
+def _join_without_id(group: ClassicGroup, joining: Joining, operation: GroupOperation) -> None:
     instance_id = joining.group_instance_id
     prefix = joining.client_id if instance_id is None else instance_id
-    member_id = f"{prefix}-{turn.make_uuid()}"
+    member_id = f"{prefix}-{operation.make_uuid()}"
     if len(member_id.encode()) > MAX_STRING_BYTES:
         # Neither an answer nor a record could name it. Kafka gives the same answer, but has the member in its
         # group by then, and nobody in there is answered any longer.
-        turn.answer_parked(joining.parked, join_error("", ErrorCode.UNKNOWN_SERVER_ERROR))
+        operation.answer_parked(joining.parked, join_error("", ErrorCode.UNKNOWN_SERVER_ERROR))
     elif instance_id is not None:
         holder = group.static_members.get(instance_id)
         if holder is not None:
-            _replace_static(group, joining, holder, member_id, turn)
+            _replace_static(group, joining, holder, member_id, operation)
         else:
-            _add(group, joining, member_id, turn)
+            _add(group, joining, member_id, operation)
     elif joining.version >= ASKS_FOR_MEMBER_ID_SINCE:
         group.pending_members[member_id] = None
-        turn.schedule(DeadlineKind.SESSION, group, joining.session_timeout_ms, member_id)
-        turn.answer_parked(joining.parked, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+        operation.schedule(DeadlineKind.SESSION, group, joining.session_timeout_ms, member_id)
+        operation.answer_parked(joining.parked, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
     else:
-        _add(group, joining, member_id, turn)
+        _add(group, joining, member_id, operation)
 
 
-def _join_pending(group: ClassicGroup, joining: Joining, turn: Turn) -> None:
+def _join_pending(group: ClassicGroup, joining: Joining, operation: GroupOperation) -> None:
     if joining.group_instance_id is not None:
         # Ids are pending for dynamic members only; Kafka stumbles over this and answers the same.
-        _refuse(joining, turn, ErrorCode.UNKNOWN_SERVER_ERROR)
+        _refuse(joining, operation, ErrorCode.UNKNOWN_SERVER_ERROR)
     else:
-        _add(group, joining, joining.member_id, turn)
+        _add(group, joining, joining.member_id, operation)
 
 
-def _add(group: ClassicGroup, joining: Joining, member_id: str, turn: Turn) -> None:
+def _add(group: ClassicGroup, joining: Joining, member_id: str, operation: GroupOperation) -> None:
     """A new member: it cannot send heartbeats yet, so its parked join has a long deadline of its own."""
     member = Member(
         member_id=member_id,
@@ -139,89 +139,102 @@ def _add(group: ClassicGroup, joining: Joining, member_id: str, turn: Turn) -> N
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
     group.add(member, joining.protocol_type, joining.parked)
-    turn.schedule(DeadlineKind.SESSION, group, turn.settings.new_member_join_timeout_ms, member_id)
-    rebalance_or_complete(group, turn, f"{member_id} joins ({joining.reason})")
+    operation.schedule(DeadlineKind.SESSION, group, operation.settings.new_member_join_timeout_ms, member_id)
+    rebalance_or_complete(group, operation, f"{member_id} joins ({joining.reason})")
 
 
-def _join_again(group: ClassicGroup, joining: Joining, member: Member, turn: Turn) -> None:
+def _join_again(group: ClassicGroup, joining: Joining, member: Member, operation: GroupOperation) -> None:
     is_unchanged = member.protocols == joining.protocols
     is_leader = member.member_id == group.leader_id
     if group.state is GroupState.PREPARING_REBALANCE:
-        _update(group, joining, member, turn, "joins again")
+        _update(group, joining, member, operation, "joins again")
     elif group.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
         # It may have missed our answer.
-        turn.answer_parked(joining.parked, joined(group, member.member_id))
+        operation.answer_parked(joining.parked, joined(group, member.member_id))
     elif group.state is GroupState.STABLE and is_unchanged and not is_leader:
-        turn.answer_parked(joining.parked, joined(group, member.member_id))
+        operation.answer_parked(joining.parked, joined(group, member.member_id))
     elif group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         # A leader joins again when what it distributes has changed, although its metadata has not.
         _update(
-            group, joining, member, turn, "leads and joins again" if is_unchanged else "changes its metadata"
+            group,
+            joining,
+            member,
+            operation,
+            "leads and joins again" if is_unchanged else "changes its metadata",
         )
     else:
-        _refuse(joining, turn, ErrorCode.UNKNOWN_MEMBER_ID)
+        _refuse(joining, operation, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def _update(group: ClassicGroup, joining: Joining, member: Member, turn: Turn, what: str) -> None:
-    _park(group, joining, member, turn)
-    rebalance_or_complete(group, turn, f"{member.member_id} {what} ({joining.reason})")
+def _update(
+    group: ClassicGroup, joining: Joining, member: Member, operation: GroupOperation, what: str
+) -> None:
+    _park(group, joining, member, operation)
+    rebalance_or_complete(group, operation, f"{member.member_id} {what} ({joining.reason})")
 
 
-def _park(group: ClassicGroup, joining: Joining, member: Member, turn: Turn) -> None:
+def _park(group: ClassicGroup, joining: Joining, member: Member, operation: GroupOperation) -> None:
     if member.parked_join is not None:
         # A second join of the same member: who waits on the first one must not wait for ever.
-        turn.answer_join(group, member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+        operation.answer_join(group, member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
     group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
     group.park_join(member, joining.parked)
 
 
-def _replace_static(group: ClassicGroup, joining: Joining, old_id: str, new_id: str, turn: Turn) -> None:
+def _replace_static(
+    group: ClassicGroup, joining: Joining, old_id: str, new_id: str, operation: GroupOperation
+) -> None:
     """A static member is back under another id. Its former self is fenced at once."""
     old_leader = group.leader_id
     old = group.members[old_id]
-    turn.cancel(DeadlineKind.SESSION, group, old_id)
-    turn.answer_join(group, old, join_error(old_id, ErrorCode.FENCED_INSTANCE_ID))
-    turn.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
-    has_synced(group, old_id, turn)  # the former self will not any longer
+    operation.cancel(DeadlineKind.SESSION, group, old_id)
+    operation.answer_join(group, old, join_error(old_id, ErrorCode.FENCED_INSTANCE_ID))
+    operation.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+    has_synced(group, old_id, operation)  # the former self will not any longer
     member = group.replace_static(joining.group_instance_id or "", old_id, new_id)
-    _park(group, joining, member, turn)
-    turn.refresh_session(group, member)
+    _park(group, joining, member, operation)
+    operation.refresh_session(group, member)
     if group.state is GroupState.STABLE:
         if group.select_protocol() == group.protocol_name:
-            _store_replacement(group, joining, old, member, old_leader, turn)
+            _store_replacement(group, joining, old, member, old_leader, operation)
         else:
             rebalance_or_complete(
-                group, turn, f"static member {new_id} changes the protocol ({joining.reason})"
+                group, operation, f"static member {new_id} changes the protocol ({joining.reason})"
             )
     elif group.state is GroupState.COMPLETING_REBALANCE:
         # The leader may be distributing to the old id just now, so its assignment would miss the new one.
-        prepare(group, turn, f"static member {new_id} is back ({joining.reason})")
+        prepare(group, operation, f"static member {new_id} is back ({joining.reason})")
     else:
-        complete_if_all_joined(group, turn)
+        complete_if_all_joined(group, operation)
 
 
 def _store_replacement(
-    group: ClassicGroup, joining: Joining, old: Member, member: Member, old_leader: str | None, turn: Turn
+    group: ClassicGroup,
+    joining: Joining,
+    old: Member,
+    member: Member,
+    old_leader: str | None,
+    operation: GroupOperation,
 ) -> None:
     """Write the group down with the new id and answer with the current generation; nobody else is
     disturbed."""
     generation = group.generation
-    turn.outcome.write(
+    operation.result.write(
         lambda: group_record(group, {m.member_id: m.assignment for m in group.members.values()})
     )
 
-    def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
-        after = turn.later(now)
+    def stored(error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
+        after = operation.later(now)
         is_there = group.members.get(member.member_id) is member
         if not is_there or group.generation != generation or group.state is not GroupState.STABLE:
-            return after.outcome  # a rebalance has begun since; it answers, and writes the group down anew
+            return after.result  # a rebalance has begun since; it answers, and writes the group down anew
         if error is not ErrorCode.NONE:
             _take_back(group, old, member, after, response_error(error), old_leader)
         else:
             after.answer_join(group, member, _replaced(group, member, joining.version, old_leader))
-        return after.outcome
+        return after.result
 
-    turn.outcome.on_stored = stored
+    operation.result.on_stored = stored
 
 
 def _replaced(group: ClassicGroup, member: Member, version: int, old_leader: str | None) -> JoinGroupResponse:
@@ -237,15 +250,20 @@ def _replaced(group: ClassicGroup, member: Member, version: int, old_leader: str
 
 
 def _take_back(
-    group: ClassicGroup, old: Member, member: Member, turn: Turn, error: ErrorCode, old_leader: str | None
+    group: ClassicGroup,
+    old: Member,
+    member: Member,
+    operation: GroupOperation,
+    error: ErrorCode,
+    old_leader: str | None,
 ) -> None:
     """The log did not take the new id: the former self has its place again."""
     refused = join_error("", error)
     refused.generation_id = group.generation
     refused.protocol_type, refused.protocol_name = group.protocol_type, group.protocol_name
     refused.leader = old_leader or ""
-    turn.answer_join(group, member, refused)
-    turn.cancel(DeadlineKind.SESSION, group, member.member_id)
+    operation.answer_join(group, member, refused)
+    operation.cancel(DeadlineKind.SESSION, group, member.member_id)
     group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
     restored = group.replace_static(old.group_instance_id or "", member.member_id, old.member_id)
-    turn.refresh_session(group, restored)
+    operation.refresh_session(group, restored)

@@ -7,15 +7,15 @@ its own error, and the group rebalances once, after all have gone (KIP-345).
 from __future__ import annotations
 
 from broker.coordinator.group.classic_group import ClassicGroup
+from broker.coordinator.group.operation import DeadlineKind, GroupOperation
 from broker.coordinator.group.rebalance import complete_if_all_joined, rebalance_or_complete, take_out
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.turn import DeadlineKind, Turn
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
 def leave(
-    group: ClassicGroup, members: list[LeaveGroupRequest.MemberIdentity], turn: Turn
+    group: ClassicGroup, members: list[LeaveGroupRequest.MemberIdentity], operation: GroupOperation
 ) -> LeaveGroupResponse:
     """Take the named members out."""
     if group.state is GroupState.DEAD:
@@ -23,7 +23,7 @@ def leave(
     response = LeaveGroupResponse()
     gone: list[str] = []
     for identity in members:
-        error = _leave_one(group, identity, turn)
+        error = _leave_one(group, identity, operation)
         if error is ErrorCode.NONE:
             gone.append(identity.member_id or identity.group_instance_id or "")
         response.members.append(
@@ -35,13 +35,15 @@ def leave(
         )
     if gone:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            rebalance_or_complete(group, turn, f"{', '.join(gone)} left")
+            rebalance_or_complete(group, operation, f"{', '.join(gone)} left")
         else:
-            complete_if_all_joined(group, turn)
+            complete_if_all_joined(group, operation)
     return response
 
 
-def _leave_one(group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity, turn: Turn) -> ErrorCode:
+def _leave_one(
+    group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity, operation: GroupOperation
+) -> ErrorCode:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if member_id == "":
         holder = group.static_members.get(instance_id) if instance_id is not None else None
@@ -50,11 +52,11 @@ def _leave_one(group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity, 
         member_id = holder
     elif member_id in group.pending_members:
         group.remove(member_id)
-        turn.cancel(DeadlineKind.SESSION, group, member_id)
+        operation.cancel(DeadlineKind.SESSION, group, member_id)
         return ErrorCode.NONE
     else:
         error = group.error_for(member_id, instance_id)
         if error is not ErrorCode.NONE:
             return error
-    take_out(group, group.members[member_id], turn)
+    take_out(group, group.members[member_id], operation)
     return ErrorCode.NONE

@@ -11,8 +11,8 @@ from typing import Final
 
 from broker.coordinator.group.classic_group import ClassicGroup
 from broker.coordinator.group.group_records import NO_EXPIRY, CommittedOffset, offset_record
+from broker.coordinator.group.operation import GroupOperation
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.turn import Turn
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -21,15 +21,17 @@ BROKER_S_RETENTION: Final = -1
 """The client names no time of its own."""
 
 
-def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: int, turn: Turn) -> None:
+def commit(
+    group: ClassicGroup | None, request: OffsetCommitRequest, version: int, operation: GroupOperation
+) -> None:
     """Fill the turn with the records and the response."""
     error = commit_error(group, request, version)
     if error is not ErrorCode.NONE:
-        turn.outcome.response = refused_commit(request, error)
+        operation.result.response = refused_commit(request, error)
         return
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-        turn.refresh_session(group, group.members[request.member_id])
-    now_ms = turn.now.wall_ms
+        operation.refresh_session(group, group.members[request.member_id])
+    now_ms = operation.now.wall_ms
     has_own = request.retention_time_ms != BROKER_S_RETENTION
     expires_ms = java_long(now_ms + request.retention_time_ms) if has_own else NO_EXPIRY
     response = OffsetCommitResponse()
@@ -39,7 +41,7 @@ def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: in
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
             error = ErrorCode.NONE
-            if java_length(metadata) > turn.settings.offset_metadata_max_characters:
+            if java_length(metadata) > operation.settings.offset_metadata_max_characters:
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 committed = CommittedOffset(
@@ -50,7 +52,7 @@ def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: in
                     expire_timestamp_ms=expires_ms,
                     topic_id=topic.topic_id,
                 )
-                turn.outcome.records.append(
+                operation.result.records.append(
                     offset_record(request.group_id, topic.name, partition.partition_index, committed)
                 )
             answer.partitions.append(
@@ -58,7 +60,7 @@ def commit(group: ClassicGroup | None, request: OffsetCommitRequest, version: in
                     partition_index=partition.partition_index, error_code=error
                 )
             )
-    turn.outcome.response = response
+    operation.result.response = response
 
 
 def commit_error(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:

@@ -20,7 +20,7 @@ from broker.coordinator.group.group_records import (
     read_key,
     read_offset,
 )
-from broker.coordinator.outcome import UndoLog
+from broker.coordinator.result import UndoLog
 from protocol.errors import ProtocolError
 
 LOG: Final = logging.getLogger("barnabas.groups")
@@ -125,7 +125,7 @@ class OffsetStore:
                 del self._groups[group]
 
 
-class OpenTransactions:
+class PendingTransactionalOffsets:
     """Records of transactions whose marker has not come, by producer, as keys and values of the log."""
 
     def __init__(self) -> None:

@@ -20,8 +20,8 @@ from typing import Final
 
 from broker.coordinator.group.classic_group import ClassicGroup, Member
 from broker.coordinator.group.group_records import group_record
-from broker.coordinator.group.states import Cause, GroupState
-from broker.coordinator.group.turn import DeadlineKind, Turn, join_error
+from broker.coordinator.group.operation import DeadlineKind, GroupOperation, join_error
+from broker.coordinator.group.states import GroupState, GroupStateCause
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
@@ -31,74 +31,79 @@ WAITING_ON_PAUSE_MS: Final = 1_000
 """At least so long after a look at a join phase to which nobody came."""
 
 
-def rebalance_or_complete(group: ClassicGroup, turn: Turn, reason: str) -> None:
+def rebalance_or_complete(group: ClassicGroup, operation: GroupOperation, reason: str) -> None:
     """Something about the membership has changed: begin a rebalance, or see whether the running one is
     over."""
     if group.can_rebalance:
-        prepare(group, turn, reason)
+        prepare(group, operation, reason)
     else:
-        complete_if_all_joined(group, turn)
+        complete_if_all_joined(group, operation)
 
 
-def prepare(group: ClassicGroup, turn: Turn, reason: str) -> None:
+def prepare(group: ClassicGroup, operation: GroupOperation, reason: str) -> None:
     """Begin a rebalance."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        refuse_syncs(group, turn, ErrorCode.REBALANCE_IN_PROGRESS)
+        refuse_syncs(group, operation, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
-    turn.cancel(DeadlineKind.SYNC_PHASE, group)
+    operation.cancel(DeadlineKind.SYNC_PHASE, group)
     is_first = group.state is GroupState.EMPTY
-    group.move(Cause.FIRST_MEMBER_JOINED if is_first else Cause.MEMBERSHIP_CHANGED, turn.now.wall_ms)
+    group.move(
+        GroupStateCause.FIRST_MEMBER_JOINED if is_first else GroupStateCause.MEMBERSHIP_CHANGED,
+        operation.now.wall_ms,
+    )
     LOG.info("group %s rebalances, generation %d: %s", group.group_id, group.generation, reason)
     if is_first:
-        delay = turn.settings.group_initial_rebalance_delay_ms
+        delay = operation.settings.group_initial_rebalance_delay_ms
         group.initial_delay = (delay, max(group.rebalance_timeout_ms - delay, 0))
         group.new_member_added = False
-        turn.schedule(DeadlineKind.JOIN_PHASE, group, delay)
+        operation.schedule(DeadlineKind.JOIN_PHASE, group, delay)
     elif group.all_joined:
-        complete(group, turn)
+        complete(group, operation)
     else:
-        turn.schedule(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
+        operation.schedule(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
 
 
-def complete_if_all_joined(group: ClassicGroup, turn: Turn) -> None:
+def complete_if_all_joined(group: ClassicGroup, operation: GroupOperation) -> None:
     """End the running join phase if nobody is missing. The first one of an empty group ends by its delay
     only. One whose time was over before anybody came ends soon after somebody has."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.previous_state is not GroupState.EMPTY and group.all_joined:
-        complete(group, turn)
+        complete(group, operation)
     elif group.waits_on and group.awaiting_join:
-        turn.bring_forward(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
+        operation.bring_forward(DeadlineKind.JOIN_PHASE, group, group.rebalance_timeout_ms)
 
 
-def complete(group: ClassicGroup, turn: Turn) -> None:
+def complete(group: ClassicGroup, operation: GroupOperation) -> None:
     """End the join phase: next generation, or wait on if nobody has joined again."""
-    turn.cancel(DeadlineKind.JOIN_PHASE, group)
+    operation.cancel(DeadlineKind.JOIN_PHASE, group)
     for member in [
         m for m in group.members.values() if m.parked_join is None and m.group_instance_id is None
     ]:
         LOG.info("group %s: %s did not join again and is out", group.group_id, member.member_id)
         group.remove(member.member_id)
-        turn.cancel(DeadlineKind.SESSION, group, member.member_id)
+        operation.cancel(DeadlineKind.SESSION, group, member.member_id)
     if not group.elect_joined_leader() and group.members:
         if not group.waits_on:
             LOG.warning("group %s: no member has joined again, waiting on", group.group_id)
         group.waits_on = True
         group.initial_delay = None
-        turn.schedule(DeadlineKind.JOIN_PHASE, group, max(group.rebalance_timeout_ms, WAITING_ON_PAUSE_MS))
+        operation.schedule(
+            DeadlineKind.JOIN_PHASE, group, max(group.rebalance_timeout_ms, WAITING_ON_PAUSE_MS)
+        )
         return
-    group.next_generation(turn.now.wall_ms)
+    group.next_generation(operation.now.wall_ms)
     if group.state is GroupState.EMPTY:
         LOG.info("group %s is empty, generation %d", group.group_id, group.generation)
-        turn.outcome.write(lambda: group_record(group, {}))
+        operation.result.write(lambda: group_record(group, {}))
         return
     LOG.info("group %s: generation %d of %d members", group.group_id, group.generation, len(group.members))
     for member in list(group.members.values()):
-        turn.answer_join(group, member, joined(group, member.member_id))
-        turn.refresh_session(group, member)
+        operation.answer_join(group, member, joined(group, member.member_id))
+        operation.refresh_session(group, member)
         member.is_new = False
         group.pending_sync[member.member_id] = None
-    turn.schedule(DeadlineKind.SYNC_PHASE, group, group.rebalance_timeout_ms)
+    operation.schedule(DeadlineKind.SYNC_PHASE, group, group.rebalance_timeout_ms)
 
 
 def joined(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinGroupResponse:
@@ -123,59 +128,59 @@ def joined(group: ClassicGroup, member_id: str, *, with_members: bool = True) ->
     )
 
 
-def refuse_syncs(group: ClassicGroup, turn: Turn, error: ErrorCode) -> None:
+def refuse_syncs(group: ClassicGroup, operation: GroupOperation, error: ErrorCode) -> None:
     """The generation's assignment will not come: members forget the old one and hear why."""
     for member in group.members.values():
         member.assignment = b""
-        if turn.answer_sync(member, SyncGroupResponse(error_code=error)):
-            turn.refresh_session(group, member)
+        if operation.answer_sync(member, SyncGroupResponse(error_code=error)):
+            operation.refresh_session(group, member)
 
 
-def has_synced(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+def has_synced(group: ClassicGroup, member_id: str, operation: GroupOperation) -> None:
     """The member need not be waited for in the sync phase, which ends with the last one."""
     group.pending_sync.pop(member_id, None)
     if not group.pending_sync:
-        turn.cancel(DeadlineKind.SYNC_PHASE, group)
+        operation.cancel(DeadlineKind.SYNC_PHASE, group)
 
 
-def take_out(group: ClassicGroup, member: Member, turn: Turn) -> None:
+def take_out(group: ClassicGroup, member: Member, operation: GroupOperation) -> None:
     """Remove a member. One that still waits in a join is told to begin anew: it may well be alive."""
-    turn.cancel(DeadlineKind.SESSION, group, member.member_id)
-    turn.answer_join(group, member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
-    turn.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    operation.cancel(DeadlineKind.SESSION, group, member.member_id)
+    operation.answer_join(group, member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
+    operation.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member.member_id)
 
 
 # Deadlines
 
 
-def join_phase_due(group: ClassicGroup, turn: Turn) -> None:
+def join_phase_due(group: ClassicGroup, operation: GroupOperation) -> None:
     """The time for joining is over, or may be extended while an empty group fills."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.initial_delay is not None:
         delay, remaining = group.initial_delay
-        next_delay = min(turn.settings.group_initial_rebalance_delay_ms, remaining)
+        next_delay = min(operation.settings.group_initial_rebalance_delay_ms, remaining)
         if group.new_member_added and next_delay:
             group.new_member_added = False
             group.initial_delay = (next_delay, max(remaining - delay, 0))
-            turn.schedule(DeadlineKind.JOIN_PHASE, group, next_delay)
+            operation.schedule(DeadlineKind.JOIN_PHASE, group, next_delay)
             return
-    complete(group, turn)
+    complete(group, operation)
 
 
-def sync_phase_due(group: ClassicGroup, turn: Turn) -> None:
+def sync_phase_due(group: ClassicGroup, operation: GroupOperation) -> None:
     """Members that were told the generation and never asked for their assignment are out."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
     silent = list(group.pending_sync)
     for member_id in silent:
         group.remove(member_id)
-        turn.cancel(DeadlineKind.SESSION, group, member_id)
-    prepare(group, turn, f"no SyncGroup from {', '.join(silent)}")
+        operation.cancel(DeadlineKind.SESSION, group, member_id)
+    prepare(group, operation, f"no SyncGroup from {', '.join(silent)}")
 
 
-def session_due(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+def session_due(group: ClassicGroup, member_id: str, operation: GroupOperation) -> None:
     """Nothing was heard of a member, or of an id that was given out, for a session timeout.
 
     A member that waits for an answer of ours is not to blame; its session begins anew with the answer.
@@ -183,7 +188,7 @@ def session_due(group: ClassicGroup, member_id: str, turn: Turn) -> None:
     if member_id in group.pending_members:
         group.remove(member_id)
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
-            complete(group, turn)
+            complete(group, operation)
         return
     member = group.members.get(member_id)
     if member is None:
@@ -192,20 +197,20 @@ def session_due(group: ClassicGroup, member_id: str, turn: Turn) -> None:
     if is_waiting and not member.is_new:
         return
     LOG.info("group %s: the session of %s is over", group.group_id, member_id)
-    take_out(group, member, turn)
+    take_out(group, member, operation)
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        rebalance_or_complete(group, turn, f"the session of {member_id} is over")
+        rebalance_or_complete(group, operation, f"the session of {member_id} is over")
     elif group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
-        complete(group, turn)
+        complete(group, operation)
 
 
-def free_everybody(group: ClassicGroup, turn: Turn, error: ErrorCode) -> None:
+def free_everybody(group: ClassicGroup, operation: GroupOperation, error: ErrorCode) -> None:
     """The group ends here (deleted, moved, or never stored): answer all that wait and stop its clocks."""
-    group.move(Cause.REMOVED, turn.now.wall_ms)
+    group.move(GroupStateCause.REMOVED, operation.now.wall_ms)
     for member in group.members.values():
-        turn.answer_join(group, member, join_error(member.member_id, error))
-        turn.answer_sync(member, SyncGroupResponse(error_code=error))
+        operation.answer_join(group, member, join_error(member.member_id, error))
+        operation.answer_sync(member, SyncGroupResponse(error_code=error))
     for member_id in (*group.members, *group.pending_members):
-        turn.cancel(DeadlineKind.SESSION, group, member_id)
-    turn.cancel(DeadlineKind.JOIN_PHASE, group)
-    turn.cancel(DeadlineKind.SYNC_PHASE, group)
+        operation.cancel(DeadlineKind.SESSION, group, member_id)
+    operation.cancel(DeadlineKind.JOIN_PHASE, group)
+    operation.cancel(DeadlineKind.SYNC_PHASE, group)

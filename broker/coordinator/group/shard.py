@@ -38,13 +38,13 @@ from broker.coordinator.group.group_records import (
     read_offset,
 )
 from broker.coordinator.group.offset_commit import commit
-from broker.coordinator.group.offset_store import OffsetStore, OpenTransactions
+from broker.coordinator.group.offset_store import OffsetStore, PendingTransactionalOffsets
+from broker.coordinator.group.operation import DeadlineKey, DeadlineKind, GroupOperation, join_error
 from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.group.soundness import emptied, is_sound
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.turn import DeadlineKey, DeadlineKind, Turn, join_error
-from broker.coordinator.outcome import Outcome, UndoLog, response_error
-from broker.coordinator.ports import Moment
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.result import CoordinatorResult, UndoLog, response_error
 from protocol.errors import ErrorCode, ProtocolError, invariant
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -66,7 +66,7 @@ class GroupShard:
         self.partition = partition
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetStore()
-        self.transactions = OpenTransactions()
+        self.transactions = PendingTransactionalOffsets()
         self.deadlines: DeadlineQueue[DeadlineKey] = DeadlineQueue()
         self._settings = settings
         self._make_uuid = make_uuid
@@ -86,65 +86,67 @@ class GroupShard:
 
     # Members
 
-    def join(self, group_id: str, joining: joins.Joining, now: Moment) -> Outcome[Any]:
+    def join(self, group_id: str, joining: joins.Joining, now: CurrentTime) -> CoordinatorResult[Any]:
         """The answer goes to where `joining` is parked."""
-        turn = self._turn(now, group_id)
+        operation = self._turn(now, group_id)
         group = self.groups.get(group_id)
         if group is not None:
-            joins.join(group, joining, turn)
-            return turn.outcome
+            joins.join(group, joining, operation)
+            return operation.result
         if group_id in self.newer_groups:
             refusal = join_error(joining.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            turn.answer_parked(joining.parked, refusal)
-            return turn.outcome
+            operation.answer_parked(joining.parked, refusal)
+            return operation.result
         if joining.member_id:
-            turn.answer_parked(joining.parked, join_error(joining.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
-            return turn.outcome
+            operation.answer_parked(
+                joining.parked, join_error(joining.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            )
+            return operation.result
         group = ClassicGroup(group_id, state_timestamp_ms=now.wall_ms)
         self.groups[group_id] = group
-        joins.join(group, joining, turn)
-        self._store_new(group, turn)
-        return turn.outcome
+        joins.join(group, joining, operation)
+        self._store_new(group, operation)
+        return operation.result
 
-    def _store_new(self, group: ClassicGroup, turn: Turn) -> None:
+    def _store_new(self, group: ClassicGroup, operation: GroupOperation) -> None:
         """A group exists when the log says so; if the log will not, whoever has joined must begin anew."""
-        turn.outcome.write(lambda: new_group_record(group))
+        operation.result.write(lambda: new_group_record(group))
 
-        def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
-            after = turn.later(now)
+        def stored(error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
+            after = operation.later(now)
             if error is not ErrorCode.NONE and self.groups.get(group.group_id) is group:
                 del self.groups[group.group_id]
                 rebalance.free_everybody(group, after, response_error(error))
-            return after.outcome
+            return after.result
 
-        turn.outcome.on_stored = stored
+        operation.result.on_stored = stored
 
     def sync(
-        self, request: SyncGroupRequest, waiting: Pending[SyncGroupResponse], now: Moment
-    ) -> Outcome[Any]:
-        turn = self._turn(now, request.group_id)
+        self, request: SyncGroupRequest, waiting: Pending[SyncGroupResponse], now: CurrentTime
+    ) -> CoordinatorResult[Any]:
+        operation = self._turn(now, request.group_id)
         group = self.groups.get(request.group_id)
         if group is None:
-            turn.outcome.answer(waiting, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            operation.result.answer(waiting, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            syncs.sync(group, request, waiting, turn)
-        return turn.outcome
+            syncs.sync(group, request, waiting, operation)
+        return operation.result
 
-    def heartbeat(self, request: HeartbeatRequest, now: Moment) -> ErrorCode:
+    def heartbeat(self, request: HeartbeatRequest, now: CurrentTime) -> ErrorCode:
         group = self.groups.get(request.group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return syncs.heartbeat(group, request, self._turn(now, request.group_id))
 
     def leave(
-        self, group_id: str, members: list[LeaveGroupRequest.MemberIdentity], now: Moment
-    ) -> Outcome[LeaveGroupResponse]:
-        turn = self._turn(now, group_id)
+        self, group_id: str, members: list[LeaveGroupRequest.MemberIdentity], now: CurrentTime
+    ) -> CoordinatorResult[LeaveGroupResponse]:
+        operation = self._turn(now, group_id)
         group = self.groups.get(group_id)
         if group is not None:
-            turn.outcome.response = leaves.leave(group, members, turn)
-            return turn.outcome
-        turn.outcome.response = LeaveGroupResponse(
+            operation.result.response = leaves.leave(group, members, operation)
+            return operation.result
+        operation.result.response = LeaveGroupResponse(
             members=[
                 LeaveGroupResponse.MemberResponse(
                     member_id=identity.member_id,
@@ -154,16 +156,16 @@ class GroupShard:
                 for identity in members
             ]
         )
-        return turn.outcome
+        return operation.result
 
     # Offsets
 
     def commit_offsets(
-        self, request: OffsetCommitRequest, version: int, now: Moment
-    ) -> Outcome[OffsetCommitResponse]:
-        turn = self._turn(now, request.group_id)
-        commit(self.groups.get(request.group_id), request, version, turn)
-        return turn.outcome
+        self, request: OffsetCommitRequest, version: int, now: CurrentTime
+    ) -> CoordinatorResult[OffsetCommitResponse]:
+        operation = self._turn(now, request.group_id)
+        commit(self.groups.get(request.group_id), request, version, operation)
+        return operation.result
 
     def has_pending_offset(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction would change the offset."""
@@ -171,28 +173,30 @@ class GroupShard:
             offset_key(group_id, topic, partition)
         )
 
-    def delete_offsets(self, request: OffsetDeleteRequest, now: Moment) -> Outcome[OffsetDeleteResponse]:
-        turn = self._turn(now, request.group_id)
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, now: CurrentTime
+    ) -> CoordinatorResult[OffsetDeleteResponse]:
+        operation = self._turn(now, request.group_id)
         group = self.groups.get(request.group_id)
-        deletion.delete_offsets(request, group, self.offsets, self.transactions, turn)
-        return turn.outcome
+        deletion.delete_offsets(request, group, self.offsets, self.transactions, operation)
+        return operation.result
 
-    def delete_group(self, group_id: str, now: Moment) -> Outcome[ErrorCode]:
-        turn = self._turn(now, group_id)
-        deletion.delete_group(group_id, self.groups.get(group_id), self.offsets, self.transactions, turn)
-        return turn.outcome
+    def delete_group(self, group_id: str, now: CurrentTime) -> CoordinatorResult[ErrorCode]:
+        operation = self._turn(now, group_id)
+        deletion.delete_group(group_id, self.groups.get(group_id), self.offsets, self.transactions, operation)
+        return operation.result
 
-    def topics_deleted(self, deleted: Mapping[str, Uuid], now: Moment) -> Outcome[None]:
+    def topics_deleted(self, deleted: Mapping[str, Uuid], now: CurrentTime) -> CoordinatorResult[None]:
         """Nobody needs offsets of a topic that is gone."""
-        turn = self._turn(now)
-        deletion.forget_topics(deleted, self.offsets, self.transactions, turn)
-        return turn.outcome
+        operation = self._turn(now)
+        deletion.forget_topics(deleted, self.offsets, self.transactions, operation)
+        return operation.result
 
-    def _expire_offsets(self, turn: Turn) -> None:
+    def _expire_offsets(self, operation: GroupOperation) -> None:
         """Look at the next groups for offsets that nobody needs; the rest follows after the loop's other
         work."""
-        turn.outcome.atomic = False
-        records = turn.outcome.records
+        operation.result.atomic = False
+        records = operation.result.records
         left = self._left_to_look_at = self._left_to_look_at or list(self.groups)
         budget = EXPIRY_SLICE_OFFSETS
         while left and budget > 0:
@@ -201,16 +205,18 @@ class GroupShard:
             if group is not None:
                 budget -= 1
                 try:
-                    budget -= self._expire_group(group, turn)
+                    budget -= self._expire_group(group, operation)
                 except Exception:
                     LOG.exception("group %s: what has expired of it cannot be told", group_id)
         if records:
             LOG.info(
                 "partition %d: %d tombstones for expired offsets and groups", self.partition, len(records)
             )
-        self._schedule_expiry(turn.now, 1 if left else self._settings.offsets_retention_check_interval_ms)
+        self._schedule_expiry(
+            operation.now, 1 if left else self._settings.offsets_retention_check_interval_ms
+        )
 
-    def _expire_group(self, group: ClassicGroup, turn: Turn) -> int:
+    def _expire_group(self, group: ClassicGroup, operation: GroupOperation) -> int:
         """How many offsets were looked at."""
 
         def is_pending(topic: str, partition: int) -> bool:
@@ -220,15 +226,15 @@ class GroupShard:
         all_gone = not topics
         if topics:
             gone, all_gone = expired_offsets(
-                group, topics, is_pending, turn.now.wall_ms, self._settings.offsets_retention_ms
+                group, topics, is_pending, operation.now.wall_ms, self._settings.offsets_retention_ms
             )
-            turn.outcome.records.extend(gone)
+            operation.result.records.extend(gone)
         is_unstable = self.transactions.has_group(group.group_id)
         if all_gone and group.state is GroupState.EMPTY and not is_unstable:
-            turn.outcome.records.append(group_tombstone(group.group_id))
+            operation.result.records.append(group_tombstone(group.group_id))
         return sum(map(len, topics.values()))
 
-    def _schedule_expiry(self, now: Moment, delay_ms: int) -> None:
+    def _schedule_expiry(self, now: CurrentTime, delay_ms: int) -> None:
         self.deadlines.set((DeadlineKind.EXPIRE_OFFSETS, "", ""), now.monotonic_ms + delay_ms)
 
     # Deadlines
@@ -236,39 +242,39 @@ class GroupShard:
     def next_look_ms(self) -> int | None:
         return self.deadlines.next_look_ms()
 
-    def expire(self, now: Moment) -> Outcome[None] | None:
+    def expire(self, now: CurrentTime) -> CoordinatorResult[None] | None:
         key = self.deadlines.pop_due(now.monotonic_ms)
         if key is None:
             return None
         kind, group_id, member_id = key
-        turn = self._turn(now, group_id)
+        operation = self._turn(now, group_id)
         group = self.groups.get(group_id)
         if kind is DeadlineKind.EXPIRE_OFFSETS:
-            self._expire_offsets(turn)
+            self._expire_offsets(operation)
         elif group is None:
-            return turn.outcome
+            return operation.result
         elif kind is DeadlineKind.SESSION:
-            rebalance.session_due(group, member_id, turn)
+            rebalance.session_due(group, member_id, operation)
         elif kind is DeadlineKind.JOIN_PHASE:
-            rebalance.join_phase_due(group, turn)
+            rebalance.join_phase_due(group, operation)
         else:
-            rebalance.sync_phase_due(group, turn)
+            rebalance.sync_phase_due(group, operation)
         again_ms = self.deadlines.get(key)
         if again_ms is not None and again_ms <= now.monotonic_ms:
             invariant(False, "a deadline that came up lies ahead again", key=key, again_ms=again_ms, now=now)
-        return turn.outcome
+        return operation.result
 
-    def mend(self, now: Moment, *, everything: bool) -> Outcome[None]:
+    def mend(self, now: CurrentTime, *, everything: bool) -> CoordinatorResult[None]:
         """What raised may have left its group half changed: one that is not sound any longer ends."""
-        turn = self._turn(now, self._touched)
+        operation = self._turn(now, self._touched)
         for group_id in list(self.groups) if everything else [self._touched]:
             group = self.groups.get(group_id)
-            if group is not None and not is_sound(group, turn):
+            if group is not None and not is_sound(group, operation):
                 LOG.error("group %s is left half changed: it ends, and its members must join anew", group_id)
-                self.groups[group_id] = emptied(group, turn)
+                self.groups[group_id] = emptied(group, operation)
         if (DeadlineKind.EXPIRE_OFFSETS, "", "") not in self.deadlines:
             self._schedule_expiry(now, self._settings.offsets_retention_check_interval_ms)
-        return turn.outcome
+        return operation.result
 
     # Records
 
@@ -385,9 +391,9 @@ class GroupShard:
         except ProtocolError as problem:
             LOG.error("partition %d: a record is left out: %s", self.partition, problem)
 
-    def loaded(self, now: Moment) -> Outcome[None]:
+    def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         """Sessions begin with the new coordinator; a group beyond a lowered limit rebalances."""
-        turn = self._turn(now)
+        operation = self._turn(now)
         for kind, count in sorted(self._unknown_kinds.items()):
             LOG.warning(
                 "partition %d: %d records of kind %d, which this broker does not know, are left alone",
@@ -397,18 +403,20 @@ class GroupShard:
             )
         for group in self.groups.values():
             for member in group.members.values():
-                turn.refresh_session(group, member)
+                operation.refresh_session(group, member)
             if len(group.members) > self._settings.group_max_size:
-                rebalance.prepare(group, turn, f"{len(group.members)} members are more than group.max.size")
+                rebalance.prepare(
+                    group, operation, f"{len(group.members)} members are more than group.max.size"
+                )
         self._schedule_expiry(now, self._settings.offsets_retention_check_interval_ms)
-        return turn.outcome
+        return operation.result
 
-    def unloaded(self, now: Moment) -> Outcome[None]:
-        turn = self._turn(now)
+    def unloaded(self, now: CurrentTime) -> CoordinatorResult[None]:
+        operation = self._turn(now)
         for group in self.groups.values():
-            rebalance.free_everybody(group, turn, ErrorCode.NOT_COORDINATOR)
-        return turn.outcome
+            rebalance.free_everybody(group, operation, ErrorCode.NOT_COORDINATOR)
+        return operation.result
 
-    def _turn(self, now: Moment, group_id: str = "") -> Turn:
+    def _turn(self, now: CurrentTime, group_id: str = "") -> GroupOperation:
         self._touched = group_id
-        return Turn(now, self._settings, self.deadlines, self._make_uuid)
+        return GroupOperation(now, self._settings, self.deadlines, self._make_uuid)

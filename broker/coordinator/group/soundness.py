@@ -9,13 +9,13 @@ nobody knows them and join anew. Offsets are not touched.
 from __future__ import annotations
 
 from broker.coordinator.group.classic_group import ClassicGroup, Member
+from broker.coordinator.group.operation import DeadlineKind, GroupOperation
 from broker.coordinator.group.rebalance import free_everybody
 from broker.coordinator.group.states import GroupState
-from broker.coordinator.group.turn import DeadlineKind, Turn
 from protocol.errors import ErrorCode
 
 
-def is_sound(group: ClassicGroup, turn: Turn) -> bool:
+def is_sound(group: ClassicGroup, operation: GroupOperation) -> bool:
     """Whether its parts fit each other, and everything that waits has an end."""
     members = group.members
     instances = {
@@ -28,31 +28,33 @@ def is_sound(group: ClassicGroup, turn: Turn) -> bool:
         and group.static_members == instances
         and group.pending_sync.keys() <= members.keys()
         and members.keys().isdisjoint(group.pending_members)
-        and all(_has_session(group, member, turn) for member in members.values())
-        and all(turn.is_due(DeadlineKind.SESSION, group, member_id) for member_id in group.pending_members)
-        and _has_end(group, turn)
+        and all(_has_session(group, member, operation) for member in members.values())
+        and all(
+            operation.is_due(DeadlineKind.SESSION, group, member_id) for member_id in group.pending_members
+        )
+        and _has_end(group, operation)
     )
 
 
-def _has_session(group: ClassicGroup, member: Member, turn: Turn) -> bool:
+def _has_session(group: ClassicGroup, member: Member, operation: GroupOperation) -> bool:
     is_waiting = member.parked_join is not None or member.parked_sync is not None
-    return is_waiting or turn.is_due(DeadlineKind.SESSION, group, member.member_id)
+    return is_waiting or operation.is_due(DeadlineKind.SESSION, group, member.member_id)
 
 
-def _has_end(group: ClassicGroup, turn: Turn) -> bool:
+def _has_end(group: ClassicGroup, operation: GroupOperation) -> bool:
     """Whether the state is one in which the group may stay, or its deadline is set."""
     if group.state is GroupState.PREPARING_REBALANCE:
-        return turn.is_due(DeadlineKind.JOIN_PHASE, group)
+        return operation.is_due(DeadlineKind.JOIN_PHASE, group)
     if group.state is GroupState.COMPLETING_REBALANCE:
         # With nobody missing, only a write that is under way ends it, and of that nothing is known here.
-        return bool(group.pending_sync) and turn.is_due(DeadlineKind.SYNC_PHASE, group)
+        return bool(group.pending_sync) and operation.is_due(DeadlineKind.SYNC_PHASE, group)
     return (group.state is GroupState.EMPTY) == (not group.members)
 
 
-def emptied(group: ClassicGroup, turn: Turn) -> ClassicGroup:
+def emptied(group: ClassicGroup, operation: GroupOperation) -> ClassicGroup:
     """What stands in the place of a group that is not sound."""
-    free_everybody(group, turn, ErrorCode.UNKNOWN_SERVER_ERROR)
-    fresh = ClassicGroup(group.group_id, state_timestamp_ms=turn.now.wall_ms)
+    free_everybody(group, operation, ErrorCode.UNKNOWN_SERVER_ERROR)
+    fresh = ClassicGroup(group.group_id, state_timestamp_ms=operation.now.wall_ms)
     fresh.generation = group.generation
     fresh.protocol_type = group.protocol_type
     fresh.refresh_topics()

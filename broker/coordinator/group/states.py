@@ -48,7 +48,7 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-class Cause(Enum):
+class GroupStateCause(Enum):
     """Why a group changes its state."""
 
     FIRST_MEMBER_JOINED = "first member joined"
@@ -59,19 +59,19 @@ class Cause(Enum):
     REMOVED = "deleted, or coordinated elsewhere"
 
 
-TRANSITIONS: Final[Mapping[tuple[GroupState, Cause], GroupState]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[tuple[GroupState, GroupStateCause], GroupState]] = MappingProxyType(
     {
-        (GroupState.EMPTY, Cause.FIRST_MEMBER_JOINED): GroupState.PREPARING_REBALANCE,
-        (GroupState.EMPTY, Cause.REMOVED): GroupState.DEAD,
-        (GroupState.PREPARING_REBALANCE, Cause.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
-        (GroupState.PREPARING_REBALANCE, Cause.NOBODY_LEFT): GroupState.EMPTY,
-        (GroupState.PREPARING_REBALANCE, Cause.REMOVED): GroupState.DEAD,
-        (GroupState.COMPLETING_REBALANCE, Cause.ASSIGNMENT_STORED): GroupState.STABLE,
-        (GroupState.COMPLETING_REBALANCE, Cause.MEMBERSHIP_CHANGED): GroupState.PREPARING_REBALANCE,
-        (GroupState.COMPLETING_REBALANCE, Cause.REMOVED): GroupState.DEAD,
-        (GroupState.STABLE, Cause.MEMBERSHIP_CHANGED): GroupState.PREPARING_REBALANCE,
-        (GroupState.STABLE, Cause.REMOVED): GroupState.DEAD,
-        (GroupState.DEAD, Cause.REMOVED): GroupState.DEAD,
+        (GroupState.EMPTY, GroupStateCause.FIRST_MEMBER_JOINED): GroupState.PREPARING_REBALANCE,
+        (GroupState.EMPTY, GroupStateCause.REMOVED): GroupState.DEAD,
+        (GroupState.PREPARING_REBALANCE, GroupStateCause.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
+        (GroupState.PREPARING_REBALANCE, GroupStateCause.NOBODY_LEFT): GroupState.EMPTY,
+        (GroupState.PREPARING_REBALANCE, GroupStateCause.REMOVED): GroupState.DEAD,
+        (GroupState.COMPLETING_REBALANCE, GroupStateCause.ASSIGNMENT_STORED): GroupState.STABLE,
+        (GroupState.COMPLETING_REBALANCE, GroupStateCause.MEMBERSHIP_CHANGED): GroupState.PREPARING_REBALANCE,
+        (GroupState.COMPLETING_REBALANCE, GroupStateCause.REMOVED): GroupState.DEAD,
+        (GroupState.STABLE, GroupStateCause.MEMBERSHIP_CHANGED): GroupState.PREPARING_REBALANCE,
+        (GroupState.STABLE, GroupStateCause.REMOVED): GroupState.DEAD,
+        (GroupState.DEAD, GroupStateCause.REMOVED): GroupState.DEAD,
     }
 )
 """Where each cause leads. A pair that is not here cannot happen, and stops the broker if it does."""

@@ -11,11 +11,11 @@ from typing import Final
 
 from broker.coordinator.group.classic_group import ClassicGroup
 from broker.coordinator.group.group_records import group_record
+from broker.coordinator.group.operation import GroupOperation
 from broker.coordinator.group.rebalance import has_synced, rebalance_or_complete, refuse_syncs
-from broker.coordinator.group.states import Cause, GroupState
-from broker.coordinator.group.turn import Turn
-from broker.coordinator.outcome import Outcome, response_error
-from broker.coordinator.ports import Moment
+from broker.coordinator.group.states import GroupState, GroupStateCause
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.result import CoordinatorResult, response_error
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -25,23 +25,26 @@ LOG: Final = logging.getLogger("barnabas.groups")
 
 
 def sync(
-    group: ClassicGroup, request: SyncGroupRequest, waiting: Pending[SyncGroupResponse], turn: Turn
+    group: ClassicGroup,
+    request: SyncGroupRequest,
+    waiting: Pending[SyncGroupResponse],
+    operation: GroupOperation,
 ) -> None:
     """Any SyncGroup: answered, or parked in its member."""
     error = _sync_error(group, request)
     if error is not ErrorCode.NONE:
-        turn.outcome.answer(waiting, SyncGroupResponse(error_code=error))
+        operation.result.answer(waiting, SyncGroupResponse(error_code=error))
         return
     member = group.members[request.member_id]
-    has_synced(group, request.member_id, turn)
+    has_synced(group, request.member_id, operation)
     if group.state is GroupState.STABLE:
-        turn.outcome.answer(waiting, assigned(group, member.assignment))
+        operation.result.answer(waiting, assigned(group, member.assignment))
         return
     if member.parked_sync is not None:
-        turn.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        operation.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.parked_sync = waiting
     if request.member_id == group.leader_id:
-        _store_assignment(group, request, turn)
+        _store_assignment(group, request, operation)
 
 
 def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
@@ -74,7 +77,7 @@ def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     )
 
 
-def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, turn: Turn) -> None:
+def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, operation: GroupOperation) -> None:
     """The leader has spoken: write its assignment down, then tell everybody. Who is not in it gets
     nothing."""
     given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
@@ -82,32 +85,32 @@ def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, turn: Turn
     without = [member_id for member_id in group.members if member_id not in given]
     if without:
         LOG.warning("group %s: the leader assigned nothing to %s", group.group_id, ", ".join(without))
-    turn.outcome.write(lambda: group_record(group, assignment))
+    operation.result.write(lambda: group_record(group, assignment))
     generation = group.generation
 
-    def stored(error: ErrorCode, now: Moment) -> Outcome[None]:
-        after = turn.later(now)
+    def stored(error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
+        after = operation.later(now)
         if group.state is GroupState.COMPLETING_REBALANCE and group.generation == generation:
             if error is ErrorCode.NONE:
                 _distribute(group, assignment, after)
             else:
                 refuse_syncs(group, after, response_error(error))
                 rebalance_or_complete(group, after, f"its assignment was not stored: {error.name}")
-        return after.outcome
+        return after.result
 
-    turn.outcome.on_stored = stored
+    operation.result.on_stored = stored
 
 
-def _distribute(group: ClassicGroup, assignment: dict[str, bytes], turn: Turn) -> None:
-    group.move(Cause.ASSIGNMENT_STORED, turn.now.wall_ms)
+def _distribute(group: ClassicGroup, assignment: dict[str, bytes], operation: GroupOperation) -> None:
+    group.move(GroupStateCause.ASSIGNMENT_STORED, operation.now.wall_ms)
     for member in group.members.values():
         member.assignment = assignment.get(member.member_id, b"")
-        if turn.answer_sync(member, assigned(group, member.assignment)):
+        if operation.answer_sync(member, assigned(group, member.assignment)):
             # While the answer was out, the session's end was ignored; now it begins anew.
-            turn.refresh_session(group, member)
+            operation.refresh_session(group, member)
 
 
-def heartbeat(group: ClassicGroup, request: HeartbeatRequest, turn: Turn) -> ErrorCode:
+def heartbeat(group: ClassicGroup, request: HeartbeatRequest, operation: GroupOperation) -> ErrorCode:
     """A sign of life, and how a member learns that it has to join again."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -118,7 +121,7 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest, turn: Turn) -> Err
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    turn.refresh_session(group, group.members[request.member_id])
+    operation.refresh_session(group, group.members[request.member_id])
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

@@ -22,13 +22,13 @@ from protocol.metadata_log.controllers import RegisterControllerRecord
 from protocol.values import ONE_UUID, ZERO_UUID
 
 __all__ = [
+    "BrokerEndpoint",
     "BrokerRegistration",
     "BrokersDelta",
     "BrokersImage",
     "ControllerRegistration",
     "ControllersDelta",
     "ControllersImage",
-    "Endpoint",
     "VersionRange",
     "is_reserved_directory",
 ]
@@ -49,7 +49,7 @@ def is_reserved_directory(directory_id: bytes) -> bool:
     return int.from_bytes(directory_id) < RESERVED_DIRECTORIES
 
 
-class Endpoint(NamedTuple):
+class BrokerEndpoint(NamedTuple):
     """Where a listener can be reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3
     SASL_SSL."""
 
@@ -79,7 +79,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
     id: int
     epoch: int
     incarnation_id: bytes
-    endpoints: Mapping[str, Endpoint]
+    endpoints: Mapping[str, BrokerEndpoint]
     features: Mapping[str, VersionRange]
     rack: str | None
     fenced: bool
@@ -117,7 +117,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
             epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
             endpoints=MappingProxyType(
-                {e.name: Endpoint(e.host, e.port, e.security_protocol) for e in record.end_points}
+                {e.name: BrokerEndpoint(e.host, e.port, e.security_protocol) for e in record.end_points}
             ),
             features=MappingProxyType(
                 {
@@ -242,7 +242,7 @@ class ControllerRegistration(msgspec.Struct, frozen=True):
 
     id: int
     incarnation_id: bytes
-    endpoints: Mapping[str, Endpoint]
+    endpoints: Mapping[str, BrokerEndpoint]
     record: RegisterControllerRecord
 
     @property
@@ -272,7 +272,7 @@ class ControllersDelta:
         self.changed: dict[int, ControllerRegistration] = {}
 
     def register(self, record: RegisterControllerRecord) -> None:
-        endpoints = {e.name: Endpoint(e.host, e.port, e.security_protocol) for e in record.end_points}
+        endpoints = {e.name: BrokerEndpoint(e.host, e.port, e.security_protocol) for e in record.end_points}
         self.changed[record.controller_id] = ControllerRegistration(
             record.controller_id, record.incarnation_id, MappingProxyType(endpoints), record
         )

@@ -108,7 +108,7 @@ class Crowd:
         self.answers = 0
         self.waited_too_long: Counter[str] = Counter()
         self._addresses = {False: _split(broker), True: _split(controller)}
-        self._chance = random.Random(f"crowd {seed}")
+        self._random_source = random.Random(f"crowd {seed}")
         self._learn = learn
         self._selector = selectors.DefaultSelector()
         self._talkers: dict[bool, list[Talker]] = {False: [], True: []}
@@ -159,11 +159,11 @@ class Crowd:
             if len(talkers) < CONNECTIONS_PER_LISTENER:
                 return self._arrive(is_controller)
             if free:
-                return self._chance.choice(free)
+                return self._random_source.choice(free)
             self.listen(0.05)
 
     def _arrive(self, is_controller: bool) -> Talker:
-        manners = self._chance.choices(list(Manners), [each.value for each in Manners])[0]
+        manners = self._random_source.choices(list(Manners), [each.value for each in Manners])[0]
         talker = Talker(self._addresses[is_controller], manners)
         self._talkers[is_controller].append(talker)
         self._selector.register(talker.socket, selectors.EVENT_READ, talker)
@@ -227,7 +227,7 @@ class Crowd:
         self._forget(talker)
         self._left_behind.append(talker)
         if len(self._left_behind) > _LEFT_BEHIND:
-            self._left_behind.popleft().close(reset=self._chance.random() < 0.3)
+            self._left_behind.popleft().close(reset=self._random_source.random() < 0.3)
 
     def _leave(self, talker: Talker, *, reset: bool = False) -> None:
         self._forget(talker)

@@ -13,7 +13,7 @@ import sys
 
 from broker.__main__ import main
 from broker.ports.files import RealFiles
-from broker.server import shared_server as ground
+from broker.server import shared_server as shared
 from storage.faulty_files import FaultyFiles
 from storage.open_files import OpenFiles
 
@@ -35,5 +35,5 @@ class FullAtTimes(FaultyFiles):
 
 
 if __name__ == "__main__":
-    setattr(ground, "RealFiles", FullAtTimes)  # noqa: B010
+    setattr(shared, "RealFiles", FullAtTimes)  # noqa: B010
     sys.exit(main())

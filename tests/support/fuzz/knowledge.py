@@ -57,23 +57,23 @@ class Knowledge:
         self.cluster_id = ""
         self.quorum_epoch = 1
 
-    def topic(self, chance: random.Random) -> str:
-        pick = chance.random()
+    def topic(self, random_source: random.Random) -> str:
+        pick = random_source.random()
         if pick < 0.45:
-            return chance.choice(LASTING_TOPICS)
-        return "__consumer_offsets" if pick < 0.5 else chance.choice(MADE_TOPICS)
+            return random_source.choice(LASTING_TOPICS)
+        return "__consumer_offsets" if pick < 0.5 else random_source.choice(MADE_TOPICS)
 
-    def topic_id(self, chance: random.Random) -> bytes:
-        name = self.topic(chance)
-        return self.topic_ids.get(name) or chance.choice((*self.topic_ids.values(), ZERO_UUID))
+    def topic_id(self, random_source: random.Random) -> bytes:
+        name = self.topic(random_source)
+        return self.topic_ids.get(name) or random_source.choice((*self.topic_ids.values(), ZERO_UUID))
 
-    def group(self, chance: random.Random) -> str:
-        return chance.choice(GROUPS)
+    def group(self, random_source: random.Random) -> str:
+        return random_source.choice(GROUPS)
 
-    def member(self, chance: random.Random) -> Member:
-        if self.members and chance.random() < 0.9:
-            return chance.choice(self.members)
-        return Member(self.group(chance), "", -1, None)
+    def member(self, random_source: random.Random) -> Member:
+        if self.members and random_source.random() < 0.9:
+            return random_source.choice(self.members)
+        return Member(self.group(random_source), "", -1, None)
 
     def learn(self, said: dict[str, Any], answer: Message) -> None:
         """`said`: the plain fields at the top of the request."""

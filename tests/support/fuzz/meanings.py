@@ -61,46 +61,53 @@ _STATES: Final = (
 
 
 def _one_of(*values: Value) -> Meaning:
-    return lambda chance, _: chance.choice(values)
+    return lambda random_source, _: random_source.choice(values)
 
 
-def _topic(chance: random.Random, world: Knowledge) -> Value:
-    return world.topic(chance).encode()
+def _topic(random_source: random.Random, world: Knowledge) -> Value:
+    return world.topic(random_source).encode()
 
 
-def _made_topic(chance: random.Random, _: Knowledge) -> Value:
+def _made_topic(random_source: random.Random, _: Knowledge) -> Value:
     """Names that may come and go."""
-    return chance.choice(MADE_TOPICS).encode()
+    return random_source.choice(MADE_TOPICS).encode()
 
 
-def _made_topic_id(chance: random.Random, world: Knowledge) -> Value:
-    return world.topic_ids.get(chance.choice(MADE_TOPICS), bytes(16))
+def _made_topic_id(random_source: random.Random, world: Knowledge) -> Value:
+    return world.topic_ids.get(random_source.choice(MADE_TOPICS), bytes(16))
 
 
-def _group(chance: random.Random, world: Knowledge) -> Value:
-    return world.group(chance).encode()
+def _group(random_source: random.Random, world: Knowledge) -> Value:
+    return world.group(random_source).encode()
 
 
-def _member(chance: random.Random, world: Knowledge) -> Value:
-    return world.member(chance).member_id.encode()
+def _member(random_source: random.Random, world: Knowledge) -> Value:
+    return world.member(random_source).member_id.encode()
 
 
-def _config_name(chance: random.Random, _: Knowledge) -> Value:
-    return chance.choice((*TOPIC_CONFIGS, *BROKER_CONFIGS)).encode()
+def _config_name(random_source: random.Random, _: Knowledge) -> Value:
+    return random_source.choice((*TOPIC_CONFIGS, *BROKER_CONFIGS)).encode()
 
 
-def _config_value(chance: random.Random, _: Knowledge) -> Value:
-    return chance.choice((*_VALUES, *_LEVELS))
+def _config_value(random_source: random.Random, _: Knowledge) -> Value:
+    return random_source.choice((*_VALUES, *_LEVELS))
 
 
-def _resource(chance: random.Random, world: Knowledge) -> Value:
-    names = (_topic(chance, world), _group(chance, world), b"1", b"", b"barnabas.dispatch", b"root")
-    return chance.choice(names)
+def _resource(random_source: random.Random, world: Knowledge) -> Value:
+    names = (
+        _topic(random_source, world),
+        _group(random_source, world),
+        b"1",
+        b"",
+        b"barnabas.dispatch",
+        b"root",
+    )
+    return random_source.choice(names)
 
 
-def _principal(chance: random.Random, _: Knowledge) -> Value:
+def _principal(random_source: random.Random, _: Knowledge) -> Value:
     """What a broker writes into an Envelope for its client."""
-    who = DefaultPrincipalData("User", chance.choice(("alice", "ANONYMOUS", "")), False)
+    who = DefaultPrincipalData("User", random_source.choice(("alice", "ANONYMOUS", "")), False)
     return b"\0\0" + encoder(DefaultPrincipalData, 0)(who)
 
 
@@ -115,7 +122,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "topic_name": _topic,
         "topics": _topic,
         "topic_names": _made_topic,
-        "topic_id": lambda chance, world: world.topic_id(chance),
+        "topic_id": lambda random_source, world: world.topic_id(random_source),
         "CreatableTopic.name": _made_topic,
         "DeleteTopicState.name": _made_topic,
         "DeleteTopicState.topic_id": _made_topic_id,
@@ -128,17 +135,17 @@ MEANINGS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "member_id": _member,
         "group_instance_id": _one_of(None, None, *(each.encode() for each in INSTANCES)),
         "instance_id": _one_of(None, *(each.encode() for each in INSTANCES)),
-        "generation_id": lambda chance, world: world.member(chance).generation,
-        "generation_id_or_member_epoch": lambda chance, world: chance.choice(
-            (-1, world.member(chance).generation)
+        "generation_id": lambda random_source, world: world.member(random_source).generation,
+        "generation_id_or_member_epoch": lambda random_source, world: random_source.choice(
+            (-1, world.member(random_source).generation)
         ),
         "session_timeout_ms": _one_of(6_000, 10_000, 1_000),
         "rebalance_timeout_ms": _one_of(0, 0, 1, 50, 500, 5_000),
         "protocol_type": _one_of(b"consumer", b"consumer", b"connect", b""),
         "protocol_name": _one_of(b"range", b"range", b"roundrobin", None),
         "JoinGroupRequestProtocol.name": _one_of(b"range", b"roundrobin", b"sticky"),
-        "metadata": lambda chance, _: words.subscription(chance),
-        "assignment": lambda chance, _: words.assignment(chance),
+        "metadata": lambda random_source, _: words.subscription(random_source),
+        "assignment": lambda random_source, _: words.assignment(random_source),
         "partition": _PARTITION,
         "partition_index": _PARTITION,
         "partition_indexes": _PARTITION,
@@ -153,14 +160,14 @@ MEANINGS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "committed_offset": _OFFSET,
         "timestamp": _one_of(-1, -2, -3, -4, -5, -6, 0, 1_700_000_000_000),
         "retention_time_ms": _one_of(-1),
-        "records": lambda chance, _: words.records(chance)[1],
+        "records": lambda random_source, _: words.records(random_source)[1],
         "acks": _one_of(-1, -1, 1, 0),
         "max_wait_ms": _one_of(0, 0, 1, 50),
         "min_bytes": _one_of(0, 1, 1, 100_000),
         "max_bytes": _one_of(1 << 20, 1, 0),
         "partition_max_bytes": _one_of(1 << 20, 1, 0),
         "isolation_level": _one_of(0, 1),
-        "session_id": lambda chance, world: chance.choice(world.sessions),
+        "session_id": lambda random_source, world: random_source.choice(world.sessions),
         "session_epoch": _one_of(-1, 0, 0, 1, 2, 3),
         "timeout_ms": _one_of(0, 1, 100, 5_000, 30_000),
         "validate_only": _one_of(False, False, True),
@@ -180,18 +187,20 @@ MEANINGS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "resource_types": _one_of(2, 4, 8, 16, 32),
         "resource_name": _resource,
         "configuration_keys": _config_name,
-        "CreatableTopicConfig.name": lambda chance, _: chance.choice(TOPIC_CONFIGS).encode(),
+        "CreatableTopicConfig.name": lambda random_source, _: random_source.choice(TOPIC_CONFIGS).encode(),
         "AlterableConfig.name": _config_name,
         "value": _config_value,
         "config_operation": _one_of(0, 0, 1, 2, 3),
         "election_type": _one_of(0, 1),
         "key_type": _one_of(0, 0, 1, 2),
-        "producer_id": lambda chance, world: chance.choice(world.producers)[0],
-        "producer_epoch": lambda chance, world: chance.choice(world.producers)[1],
+        "producer_id": lambda random_source, world: random_source.choice(world.producers)[0],
+        "producer_epoch": lambda random_source, world: random_source.choice(world.producers)[1],
         "transactional_id": _one_of(None, None, b"tx"),
         "transaction_timeout_ms": _one_of(60_000, 1, 0, -1),
-        "path": lambda chance, world: chance.choice(world.directories).encode(),
-        "cluster_id": lambda chance, world: chance.choice((world.cluster_id.encode(), b"other")),
+        "path": lambda random_source, world: random_source.choice(world.directories).encode(),
+        "cluster_id": lambda random_source, world: random_source.choice(
+            (world.cluster_id.encode(), b"other")
+        ),
         "feature": _one_of(*_FEATURES),
         "max_version_level": _one_of(0, 1, 2, 30),
         "upgrade_type": _one_of(1, 2, 3),
@@ -204,15 +213,15 @@ MEANINGS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "LeaderEndpoint.name": _one_of(b"CONTROLLER"),
         "endpoint_type": _one_of(1, 2),
         "response_partition_limit": _one_of(2_000, 1, 10),
-        "replica_directory_id": lambda chance, world: chance.choice(world.directory_ids),
-        "voter_directory_id": lambda chance, world: chance.choice(world.directory_ids),
-        "candidate_directory_id": lambda chance, world: chance.choice(world.directory_ids),
-        "log_dirs": lambda chance, world: chance.choice(world.directory_ids),
-        "DirectoryData.id": lambda chance, world: chance.choice(world.directory_ids),
-        "replica_epoch": lambda chance, world: world.quorum_epoch + chance.randrange(-1, 2),
+        "replica_directory_id": lambda random_source, world: random_source.choice(world.directory_ids),
+        "voter_directory_id": lambda random_source, world: random_source.choice(world.directory_ids),
+        "candidate_directory_id": lambda random_source, world: random_source.choice(world.directory_ids),
+        "log_dirs": lambda random_source, world: random_source.choice(world.directory_ids),
+        "DirectoryData.id": lambda random_source, world: random_source.choice(world.directory_ids),
+        "replica_epoch": lambda random_source, world: world.quorum_epoch + random_source.randrange(-1, 2),
         "last_offset": _one_of(0, 100, 1_000_000),
         "last_offset_epoch": lambda _, world: world.quorum_epoch,
-        "broker_epoch": lambda chance, _: chance.randrange(60),
+        "broker_epoch": lambda random_source, _: random_source.randrange(60),
         "max_supported_version": _one_of(0, 1, 30),
         "client_software_name": _one_of(b"fuzz"),
         "client_software_version": _one_of(b"1.0"),
@@ -232,17 +241,17 @@ NAMES_OF_TOPICS: Final = "Topic"
 """A struct with this word in its name calls its topic `name`."""
 
 
-def decent(owner: str, field: Field, chance: random.Random, world: Knowledge) -> Value:
+def decent(owner: str, field: Field, random_source: random.Random, world: Knowledge) -> Value:
     """A value that the field is made for."""
     meaning = MEANINGS.get(f"{owner}.{field.name}") or MEANINGS.get(field.name)
     if meaning is not None:
-        return meaning(chance, world)
+        return meaning(random_source, world)
     if field.kind is Kind.STRING and field.name == "name" and NAMES_OF_TOPICS in owner:
-        return _topic(chance, world)
+        return _topic(random_source, world)
     if field.kind is Kind.FIXED:
         if field.wire.name == "bool":
-            return chance.random() < 0.5
+            return random_source.random() < 0.5
         if field.wire.name == "uuid":
-            return words.uuid(chance)
-        return chance.choice((0, 0, 1, 2))
-    return chance.choice((b"", b"something", GROUPS[0].encode()))
+            return words.uuid(random_source)
+        return random_source.choice((0, 0, 1, 2))
+    return random_source.choice((b"", b"something", GROUPS[0].encode()))

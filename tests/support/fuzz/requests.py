@@ -98,54 +98,58 @@ class RequestMaker:
         self._told: tuple[int, Sequence[Step]] = (-1, ())
 
     def make(self, number: int) -> Made:
-        chance = random.Random(f"{self._seed} {number}")
+        random_source = random.Random(f"{self._seed} {number}")
         steps = self._story(number // _BLOCK)
         if number % _BLOCK < len(steps):
             step = steps[number % _BLOCK]
-            mood = chance.choice((Mood.DECENT, Mood.DECENT, Mood.ONE_WORD))
+            mood = random_source.choice((Mood.DECENT, Mood.DECENT, Mood.ONE_WORD))
             offer = self._by_key[step.key, False].at_least(step.first_version)
-            return self._request(chance, number, offer, mood, step.given, 20_000)
-        offer = self._pick(chance, number)
-        mood = chance.choices([each for each, _ in _MOODS], [weight for _, weight in _MOODS])[0]
-        size = chance.choices([each for each, _ in _FRAMES], [weight for _, weight in _FRAMES])[0]
-        return self._request(chance, number, offer, mood, {}, min(size, self._largest_bytes))
+            return self._request(random_source, number, offer, mood, step.given, 20_000)
+        offer = self._pick(random_source, number)
+        mood = random_source.choices([each for each, _ in _MOODS], [weight for _, weight in _MOODS])[0]
+        size = random_source.choices([each for each, _ in _FRAMES], [weight for _, weight in _FRAMES])[0]
+        return self._request(random_source, number, offer, mood, {}, min(size, self._largest_bytes))
 
     def _story(self, block: int) -> Sequence[Step]:
         """The steps with which a block of requests begins; most blocks tell no story."""
         if self._told[0] != block:
-            chance = random.Random(f"{self._seed} story {block}")
-            told = chance.choice(STORIES)(chance, self._world) if chance.random() < _STORY_CHANCE else ()
+            random_source = random.Random(f"{self._seed} story {block}")
+            told = (
+                random_source.choice(STORIES)(random_source, self._world)
+                if random_source.random() < _STORY_CHANCE
+                else ()
+            )
             self._told = block, [step for step in told if (step.key, False) in self._by_key]
         return self._told[1]
 
-    def _pick(self, chance: random.Random, number: int) -> Offer:
+    def _pick(self, random_source: random.Random, number: int) -> Offer:
         """Every version in its turn, or any API."""
         while True:
-            if chance.random() < 0.5:
+            if random_source.random() < 0.5:
                 offer, version = self._turns[number % len(self._turns)]
                 offer = offer._replace(first=version, last=version)
             else:
-                offer = chance.choice(self._offers)
-            if offer.key not in _QUORUM or len(self._offers) < 10 or chance.random() < _QUORUM_CHANCE:
+                offer = random_source.choice(self._offers)
+            if offer.key not in _QUORUM or len(self._offers) < 10 or random_source.random() < _QUORUM_CHANCE:
                 return offer
 
     def _request(
         self,
-        chance: random.Random,
+        random_source: random.Random,
         number: int,
         offer: Offer,
         mood: Mood,
         given: Mapping[str, Any],
         largest_bytes: int,
     ) -> Made:
-        version = chance.randint(offer.first, offer.last)
-        guarded = dict(given) | self._guarded(chance, offer.key)
-        if offer.key == ApiKey.ENVELOPE and chance.random() < 0.85:
-            guarded["request_data"] = self._forwarded(chance, number, mood, largest_bytes)
-        body = Body(version, mood, chance, self._world, largest_bytes)
+        version = random_source.randint(offer.first, offer.last)
+        guarded = dict(given) | self._guarded(random_source, offer.key)
+        if offer.key == ApiKey.ENVELOPE and random_source.random() < 0.85:
+            guarded["request_data"] = self._forwarded(random_source, number, mood, largest_bytes)
+        body = Body(version, mood, random_source, self._world, largest_bytes)
         data = body.write(api(offer.key).request, guarded)
         acks = body.said.get("acks", -1)
-        header, is_readable = self._header(chance, number, offer.key, version)
+        header, is_readable = self._header(random_source, number, offer.key, version)
         return Made(
             number,
             offer.is_controller,
@@ -158,34 +162,36 @@ class RequestMaker:
             not (offer.key == ApiKey.PRODUCE and acks % 65_536 == 0),
         )
 
-    def _header(self, chance: random.Random, number: int, key: int, version: int) -> tuple[bytes, bool]:
+    def _header(
+        self, random_source: random.Random, number: int, key: int, version: int
+    ) -> tuple[bytes, bool]:
         """With whether it can be read. The client id names the request, so that the broker's log does."""
         name = b"fuzz-%d-%d" % (self._seed, number)
-        if chance.random() < _ODD_CLIENT_CHANCE:
-            name += b"-" + words.string(chance, largest_bytes=32_700)
+        if random_source.random() < _ODD_CLIENT_CHANCE:
+            name += b"-" + words.string(random_source, largest_bytes=32_700)
         name = name[: words.STRING_LIMIT]
         flexible = api(key).request.declaration.flexible.covers(version)
         head = pack(">hhih", key, version, number % 2**31, len(name))
         return head + name + (b"\0" if flexible else b""), words.is_text(name)
 
-    def _forwarded(self, chance: random.Random, number: int, mood: Mood, largest_bytes: int) -> bytes:
+    def _forwarded(self, random_source: random.Random, number: int, mood: Mood, largest_bytes: int) -> bytes:
         """A request as a broker passes it on."""
         inner = [offer for offer in self._by_key.values() if offer.is_controller and offer.key in FORWARDED]
         if not inner:
-            return words.blob(chance)
-        offer = chance.choice(inner)
-        version = chance.randint(offer.first, offer.last)
-        body = Body(version, mood, chance, self._world, largest_bytes)
-        data = body.write(api(offer.key).request, self._guarded(chance, offer.key))
-        return self._header(chance, number, offer.key, version)[0] + data
+            return words.blob(random_source)
+        offer = random_source.choice(inner)
+        version = random_source.randint(offer.first, offer.last)
+        body = Body(version, mood, random_source, self._world, largest_bytes)
+        data = body.write(api(offer.key).request, self._guarded(random_source, offer.key))
+        return self._header(random_source, number, offer.key, version)[0] + data
 
-    def _guarded(self, chance: random.Random, key: int) -> dict[str, Any]:
+    def _guarded(self, random_source: random.Random, key: int) -> dict[str, Any]:
         """Values that keep a request out of `LEFT_OUT`."""
         match key:
             case ApiKey.UNREGISTER_BROKER:
-                return {"broker_id": chance.choice(_OTHER_BROKERS)}
+                return {"broker_id": random_source.choice(_OTHER_BROKERS)}
             case ApiKey.BROKER_HEARTBEAT:
-                if chance.random() < 0.5:
-                    return {"broker_id": chance.choice(_OTHER_BROKERS)}
+                if random_source.random() < 0.5:
+                    return {"broker_id": random_source.choice(_OTHER_BROKERS)}
                 return {"want_shut_down": False, "offline_log_dirs": []}
         return {}

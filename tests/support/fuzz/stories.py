@@ -28,70 +28,74 @@ Steps = list[Step]
 Story = Callable[[random.Random, Knowledge], Steps]
 
 
-def _join(chance: random.Random, group: str, instance: str | None, member_id: str = "") -> dict[str, Any]:
+def _join(
+    random_source: random.Random, group: str, instance: str | None, member_id: str = ""
+) -> dict[str, Any]:
     return {
         "group_id": group,
         "member_id": member_id,
         "group_instance_id": instance,
-        "session_timeout_ms": chance.choice((6_000, 10_000, 30_000)),
-        "rebalance_timeout_ms": chance.choice((0, 0, 0, 0, 0, 0, 1, 100, 1_000, -1, 2**31 - 1)),
+        "session_timeout_ms": random_source.choice((6_000, 10_000, 30_000)),
+        "rebalance_timeout_ms": random_source.choice((0, 0, 0, 0, 0, 0, 1, 100, 1_000, -1, 2**31 - 1)),
         "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": words.subscription(chance)}],
+        "protocols": [{"name": "range", "metadata": words.subscription(random_source)}],
     }
 
 
-def static_members(chance: random.Random, world: Knowledge) -> Steps:
+def static_members(random_source: random.Random, world: Knowledge) -> Steps:
     """Two static members come, come again without any time to rebalance, and one leaves."""
-    group = chance.choice(("static-0", "static-1"))
-    first, second = chance.sample(INSTANCES, 2)
+    group = random_source.choice(("static-0", "static-1"))
+    first, second = random_source.sample(INSTANCES, 2)
     joins = [
-        Step(ApiKey.JOIN_GROUP, _join(chance, group, who), STATIC_MEMBERS_SINCE)
+        Step(ApiKey.JOIN_GROUP, _join(random_source, group, who), STATIC_MEMBERS_SINCE)
         for who in (first, second, first, second)
     ]
     leave = {
         "group_id": group,
         "member_id": "",
-        "members": [{"member_id": "", "group_instance_id": chance.choice((first, second))}],
+        "members": [{"member_id": "", "group_instance_id": random_source.choice((first, second))}],
     }
     return [*joins, Step(ApiKey.LEAVE_GROUP, leave, LEAVING_TOGETHER_SINCE), *joins[:2]]
 
 
-def a_member_s_life(chance: random.Random, world: Knowledge) -> Steps:
+def a_member_s_life(random_source: random.Random, world: Knowledge) -> Steps:
     """Somebody who joined before joins again, syncs, beats, commits, and perhaps leaves."""
-    member = world.member(chance)
+    member = world.member(random_source)
     known = {"group_id": member.group, "member_id": member.member_id, "group_instance_id": member.instance}
     with_generation = known | {"generation_id": member.generation}
-    given = [{"member_id": member.member_id, "assignment": words.assignment(chance)}]
+    given = [{"member_id": member.member_id, "assignment": words.assignment(random_source)}]
     sync = with_generation | {"assignments": given, "protocol_type": "consumer", "protocol_name": "range"}
     commit = known | {"generation_id_or_member_epoch": member.generation}
     steps: Steps = [
-        Step(ApiKey.JOIN_GROUP, _join(chance, member.group, member.instance, member.member_id)),
+        Step(ApiKey.JOIN_GROUP, _join(random_source, member.group, member.instance, member.member_id)),
         Step(ApiKey.SYNC_GROUP, sync),
         Step(ApiKey.HEARTBEAT, with_generation),
         Step(ApiKey.OFFSET_COMMIT, commit),
         Step(ApiKey.OFFSET_FETCH, {"group_id": member.group}),
     ]
-    if chance.random() < 0.4:
+    if random_source.random() < 0.4:
         leaving = {"member_id": member.member_id, "group_instance_id": member.instance}
         steps.append(Step(ApiKey.LEAVE_GROUP, known | {"members": [leaving]}))
-    chance.shuffle(steps)
+    random_source.shuffle(steps)
     return steps
 
 
-def a_crowd_joins(chance: random.Random, world: Knowledge) -> Steps:
+def a_crowd_joins(random_source: random.Random, world: Knowledge) -> Steps:
     """Members that nobody hears of again, and a group that is deleted under them."""
-    group = world.group(chance)
-    steps = [Step(ApiKey.JOIN_GROUP, _join(chance, group, None)) for _ in range(chance.randint(2, 8))]
+    group = world.group(random_source)
+    steps = [
+        Step(ApiKey.JOIN_GROUP, _join(random_source, group, None)) for _ in range(random_source.randint(2, 8))
+    ]
     return [*steps, Step(ApiKey.DELETE_GROUPS, {"groups_names": [group]}), steps[0]]
 
 
-def joins_with_long_words(chance: random.Random, world: Knowledge) -> Steps:
+def joins_with_long_words(random_source: random.Random, world: Knowledge) -> Steps:
     """Every string of a join as long as the wire allows, with an instance id and little time."""
-    join = _join(chance, world.group(chance), chance.choice(INSTANCES))
+    join = _join(random_source, world.group(random_source), random_source.choice(INSTANCES))
     for field in ("protocol_type", "group_id", "group_instance_id", "member_id", "reason"):
-        if chance.random() < 0.3:
-            join[field] = words.string(chance)
-    join["rebalance_timeout_ms"] = chance.choice((0, 1, 500))
+        if random_source.random() < 0.3:
+            join[field] = words.string(random_source)
+    join["rebalance_timeout_ms"] = random_source.choice((0, 1, 500))
     step = Step(ApiKey.JOIN_GROUP, join, STATIC_MEMBERS_SINCE)
     beat = {"group_id": join["group_id"], "member_id": "nobody"}
     return [
@@ -102,42 +106,44 @@ def joins_with_long_words(chance: random.Random, world: Knowledge) -> Steps:
     ]
 
 
-def topics_come_and_go(chance: random.Random, world: Knowledge) -> Steps:
+def topics_come_and_go(random_source: random.Random, world: Knowledge) -> Steps:
     """The same few names created, grown, altered and deleted in any order."""
-    name = chance.choice(MADE_TOPICS)
+    name = random_source.choice(MADE_TOPICS)
     create: dict[str, Any] = {
-        "topics": [{"name": name, "num_partitions": chance.choice((1, 3, 20)), "replication_factor": 1,
+        "topics": [{"name": name, "num_partitions": random_source.choice((1, 3, 20)), "replication_factor": 1,
                     "assignments": [], "configs": []}],
-        "timeout_ms": chance.choice((0, 1, 30_000)), "validate_only": False,
+        "timeout_ms": random_source.choice((0, 1, 30_000)), "validate_only": False,
     }  # fmt: skip
     delete = {"topics": [{"name": name, "topic_id": bytes(16)}], "topic_names": [name]}
-    grow = {"topics": [{"name": name, "count": chance.choice((2, 21, 40)), "assignments": None}]}
+    grow = {"topics": [{"name": name, "count": random_source.choice((2, 21, 40)), "assignments": None}]}
     steps: Steps = [
         Step(ApiKey.CREATE_TOPICS, create),
         Step(ApiKey.METADATA, {"topics": [{"topic_id": bytes(16), "name": name}]}),
         Step(ApiKey.CREATE_PARTITIONS, grow),
         Step(ApiKey.INCREMENTAL_ALTER_CONFIGS, {}),
-        Step(ApiKey.PRODUCE, {"acks": chance.choice((-1, 1))}),
+        Step(ApiKey.PRODUCE, {"acks": random_source.choice((-1, 1))}),
         Step(ApiKey.DELETE_TOPICS, delete),
         Step(ApiKey.CREATE_TOPICS, create),
         Step(ApiKey.DELETE_TOPICS, delete),
     ]
-    return steps if chance.random() < 0.5 else chance.sample(steps, len(steps))
+    return steps if random_source.random() < 0.5 else random_source.sample(steps, len(steps))
 
 
-def writing_and_reading(chance: random.Random, world: Knowledge) -> Steps:
+def writing_and_reading(random_source: random.Random, world: Knowledge) -> Steps:
     """Batches good and bad, then every way to ask for what was written."""
-    name = chance.choice(LASTING_TOPICS)
-    data = [{"index": 0, "records": words.records(chance)[1]}]
+    name = random_source.choice(LASTING_TOPICS)
+    data = [{"index": 0, "records": words.records(random_source)[1]}]
     named = {"name": name, "topic_id": world.topic_ids.get(name, bytes(16)), "partition_data": data}
-    wanted = [{"partition_index": 0, "timestamp": chance.choice((-1, -3, 0, 1_700_000_000_000, 2**63 - 1))}]
+    wanted = [
+        {"partition_index": 0, "timestamp": random_source.choice((-1, -3, 0, 1_700_000_000_000, 2**63 - 1))}
+    ]
     return [
         Step(
             ApiKey.PRODUCE, {"transactional_id": None, "acks": -1, "timeout_ms": 1_000, "topic_data": [named]}
         ),
         Step(ApiKey.LIST_OFFSETS, {"topics": [{"name": name, "partitions": wanted}]}),
         Step(ApiKey.FETCH, {"session_epoch": 0}),
-        Step(ApiKey.FETCH, {"session_id": chance.choice(world.sessions), "session_epoch": 1}),
+        Step(ApiKey.FETCH, {"session_id": random_source.choice(world.sessions), "session_epoch": 1}),
         Step(ApiKey.DELETE_RECORDS, {}),
         Step(ApiKey.OFFSET_FOR_LEADER_EPOCH, {}),
     ]

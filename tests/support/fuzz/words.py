@@ -30,22 +30,22 @@ _EDGES: Final = (0, 1, -1, -2, 2, 127, -128, 2**15 - 1, -(2**15), 2**16, 2**31 -
 TIMES: Final = (0, -1, 1, 2**31 - 1, -(2**31), 5, 100)
 
 
-def string(chance: random.Random, *, largest_bytes: int = 40_000) -> bytes:
+def string(random_source: random.Random, *, largest_bytes: int = 40_000) -> bytes:
     """A string that nobody expects."""
-    size = min(chance.choice(STRING_SIZES), largest_bytes)
-    match chance.randrange(8):
+    size = min(random_source.choice(STRING_SIZES), largest_bytes)
+    match random_source.randrange(8):
         case 0 | 1:
             return b"x" * size
         case 2:  # more bytes than characters
-            return (chance.choice(_LETTERS) * size).encode()[: 4 * largest_bytes]
+            return (random_source.choice(_LETTERS) * size).encode()[: 4 * largest_bytes]
         case 3:
-            return chance.choice(_NO_UTF8)
+            return random_source.choice(_NO_UTF8)
         case 4:
-            return b"y" * size + chance.choice(_NO_UTF8)
+            return b"y" * size + random_source.choice(_NO_UTF8)
         case 5:  # whole to the last character but one byte
             return ("日" * (size // 3)).encode() + b"z" * (size % 3)
         case _:
-            return chance.choice(_ODD)
+            return random_source.choice(_ODD)
 
 
 def is_text(value: bytes) -> bool:
@@ -53,56 +53,58 @@ def is_text(value: bytes) -> bool:
     return len(value.decode("utf-8", "replace").encode()) <= STRING_LIMIT
 
 
-def number(chance: random.Random, bits: int, *, signed: bool = True) -> int:
+def number(random_source: random.Random, bits: int, *, signed: bool = True) -> int:
     """A number at an edge, or any at all, of so many bits."""
-    value = chance.choice(_EDGES) if chance.random() < 0.8 else chance.getrandbits(bits)
+    value = random_source.choice(_EDGES) if random_source.random() < 0.8 else random_source.getrandbits(bits)
     value %= 1 << bits
     return value - (1 << bits) if signed and value >> (bits - 1) else value
 
 
-def uuid(chance: random.Random) -> bytes:
-    return chance.choice((ZERO_UUID, ZERO_UUID[:15] + b"\1", b"\xff" * 16, chance.randbytes(16)))
+def uuid(random_source: random.Random) -> bytes:
+    return random_source.choice(
+        (ZERO_UUID, ZERO_UUID[:15] + b"\1", b"\xff" * 16, random_source.randbytes(16))
+    )
 
 
-def blob(chance: random.Random, *, largest_bytes: int = 40_000) -> bytes:
+def blob(random_source: random.Random, *, largest_bytes: int = 40_000) -> bytes:
     """Bytes in which something was expected."""
-    size = min(chance.choice((0, 1, 2, 7, 60, 300, 40_000, 1_000_000)), largest_bytes)
-    return chance.choice((bytes(size), b"\xff" * size, chance.randbytes(min(size, 4_000))))
+    size = min(random_source.choice((0, 1, 2, 7, 60, 300, 40_000, 1_000_000)), largest_bytes)
+    return random_source.choice((bytes(size), b"\xff" * size, random_source.randbytes(min(size, 4_000))))
 
 
-def subscription(chance: random.Random) -> bytes:
+def subscription(random_source: random.Random) -> bytes:
     """What a consumer tells its group: honest, of another version, cut, grown, or nonsense."""
-    version = chance.randrange(4)
-    topics = chance.choice((["first"], ["first", "second"], [], ["x" * 249] * 20, ["first"] * 300))
+    version = random_source.randrange(4)
+    topics = random_source.choice((["first"], ["first", "second"], [], ["x" * 249] * 20, ["first"] * 300))
     wanted = ConsumerProtocolSubscription(topics, b"")
     if version >= 1:
         owned = ConsumerProtocolSubscription.TopicPartition("first", [0, 0, -1, 2**31 - 1])
-        wanted.owned_partitions = [owned] * chance.choice((0, 1, 100))
+        wanted.owned_partitions = [owned] * random_source.choice((0, 1, 100))
     data = encoder(ConsumerProtocolSubscription, version)(wanted)
-    return _embedded(chance, version, data)
+    return _embedded(random_source, version, data)
 
 
-def assignment(chance: random.Random) -> bytes:
+def assignment(random_source: random.Random) -> bytes:
     """What the leader gives to a member: honest, cut, grown, or nonsense."""
-    version = chance.randrange(4)
-    given = ConsumerProtocolAssignment.TopicPartition("first", [0, 1] * chance.choice((1, 1, 500)))
+    version = random_source.randrange(4)
+    given = ConsumerProtocolAssignment.TopicPartition("first", [0, 1] * random_source.choice((1, 1, 500)))
     data = encoder(ConsumerProtocolAssignment, version)(
-        ConsumerProtocolAssignment([given] * chance.choice((0, 1, 1, 20)), None)
+        ConsumerProtocolAssignment([given] * random_source.choice((0, 1, 1, 20)), None)
     )
-    return _embedded(chance, version, data)
+    return _embedded(random_source, version, data)
 
 
-def _embedded(chance: random.Random, version: int, data: bytes) -> bytes:
-    whole = chance.choice((version, version, version, -1, 32_767)).to_bytes(2, signed=True) + data
-    match chance.randrange(8):
+def _embedded(random_source: random.Random, version: int, data: bytes) -> bytes:
+    whole = random_source.choice((version, version, version, -1, 32_767)).to_bytes(2, signed=True) + data
+    match random_source.randrange(8):
         case 0:
-            return whole[: chance.randrange(len(whole) + 1)]
+            return whole[: random_source.randrange(len(whole) + 1)]
         case 1:
-            return whole + chance.randbytes(20)
+            return whole + random_source.randbytes(20)
         case 2:
             return whole[:2] + b"\x7f\xff\xff\xff" + whole[6:]
         case 3:
-            return blob(chance)
+            return blob(random_source)
         case _:
             return whole
 
@@ -135,15 +137,17 @@ _BATCHES: Final[Mapping[str, Callable[[], bytes | bytearray]]] = MappingProxyTyp
 )
 
 
-def records(chance: random.Random) -> tuple[str, bytes]:
+def records(random_source: random.Random) -> tuple[str, bytes]:
     """A name for it, and what stands where record batches should."""
-    match chance.randrange(8):
+    match random_source.randrange(8):
         case 0 | 1 | 2:
-            return "good", bytes(bad.good(chance.choice((1, 3, 50)), codec=chance.choice((0, 0, 1, 3, 4))))
+            return "good", bytes(
+                bad.good(random_source.choice((1, 3, 50)), codec=random_source.choice((0, 0, 1, 3, 4)))
+            )
         case 3:
-            return "blob", blob(chance)
+            return "blob", blob(random_source)
         case 4:
             return "two batches", bytes(bad.good(2) + bad.good(2))
         case _:
-            name = chance.choice(tuple(_BATCHES))
+            name = random_source.choice(tuple(_BATCHES))
             return name, bytes(_BATCHES[name]())

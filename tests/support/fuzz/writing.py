@@ -41,14 +41,14 @@ class Body:
     top."""
 
     def __init__(
-        self, version: int, mood: Mood, chance: random.Random, world: Knowledge, largest_bytes: int
+        self, version: int, mood: Mood, random_source: random.Random, world: Knowledge, largest_bytes: int
     ) -> None:
         self.notes: list[str] = []
         self.said: dict[str, Any] = {}
         self.decodable = True
         self._version = version
         self._mood = mood
-        self._chance = chance
+        self._random_source = random_source
         self._world = world
         self._left = largest_bytes
         self._flexible = False
@@ -70,7 +70,7 @@ class Body:
                 continue
             if field.tag is None:
                 parts.append(self._field(cls, field, given))
-            elif field.name in given or self._nasty() or self._chance.random() < 0.1:
+            elif field.name in given or self._nasty() or self._random_source.random() < 0.1:
                 tagged.append((field.tag, self._field(cls, field, given)))
         self._depth -= 1
         if self._flexible:
@@ -78,16 +78,16 @@ class Body:
         return b"".join(parts)
 
     def _tags(self, tagged: list[tuple[int, bytes]]) -> bytes:
-        if self._mood is not Mood.DECENT and self._chance.random() < 0.01:
-            unknown = self._chance.choice((1, 1, 3, 500))
-            size = max(0, min(self._chance.choice((0, 1, 300, 40_000)), self._left // (2 * unknown)))
+        if self._mood is not Mood.DECENT and self._random_source.random() < 0.01:
+            unknown = self._random_source.choice((1, 1, 3, 500))
+            size = max(0, min(self._random_source.choice((0, 1, 300, 40_000)), self._left // (2 * unknown)))
             tagged = tagged + [(1000 + number, bytes(size)) for number in range(unknown)]
             self._left -= unknown * size
             self.notes.append(f"{unknown} unknown tags of {size} bytes")
         return tag_section(tagged)
 
     def _nasty(self) -> bool:
-        return self._chance.random() < self._mood.value
+        return self._random_source.random() < self._mood.value
 
     # One field
 
@@ -95,11 +95,11 @@ class Body:
         if field.name in given:
             return self._given(owner, field, given[field.name])
         nullable = field.nullable.covers(self._version)
-        if nullable and self._chance.random() < 0.06:
+        if nullable and self._random_source.random() < 0.06:
             self._say(field, None)
             return self._null(field)
         has_null = field.is_array or field.kind in (Kind.STRING, Kind.BYTES, Kind.RECORDS)
-        if has_null and not nullable and self._nasty() and self._chance.random() < 0.05:
+        if has_null and not nullable and self._nasty() and self._random_source.random() < 0.05:
             self.decodable = False
             self.notes.append(f"{field.name} null")
             return self._null(field)
@@ -160,7 +160,7 @@ class Body:
         if field.kind is Kind.STRUCT:
             return self._struct(field.struct_class, {})
         if not self._nasty():
-            value = decent(owner.__name__, field, self._chance, self._world)
+            value = decent(owner.__name__, field, self._random_source, self._world)
             if value is None and not field.nullable.covers(self._version):
                 value = b""
         else:
@@ -175,20 +175,22 @@ class Body:
         room = max(0, min(self._left, 40_000))
         match field.kind:
             case Kind.STRING:
-                return words.string(self._chance, largest_bytes=room)
+                return words.string(self._random_source, largest_bytes=room)
             case Kind.BYTES:
-                return words.blob(self._chance, largest_bytes=room)
+                return words.blob(self._random_source, largest_bytes=room)
             case Kind.RECORDS:
-                name, data = words.records(self._chance)
+                name, data = words.records(self._random_source)
                 self.notes.append(f"records {name}")
                 return data
         if field.wire.name == "bool":
-            return self._chance.random() < 0.5
+            return self._random_source.random() < 0.5
         if field.wire.name == "uuid":
-            return words.uuid(self._chance)
-        if field.name.endswith("_ms") and self._chance.random() < 0.6:
-            return self._chance.choice(words.TIMES)
-        return words.number(self._chance, 8 * field.wire.width, signed=not field.wire.name.startswith("u"))
+            return words.uuid(self._random_source)
+        if field.name.endswith("_ms") and self._random_source.random() < 0.6:
+            return self._random_source.choice(words.TIMES)
+        return words.number(
+            self._random_source, 8 * field.wire.width, signed=not field.wire.name.startswith("u")
+        )
 
     # Arrays
 
@@ -196,33 +198,33 @@ class Body:
         return uvarint_bytes(count + 1) if self._flexible else pack(">i", count)
 
     def _array(self, owner: type[Struct], field: Field) -> bytes:
-        chance = self._chance
-        if self._crowd_wanted and self._depth <= _DEPTH_OF_CROWDS and chance.random() < 0.6:
+        random_source = self._random_source
+        if self._crowd_wanted and self._depth <= _DEPTH_OF_CROWDS and random_source.random() < 0.6:
             self._crowd_wanted = False
             return self._crowd(owner, field)
         if self._nasty():
-            if chance.random() < 0.4:
+            if random_source.random() < 0.4:
                 self.notes.append(f"{field.name} empty")
                 return self._count(0)
-            if chance.random() < 0.5:
+            if random_source.random() < 0.5:
                 return self._crowd(owner, field)
-        count = chance.choice((1, 1, 1, 2, 3)) if self._depth < 4 else 1
+        count = random_source.choice((1, 1, 1, 2, 3)) if self._depth < 4 else 1
         return self._count(count) + b"".join(self._scalar(owner, field) for _ in range(count))
 
     def _crowd(self, owner: type[Struct], field: Field) -> bytes:
         """Many elements: equal ones, a few kinds in turn, or all drawn anew."""
-        chance = self._chance
-        kinds = chance.choice((1, 1, 3, 100, _DIFFERENT_AT_MOST))
+        random_source = self._random_source
+        kinds = random_source.choice((1, 1, 3, 100, _DIFFERENT_AT_MOST))
         elements = []
         before = self._left
         for _ in range(kinds):
-            elements.append(self._tiny(field) if chance.random() < 0.3 else self._scalar(owner, field))
+            elements.append(self._tiny(field) if random_source.random() < 0.3 else self._scalar(owner, field))
             if self._left <= before // 2:
                 break
         written = b"".join(elements)
         copies = max(1, self._left // max(1, len(written)))
-        if chance.random() < 0.3:
-            copies = min(copies, chance.choice((10, 1_000)))
+        if random_source.random() < 0.3:
+            copies = min(copies, random_source.choice((10, 1_000)))
         self._left -= len(written) * (copies - 1)
         self.notes.append(f"{field.name}={copies * len(elements)}x({len(elements)} kinds)")
         return self._count(copies * len(elements)) + written * copies

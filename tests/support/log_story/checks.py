@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from protocol.records.control import read_marker
 from protocol.records.header import headers
-from storage.cut_marks import CUT_MARK
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
+from storage.truncation_markers import TRUNCATION_MARKER_FILE
 from tests.support.log_story.model import Batch, LogModel, Producer
 
 EPOCH_FILE = "leader-epoch-checkpoint"
@@ -311,7 +311,7 @@ def read_strictly(text: str, *, words: int) -> list[list[str]]:
 
 
 def check_names(memory: MemoryFiles, log: PartitionLog) -> None:
-    """After an orderly start and its chores nothing lies about, and nothing is missing."""
+    """After an orderly start and its background tasks nothing lies about, and nothing is missing."""
     wanted = {"partition.metadata"}
     for segment in log.segments:
         stem = f"{segment.base_offset:020d}"
@@ -320,7 +320,9 @@ def check_names(memory: MemoryFiles, log: PartitionLog) -> None:
     may |= {f"{segment.base_offset:020d}.txnindex" for segment in log.segments}
     active = f"{log.active.base_offset:020d}"
     may |= {f"{active}.index", f"{active}.timeindex"}
-    may |= {CUT_MARK} if log.cut_mark is not None else set()  # the end of a bare log fell
+    may |= (
+        {TRUNCATION_MARKER_FILE} if log.truncation_marker is not None else set()
+    )  # the end of a bare log fell
     found = set(memory.listdir(log.directory))
     require(found <= wanted | may, "stray files", found=sorted(found - wanted - may))
     require(wanted - may <= found, "files are missing", missing=sorted(wanted - may - found))

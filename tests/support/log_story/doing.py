@@ -228,12 +228,13 @@ def roll(story: Story, subject: Subject, rng: random.Random) -> None:
 
 
 def sync_all(story: Story, subject: Subject) -> None:
-    """Flushes, and sees to it that it is done; a chore that fails raises nothing and proves nothing."""
+    """Flushes, and sees to it that it is done; a background task that fails raises nothing and proves
+    nothing."""
     log = story.log_of(subject)
     end = log.log_end_offset
     log.flush()
     log.write_leader_epochs()
-    went_well = story.host.do_chores()
+    went_well = story.host.run_background_tasks()
     plan = story.files.plan
     if went_well and subject.key in story.host.logs and not (plan and plan.struck):
         require(log.recovery_point == end, "a flush does not reach the end", log=log.recovery_point, end=end)
@@ -246,7 +247,7 @@ def _is_on_the_disk(story: Story, subject: Subject) -> bool:
     failed for good."""
     for _ in range(2):
         log = story.log_of(subject)
-        story.host.do_chores()
+        story.host.run_background_tasks()
         if subject.key not in story.host.logs:
             return False
         if not (story.files.plan and story.files.plan.struck):
@@ -261,8 +262,8 @@ def flush(story: Story, subject: Subject, rng: random.Random) -> None:
     sync_all(story, subject)
 
 
-def chores(story: Story, subject: Subject, rng: random.Random) -> None:
-    story.host.do_chores()
+def background_tasks(story: Story, subject: Subject, rng: random.Random) -> None:
+    story.host.run_background_tasks()
 
 
 def housekeeping(story: Story, subject: Subject, rng: random.Random) -> None:
@@ -483,7 +484,7 @@ DOING: Final = MappingProxyType(
         "compact": compact,
         "alter the config": alter_the_config,
         "flush": flush,
-        "chores": chores,
+        "background_tasks": background_tasks,
         "housekeeping": housekeeping,
         "hold a slice": hold_a_slice,
         "let slices go": let_slices_go,

@@ -1,4 +1,5 @@
-"""What a log lives in: a bare directory with somebody who does its chores, or a whole log manager."""
+"""What a log lives in: a bare directory with somebody who does its background tasks, or a whole log
+manager."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ import msgspec
 import pytest
 
 from storage import log_loading
-from storage.chores import Chore, Chores
+from storage.background_tasks import BackgroundTask, BackgroundTasks
 from storage.cleaner.cleaner import Cleaner, CleanerSettings
-from storage.cut_marks import CutMark, meet_mark, read_mark, remove_mark
 from storage.errors import LogStorageError
 from storage.housekeeping import LogManagerSettings
 from storage.jobs import DirectWorkers
@@ -22,8 +22,14 @@ from storage.memory_files import MemoryFiles
 from storage.opening import create_log, give_topic_id, open_log
 from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
+from storage.truncation_markers import (
+    TruncationMarker,
+    check_truncation_marker,
+    read_truncation_marker,
+    remove_truncation_marker,
+)
 from tests.support.log_story.dying_files import DyingFiles
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 Key = tuple[str, int]
 MAP_BYTES = 1 << 16
@@ -34,7 +40,7 @@ class BareHost:
 
     def __init__(self, memory: MemoryFiles, files: DyingFiles, clock: ManualClock) -> None:
         self.memory, self.files, self.clock = memory, files, clock
-        self.chores = Chores()
+        self.background_tasks = BackgroundTasks()
         self.logs: dict[Key, PartitionLog] = {}
         self.offline: dict[Key, str] = {}
         self.saved: dict[Key, tuple[int, int]] = {}
@@ -64,21 +70,27 @@ class BareHost:
         self.memory.makedirs("/data")
         self.memory.fsync_directory("/")
         log = create_log(
-            self.files, self.directory(key), *key, topic_id, config, self.chores, now_ms=self.clock.now_ms
+            self.files,
+            self.directory(key),
+            *key,
+            topic_id,
+            config,
+            self.background_tasks,
+            now_ms=self.clock.now_ms,
         )
         self._join(key, log, None)
         return log
 
-    def _join(self, key: Key, log: PartitionLog, mark: CutMark | None) -> None:
-        log.most_said = lambda: max(self.saved.get(key, (0, 0)))
-        meet_mark(log, mark)
+    def _join(self, key: Key, log: PartitionLog, mark: TruncationMarker | None) -> None:
+        log.max_checkpointed_offset = lambda: max(self.saved.get(key, (0, 0)))
+        check_truncation_marker(log, mark)
         self.logs[key] = log
 
     def begin(
         self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]
     ) -> None:
         """The next process. Raises OSError, LogStorageError."""
-        self.chores = Chores()
+        self.background_tasks = BackgroundTasks()
         self.logs.clear()
         self.offline.clear()
         self._make_cleaner()
@@ -87,11 +99,11 @@ class BareHost:
             if not self.memory.exists(self.directory(key)):
                 continue
             point, start = self.saved.get(key, (0, 0))
-            mark = None if is_clean else read_mark(self.files, self.directory(key))
+            mark = None if is_clean else read_truncation_marker(self.files, self.directory(key))
             if mark is not None:
                 point, start = min(point, mark.end_offset), min(start, mark.start_offset)
             log, found = open_log(
-                self.files, self.directory(key), *key, ids[key], config[key], self.chores,
+                self.files, self.directory(key), *key, ids[key], config[key], self.background_tasks,
                 is_clean=is_clean, now_ms=self.clock.now_ms,
                 recovery_point=point, log_start_offset=start, on_damage=on_damage,
             )  # fmt: skip
@@ -106,41 +118,41 @@ class BareHost:
             log.flush()
             log.write_snapshot()
             log.write_leader_epochs()
-            if not self.do_chores():
-                raise OSError("a chore of the end failed")
+            if not self.run_background_tasks():
+                raise OSError("a background task of the end failed")
             self._save(key, log)
             self.files.fsync_directory(log.directory)
         self.logs.clear()
 
-    def do_chores(self) -> bool:
+    def run_background_tasks(self) -> bool:
         """Whether all went well."""
-        results = [self._do(chore) for chore in self.chores.take_due(self.clock.now_ms)]
+        results = [self._do(task) for task in self.background_tasks.take_due(self.clock.now_ms)]
         return all(results)
 
-    def _do(self, chore: Chore) -> bool:
+    def _do(self, task: BackgroundTask) -> bool:
         try:
-            chore.call()
+            task.call()
         except FileNotFoundError:
             return True
         except OSError:
-            if chore.failed is not None:
-                chore.failed()
+            if task.failed is not None:
+                task.failed()
             return False
-        if chore.done is not None:
-            chore.done()
+        if task.done is not None:
+            task.done()
         return True
 
     def housekeeping(self) -> None:
         for log in self.logs.values():
             log.write_leader_epochs()
             log.flush_if_due(self.clock.now_ms)
-        self.do_chores()
+        self.run_background_tasks()
         for key, log in self.logs.items():
             self._save(key, log)
 
     def _save(self, key: Key, log: PartitionLog) -> None:
         self.saved[key] = (log.recovery_point, log.log_start_offset)
-        remove_mark(log)
+        remove_truncation_marker(log)
 
     def retention(self) -> None:
         for log in self.logs.values():
@@ -160,7 +172,7 @@ class NodeHost:
     ) -> None:
         self.memory, self.files, self.clock = memory, files, clock
         self.by_workers = by_workers
-        self.chance = NoChance()
+        self.random_source = NoRandomSource()
         for path in self.directories:
             memory.makedirs(path)
         memory.fsync_directory("/")
@@ -169,8 +181,8 @@ class NodeHost:
 
     def _manager(self, on_damage: OnDamage) -> LogManager:
         manager = LogManager(
-            self.files, self.directories, clock=self.clock, chance=self.chance, offload=RunsAtOnce(),
-            settings=LogManagerSettings(
+            self.files, self.directories, clock=self.clock, random_source=self.random_source,
+            offload=RunsAtOnce(), settings=LogManagerSettings(
                 retention_check_interval_ms=1 << 50, producer_expiration_check_interval_ms=1 << 50
             ),
             recovery=RecoverySettings(on_damage=on_damage), tell=lambda line: None,
@@ -219,7 +231,7 @@ class NodeHost:
             if not self.memory.exists(f"{path}/.kafka_cleanshutdown"):
                 raise OSError("the end was not in order")
 
-    def do_chores(self) -> bool:
+    def run_background_tasks(self) -> bool:
         self.manager.housekeeping()
         return True
 

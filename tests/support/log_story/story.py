@@ -50,7 +50,7 @@ KINDS: Final = (
     ("append several at once", 6), ("copy from a leader", 6), ("send again", 4), ("send nonsense", 3),
     ("raise the high watermark", 8), ("new leader", 3), ("roll", 5), ("truncate", 4),
     ("truncate fully", 1), ("delete records", 3), ("retention by time", 2), ("retention by size", 2),
-    ("compact", 9), ("alter the config", 4), ("flush", 4), ("chores", 4), ("housekeeping", 4),
+    ("compact", 9), ("alter the config", 4), ("flush", 4), ("background_tasks", 4), ("housekeeping", 4),
     ("hold a slice", 2), ("let slices go", 1), ("time goes by", 3), ("end in order", 4), ("kill", 3),
     ("cut the power", 4), ("delete the topic", 1),
 )  # fmt: skip
@@ -108,7 +108,7 @@ class Story:
         self.subjects = {key: Subject(key) for key in keys}
         for subject in self.subjects.values():
             self._create(subject)
-        self.host.do_chores()
+        self.host.run_background_tasks()
         self.is_struck = False
         """Something failed since the last start: parts may be offline."""
 
@@ -260,7 +260,7 @@ class Story:
                 problems=self.host.problems,
             )
             self.clock.now_ms += 120_000
-            self.host.do_chores()
+            self.host.run_background_tasks()
             for subject in self.subjects.values():
                 log = self.log_of(subject)
                 require(

@@ -96,7 +96,7 @@ def test_bytes_behind_the_body_are_ignored_as_kafka_ignores_them(desk: Desk) -> 
 
 
 def test_no_frame_whatever_it_holds_does_more_than_close_its_connection(desk: Desk) -> None:
-    chance = random.Random(4)
+    random_source = random.Random(4)
     topic = FetchRequest.FetchTopic("t", partitions=[FetchRequest.FetchPartition()])
     good = [
         encode_request_frame(request, version, 1, "client")[4:]
@@ -110,10 +110,10 @@ def test_no_frame_whatever_it_holds_does_more_than_close_its_connection(desk: De
     desk.behaviours[ApiKey.METADATA] = lambda context, request: MetadataResponse()
     desk.behaviours[ApiKey.FETCH] = lambda context, request: FetchResponse()
     for _ in range(3000):
-        frame = bytearray(chance.choice(good))
-        for _ in range(chance.randrange(1, 4)):
-            frame[chance.randrange(len(frame))] = chance.randrange(256)
-        del frame[chance.choice((len(frame), chance.randrange(len(frame)))) :]
+        frame = bytearray(random_source.choice(good))
+        for _ in range(random_source.randrange(1, 4)):
+            frame[random_source.randrange(len(frame))] = random_source.randrange(256)
+        del frame[random_source.choice((len(frame), random_source.randrange(len(frame)))) :]
         connection = desk.rig.another()
         desk.rig.feed(framed(bytes(frame)), connection)
         assert connection.holds in (0, CLOSED)

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest
@@ -28,7 +28,7 @@ class Life:
         identity = {
             "node_id": 1,
             "cluster_id": CLUSTER_ID,
-            "endpoints": MappingProxyType({"PLAINTEXT": Endpoint("127.0.0.1", 9092, 0)}),
+            "endpoints": MappingProxyType({"PLAINTEXT": BrokerEndpoint("127.0.0.1", 9092, 0)}),
             "features": SUPPORTED_FEATURES,
             "log_dirs": (b"d" * 16,),
             **changes,
@@ -38,7 +38,7 @@ class Life:
             channel=self.peer,
             clock=self.fixture.clock,
             timers=self.fixture.timers,
-            chance=self.fixture.chance,
+            random_source=self.fixture.random_source,
             metadata_offset=self._offset,
             heartbeat_interval_ms=2000,
             session_timeout_ms=9000,

@@ -16,7 +16,7 @@ from broker.controller_channel.peer.tcp import State, TcpPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
 from broker.network.acceptor import ListenerSettings
-from broker.network.hangups import Hangups
+from broker.network.disconnects import Disconnects
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
 from broker.security.authorizer import AllowAll
@@ -101,14 +101,14 @@ class TwoNodes:
         )
         self.acceptor = self.server.listen(ListenerSettings("P", "127.0.0.1", 0), dispatcher)
         self.server.start()
-        hangups = Hangups(loop)
+        disconnects = Disconnects(loop)
         self.peer = TcpPeer(
             "127.0.0.1",
             self.acceptor.port,
             loop=loop,
             clock=self.clock,
             timers=self.timers,
-            hangups=hangups,
+            disconnects=disconnects,
             memory=self.memory,
             client_id="node-2",
             is_patient=self.is_patient,
@@ -118,7 +118,7 @@ class TwoNodes:
         finally:
             self.peer.close_channel()
             self.server.abort("the test is over")
-            hangups.close()
+            disconnects.close()
         assert failures == []
 
 
@@ -321,14 +321,14 @@ def test_an_answer_that_is_none_ends_the_connection() -> None:
         other = await asyncio.start_server(babble, "127.0.0.1", 0)
         clock = HandClock()
         timers = HandTimers(clock)
-        hangups = Hangups(loop)
+        disconnects = Disconnects(loop)
         peer = TcpPeer(
             "127.0.0.1",
             other.sockets[0].getsockname()[1],
             loop=loop,
             clock=clock,
             timers=timers,
-            hangups=hangups,
+            disconnects=disconnects,
             memory=RequestMemory(16 * MIB),
             client_id="x",
         )
@@ -340,7 +340,7 @@ def test_an_answer_that_is_none_ends_the_connection() -> None:
         assert len(answers) == 1
         assert isinstance(answers[0], PeerError)
         peer.close_channel()
-        hangups.close()
+        disconnects.close()
         other.close()
 
     uvloop.run(main())

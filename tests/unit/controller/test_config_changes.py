@@ -10,8 +10,8 @@ from config.limits import METADATA_RECORDS_PER_REQUEST
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from controller.subjects.config_changes import (
     Change,
+    ConfigChangeResult,
     ConfigOperation,
-    Outcome,
     ResourceChange,
     alter_configs,
     replaced_by,
@@ -47,7 +47,7 @@ def nothing_against(question: PolicyQuestion) -> Verdict:
 
 def decide(
     of: ClusterImage, *resources: ResourceChange, validate_only: bool = False
-) -> Decision[list[Outcome]]:
+) -> Decision[list[ConfigChangeResult]]:
     return alter_configs(of, resources, RULES, nothing_against, validate_only=validate_only)
 
 
@@ -55,7 +55,7 @@ def change(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Resou
     return ResourceChange(kind, name, [Change(*each) for each in changes])
 
 
-def written(decision: Decision[list[Outcome]]) -> dict[tuple[int, str, str], str | None]:
+def written(decision: Decision[list[ConfigChangeResult]]) -> dict[tuple[int, str, str], str | None]:
     found = {}
     for record in decision.records:
         assert isinstance(record, ConfigRecord)
@@ -140,7 +140,7 @@ def test_with_eligible_leader_replicas_the_least_in_sync_is_the_cluster_s(
 ) -> None:
     before = elr(stored(BROKER, "", "min.insync.replicas", "1"))
     decision = decide(before, asked)
-    assert decision.response == [Outcome(BROKER, asked.name, ErrorCode.INVALID_CONFIG, sentence)]
+    assert decision.response == [ConfigChangeResult(BROKER, asked.name, ErrorCode.INVALID_CONFIG, sentence)]
     assert list(decision.records) == []
 
 

@@ -34,7 +34,7 @@ from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord,
 from protocol.metadata_log.transactions import BeginTransactionRecord, EndTransactionRecord, NoOpRecord
 from protocol.registry import ApiKey
 from storage.memory_files import MemoryFiles
-from tests.support.controllers import CLUSTER_ID, ControllerFixture, SeededChance, one_node_config
+from tests.support.controllers import CLUSTER_ID, ControllerFixture, SeededRandomSource, one_node_config
 from tests.support.hand_clock import HandClock
 from tests.support.kafka_jars import kafka_jars
 from tests.support.tool_server import compile_java
@@ -51,7 +51,7 @@ def at(level: int) -> ControllerFixture:
         config=one_node_config(),
         files=files,
         clock=HandClock(),
-        chance=SeededChance(3),
+        random_source=SeededRandomSource(3),
         metadata_version=level,
     ).run(io.StringIO())
     return ControllerFixture(files)
@@ -437,7 +437,7 @@ def test_the_quorum_s_own_version_is_raised_in_the_log() -> None:
         config=config,
         files=files,
         clock=HandClock(),
-        chance=SeededChance(3),
+        random_source=SeededRandomSource(3),
         standalone=False,
     ).run(io.StringIO())
     fixture = ControllerFixture(files, config=config)

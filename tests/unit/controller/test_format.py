@@ -25,7 +25,7 @@ from tests.support.controllers import (
     DATA,
     METADATA_LOG,
     ControllerFixture,
-    SeededChance,
+    SeededRandomSource,
     one_node_config,
 )
 from tests.support.hand_clock import HandClock
@@ -41,7 +41,7 @@ def format_(files: MemoryFiles, cluster_id: str = CLUSTER_ID, **settings: str) -
         cluster_id,
         files=files,
         clock=HandClock(),
-        chance=SeededChance(seed),
+        random_source=SeededRandomSource(seed),
         ignore_formatted=ignore,
         output=output,
         errors=errors,
@@ -276,7 +276,7 @@ def test_first_voters_are_read_from_a_text_and_their_own_directory_is_used() -> 
         config=fixture.config,
         files=files,
         clock=fixture.clock,
-        chance=fixture.chance,
+        random_source=fixture.random_source,
         first_voters=(first, second),
     ).run(io.StringIO())
     properties = read_meta_properties(files, f"{fixture.config.metadata_log_directory}/meta.properties")

@@ -13,7 +13,7 @@ from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load
 from controller.bootstrap_records import read_bootstrap_records
 from controller.format import Formatter
-from controller.metadata.image.brokers import Endpoint
+from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.log_opening import open_replica, raft_config
 from controller.quorum_controller import QuorumController
@@ -27,7 +27,7 @@ from tests.support.controllers import (
     METADATA_LOG,
     ControllerFixture,
     HandOffload,
-    SeededChance,
+    SeededRandomSource,
     no_channel,
 )
 from tests.support.genuine_kafka import GenuineKafka
@@ -118,7 +118,7 @@ class OnDisk:
         assert properties is not None
         assert properties.directory_id is not None
         listener = config.controller_listeners[0]
-        endpoints = {listener.listener: Endpoint(listener.host, listener.port, 0)}
+        endpoints = {listener.listener: BrokerEndpoint(listener.host, listener.port, 0)}
         quorum = raft_config(
             config, cluster_id=CLUSTER_ID, directory_id=properties.directory_id, endpoints=endpoints
         )
@@ -130,7 +130,7 @@ class OnDisk:
             clock=clock,
             timers=timers,
             offload=self.offload,
-            chance=SeededChance(),
+            random_source=SeededRandomSource(),
             make_channel=no_channel,
         )
         self.log.start()
@@ -141,7 +141,7 @@ class OnDisk:
             config=config,
             clock=clock,
             timers=timers,
-            chance=SeededChance(),
+            random_source=SeededRandomSource(),
             bootstrap_records=read_bootstrap_records(config, files),
             endpoints=endpoints,
         )
@@ -166,7 +166,11 @@ def test_a_directory_goes_from_us_to_kafka_and_back_and_forth(tmp_path: Path) ->
     kafka = GenuineKafka(tmp_path / "data")
     config = load(layered(default_settings(kafka.properties))).config
     Formatter(
-        cluster_id=CLUSTER_ID, config=config, files=RealFiles(), clock=HandClock(), chance=SeededChance()
+        cluster_id=CLUSTER_ID,
+        config=config,
+        files=RealFiles(),
+        clock=HandClock(),
+        random_source=SeededRandomSource(),
     ).run(io.StringIO())
 
     def tool(*arguments: str) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.subjects.placement import UsableBroker, place_replicas
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
-from tests.support.controllers import SeededChance
+from tests.support.controllers import SeededRandomSource
 
 
 @st.composite
@@ -30,7 +30,7 @@ def test_every_partition_obeys_the_rules(
     factor = min(factor, len(brokers))
     by_id = {broker.id: broker for broker in brokers}
     unfenced = [broker for broker in brokers if not broker.fenced]
-    placed = place_replicas(brokers, partitions, factor, SeededChance(seed))
+    placed = place_replicas(brokers, partitions, factor, SeededRandomSource(seed))
     assert len(placed) == partitions
     for replicas in placed:
         assert len(set(replicas)) == len(replicas) == factor
@@ -45,25 +45,27 @@ def test_every_partition_obeys_the_rules(
 @given(st.integers(1, 10), st.integers(1, 5), st.integers(0, 1 << 30))
 def test_leaders_are_even_in_one_rack(size: int, factor: int, seed: int) -> None:
     brokers = [UsableBroker(i, None, False) for i in range(size)]
-    placed = place_replicas(brokers, size * 3, min(factor, size), SeededChance(seed))
+    placed = place_replicas(brokers, size * 3, min(factor, size), SeededRandomSource(seed))
     assert set(Counter(replicas[0] for replicas in placed).values()) == {3}
 
 
 def test_followers_are_even_too() -> None:
     brokers = [UsableBroker(i, None, False) for i in range(6)]
-    placed = place_replicas(brokers, 60, 3, SeededChance(3))
+    placed = place_replicas(brokers, 60, 3, SeededRandomSource(3))
     held = Counter(replica for replicas in placed for replica in replicas)
     assert max(held.values()) - min(held.values()) <= 4
 
 
 def test_the_same_chance_gives_the_same_placement() -> None:
     brokers = [UsableBroker(i, "ab"[i % 2], False) for i in range(5)]
-    assert place_replicas(brokers, 9, 3, SeededChance(7)) == place_replicas(brokers, 9, 3, SeededChance(7))
+    assert place_replicas(brokers, 9, 3, SeededRandomSource(7)) == place_replicas(
+        brokers, 9, 3, SeededRandomSource(7)
+    )
 
 
 def test_a_cluster_of_fenced_brokers_takes_nothing() -> None:
     with pytest.raises(ControllerError) as caught:
-        place_replicas([UsableBroker(1, None, True)], 1, 1, SeededChance())
+        place_replicas([UsableBroker(1, None, True)], 1, 1, SeededRandomSource())
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
     assert caught.value.message == (
         "Unable to replicate the partition 1 time(s): All brokers are currently fenced or have all their log "

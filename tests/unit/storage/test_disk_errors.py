@@ -234,7 +234,7 @@ def test_a_refused_batch_that_was_synced_does_not_come_back_in_the_place_of_an_a
     rig.append(b"first")
     refuse_two_and_leave_one(rig, files)
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     assert rig.append(b"answer!") == 1
     memory.cut_power()
     rig.reopen(is_clean=False, recovery_point=1)
@@ -259,15 +259,15 @@ def test_a_discarded_segment_is_gone_after_a_power_cut_too() -> None:
     rig = LogRig(files, LogConfig(segment_bytes=300))
     rig.append(b"first")
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     prepared = [rig.log.prepare(client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(2)]
     rig.log.write(prepared, NOW_MS)
     rig.log.flush()
-    rig.do_chores()  # a sync that went on beside the write
+    rig.run_background_tasks()  # a sync that went on beside the write
     rig.log.rollback()
     assert [rig.append(b"answered"), rig.append(b"answered")] == [1, 2]
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     assert rig.log.recovery_point == 3
     memory.cut_power(keep_names=False)
     assert "00000000000000000002.log" not in rig.file_names()

@@ -35,7 +35,7 @@ def filled(directory: Path) -> LogRig:
     )
     rig.log.append_control(marker, leader_epoch=2, now_ms=NOW_MS)
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     for segment in rig.log.segments:
         segment.offset_index.file.write_pending()
         segment.time_index.file.write_pending()

@@ -14,7 +14,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 
 class World:
@@ -32,7 +32,7 @@ class World:
 
     def started(self, required: str | None = None) -> LogManager:
         manager = LogManager(
-            self.files, ["/a", "/b"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce(),
+            self.files, ["/a", "/b"], clock=self.clock, random_source=NoRandomSource(), offload=RunsAtOnce(),
             required_directory=required,
         )  # fmt: skip
         manager.watch(

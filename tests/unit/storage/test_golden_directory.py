@@ -14,7 +14,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
 from tests.support.log_rig import everything
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 GOLDEN = Path(__file__).parent / "golden"
 KAFKA_INTERVAL_BYTES = 1024
@@ -31,7 +31,7 @@ def opened(path: Path) -> LogManager:
         RealFiles(),
         [str(path)],
         clock=ManualClock(),
-        chance=NoChance(),
+        random_source=NoRandomSource(),
         offload=RunsAtOnce(),
         default_config=LogConfig(index_interval_bytes=KAFKA_INTERVAL_BYTES),
     )

@@ -17,7 +17,7 @@ from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, leader_batch
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 LOGS = 5
 BATCH_BYTES = 500_000
@@ -60,9 +60,9 @@ class Crashed:
 
     def started(self, on_damage: OnDamage = OnDamage.REFUSE) -> LogManager:
         manager = LogManager(
-            self.files, ["/a", "/b"], clock=ManualClock(NOW_MS), chance=NoChance(), offload=RunsAtOnce(),
-            workers=self.workers, recovery=RecoverySettings(threads_per_directory=2, on_damage=on_damage),
-            tell=self.told.append,
+            self.files, ["/a", "/b"], clock=ManualClock(NOW_MS), random_source=NoRandomSource(),
+            offload=RunsAtOnce(), workers=self.workers, recovery=RecoverySettings(threads_per_directory=2,
+            on_damage=on_damage), tell=self.told.append,
         )  # fmt: skip
         self.report = manager.start()
         return manager

@@ -20,7 +20,7 @@ from storage.memory_files import MemoryFiles
 from storage.meta_properties import MetaProperties, encode_meta_properties
 from storage.partition_log import PartitionLog
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, offsets_of
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce, RunsLater
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce, RunsLater
 
 
 class World:
@@ -35,7 +35,7 @@ class World:
 
     def manager(self, **arguments: object) -> LogManager:
         return LogManager(
-            self.files, self.paths, clock=self.clock, chance=NoChance(), offload=self.offload,
+            self.files, self.paths, clock=self.clock, random_source=NoRandomSource(), offload=self.offload,
             **arguments,  # type: ignore[arg-type]
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ class Grown(LogRig):
         for number in range(BATCHES):
             self.append(bytes(200), timestamp=NOW_MS + number)
         self.commit_all()
-        self.do_chores()
+        self.run_background_tasks()
 
     def damage(self, segment: Segment, suffix: str, how: str) -> None:
         path = segment.path(suffix)

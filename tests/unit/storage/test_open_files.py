@@ -7,7 +7,7 @@ from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.open_files import FEWEST_OPEN, OpenFiles, bound_for
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 
 class BoundedFiles(MemoryFiles):
@@ -18,7 +18,7 @@ class BoundedFiles(MemoryFiles):
 
 def manager_over(files: BoundedFiles) -> LogManager:
     manager = LogManager(
-        files, ["/a"], clock=ManualClock(NOW_MS), chance=NoChance(), offload=RunsAtOnce(),
+        files, ["/a"], clock=ManualClock(NOW_MS), random_source=NoRandomSource(), offload=RunsAtOnce(),
     )  # fmt: skip
     manager.start()
     return manager

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.records.header import read_header
-from storage.producer_snapshot import MalformedSnapshot, decode_snapshot, encode_snapshot
+from storage.producer_snapshot import CorruptProducerSnapshot, decode_snapshot, encode_snapshot
 from storage.producer_state import ProducerBatch, ProducerEntry, ProducerState, check_sequence, successor
 from tests.support.log_rig import client_batch
 
@@ -26,10 +26,10 @@ def test_only_the_last_batch_is_kept() -> None:
 def test_damaged_snapshots_are_refused() -> None:
     data = encode_snapshot([ProducerEntry(7, 2, (ProducerBatch(0, 3, 10, 13, 100),), 100)])
     for cut in range(len(data)):
-        with pytest.raises(MalformedSnapshot):
+        with pytest.raises(CorruptProducerSnapshot):
             decode_snapshot(data[:cut])
     for place in range(len(data)):
-        with pytest.raises(MalformedSnapshot):
+        with pytest.raises(CorruptProducerSnapshot):
             decode_snapshot(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
 
 

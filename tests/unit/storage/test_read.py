@@ -105,7 +105,7 @@ def test_a_held_slice_outlives_roll_retention_and_close() -> None:
     rig.log.increase_log_start(60)
     assert rig.log.delete_old_segments(rig.now_ms) > 0
     rig.now_ms += 60_000
-    rig.do_chores()
+    rig.run_background_tasks()
     assert held.read() == content
     held.release()
     with pytest.raises(ValueError, match="closed"):

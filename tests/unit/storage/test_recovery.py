@@ -64,7 +64,7 @@ def test_only_what_is_not_known_to_be_on_the_disk_is_scanned() -> None:
     rig = filled(segment_bytes=400)
     bases = [segment.base_offset for segment in rig.log.segments]
     assert len(bases) == 5
-    rig.do_chores()
+    rig.run_background_tasks()
     assert rig.log.recovery_point == bases[-1]
     rig.reopen(is_clean=False, recovery_point=rig.log.recovery_point)
     assert rig.scanned_segments == 1
@@ -169,7 +169,7 @@ def test_producers_come_from_the_snapshot_and_what_follows_it() -> None:
     rig.produce(7, 0, 0)
     rig.produce(8, 0, 0)
     rig.log.write_snapshot()
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.produce(7, 0, 1)
     rig.produce(9, 2, 5)
     rig.reopen(is_clean=False)
@@ -185,7 +185,7 @@ def test_a_damaged_snapshot_and_one_from_beyond_the_end_are_not_believed() -> No
     rig = LogRig()
     rig.produce(7, 0, 0)
     rig.log.write_snapshot()
-    rig.do_chores()
+    rig.run_background_tasks()
     path = f"{rig.directory}/{segment_file(1, SNAPSHOT_SUFFIX)}"
     rig.files.write_atomically(path, rig.files.read_bytes(path)[:-1])
     rig.files.write_atomically(f"{rig.directory}/{segment_file(99, SNAPSHOT_SUFFIX)}", b"from another life")
@@ -228,7 +228,7 @@ def test_after_a_power_cut_what_was_synced_is_there() -> None:
     for _ in range(3):
         rig.append(b"synced")
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     assert rig.log.recovery_point == 3
     rig.append(b"torn")
     rig.append(b"lost")
@@ -243,12 +243,12 @@ def test_after_a_power_cut_what_was_synced_is_there() -> None:
 def test_a_sync_that_fails_moves_no_recovery_point() -> None:
     rig = filled()
     rig.log.flush()
-    due = rig.chores.take_due(rig.now_ms)
+    due = rig.background_tasks.take_due(rig.now_ms)
     rig.log.truncate_to(4, now_ms=rig.now_ms)
-    for chore in due:
-        chore.call()
-        if chore.done:
-            chore.done()
+    for task in due:
+        task.call()
+        if task.done:
+            task.done()
     assert rig.log.recovery_point == 0
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from storage.found_log import RecoveredLog
 from storage.jobs import NoPace
+from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.recovery_job import LogToRecover, RecoverPlan, recover
@@ -35,7 +35,7 @@ def test_indexes_that_were_made_again_are_synced_before_they_are_believed(has_wo
 
     def sync() -> int:
         rig.log.flush()
-        rig.do_chores()
+        rig.run_background_tasks()
         return rig.log.recovery_point
 
     def start(recovery_point: int) -> None:

@@ -74,14 +74,14 @@ def test_a_torn_tail_is_told_as_one() -> None:
 
 def test_any_damage_is_found_and_nothing_else_is_lost() -> None:
     """Random bytes over random places: every batch that was not touched is there afterwards."""
-    chance = random.Random(20261121)
+    random_source = random.Random(20261121)
     for _ in range(60):
-        rig = filled(count=20, segment_bytes=chance.choice([700, 10_000]))
+        rig = filled(count=20, segment_bytes=random_source.choice([700, 10_000]))
         segments = [(segment.base_offset, segment.size_bytes) for segment in rig.log.segments]
-        base, size_bytes = chance.choice(segments)
-        start = chance.randrange(size_bytes - 30)
-        length = chance.randrange(1, min(400, size_bytes - start))
-        before = overwrite(rig, base, start, chance.randbytes(length))
+        base, size_bytes = random_source.choice(segments)
+        start = random_source.randrange(size_bytes - 30)
+        length = random_source.randrange(1, min(400, size_bytes - start))
+        before = overwrite(rig, base, start, random_source.randbytes(length))
         path = f"{DIRECTORY}/{segment_file(base, '.log')}"
         after = rig.files.read_bytes(path)[:size_bytes]
         if after == before[:size_bytes]:

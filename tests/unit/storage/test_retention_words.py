@@ -143,34 +143,34 @@ def test_hundreds_at_once_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> N
 
 def test_files_that_are_gone(caplog: pytest.LogCaptureFixture) -> None:
     rig = segments_of_one_batch(5, retention_ms=8 * DAY_MS, file_delete_delay_ms=60_000)
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.delete_old_segments(NOW_MS)
     caplog.clear()
     rig.now_ms += 60_000
-    rig.do_chores()
+    rig.run_background_tasks()
     directory = "/data/orders-0/"
     assert said(caplog) == [f"Deleted log {directory}{'0' * 19}{number}.log.deleted." for number in (0, 1)]
 
 
 def test_a_file_that_is_gone_already_is_not_said_to_be_deleted(caplog: pytest.LogCaptureFixture) -> None:
     rig = segments_of_one_batch(5, retention_ms=9 * DAY_MS)
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.delete_old_segments(NOW_MS)
     caplog.clear()
     rig.files.unlink(f"/data/orders-0/{'0' * 20}.log.deleted")
     rig.now_ms += 60_000
-    rig.do_chores()
+    rig.run_background_tasks()
     assert said(caplog) == []
 
 
 def test_the_other_files_are_said_to_who_asks(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "storage.retention")
     rig = segments_of_one_batch(5, retention_ms=9 * DAY_MS)
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.delete_old_segments(NOW_MS)
     caplog.clear()
     rig.now_ms += 60_000
-    rig.do_chores()
+    rig.run_background_tasks()
     stem = f"/data/orders-0/{'0' * 20}"
     assert caplog.messages == [
         f"Deleted log {stem}.log.deleted.",
@@ -181,7 +181,7 @@ def test_the_other_files_are_said_to_who_asks(caplog: pytest.LogCaptureFixture) 
 
 def test_a_segment_whose_file_is_missing_goes_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     rig = segments_of_one_batch(5, retention_ms=9 * DAY_MS)
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.segments[0].close()
     rig.files.unlink(f"/data/orders-0/{'0' * 20}.log")
     assert rig.log.delete_old_segments(NOW_MS) == 1

@@ -144,15 +144,15 @@ def test_a_compacted_topic_is_only_cut_at_its_start() -> None:
 
 def test_files_go_after_the_delay() -> None:
     rig = three_segments(retention_ms=7 * DAY_MS, file_delete_delay_ms=60_000)
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.delete_old_segments(NOW_MS)
     assert "00000000000000000000.log.deleted" in rig.file_names()
     assert "00000000000000000000.log" not in rig.file_names()
     rig.now_ms = NOW_MS + 59_999
-    rig.do_chores()
+    rig.run_background_tasks()
     assert "00000000000000000000.log.deleted" in rig.file_names()
     rig.now_ms = NOW_MS + 60_000
-    rig.do_chores()
+    rig.run_background_tasks()
     assert not [name for name in rig.file_names() if name.startswith("00000000000000000000.")]
 
 
@@ -175,7 +175,7 @@ def test_a_cut_forgets_everything_behind_it() -> None:
         rig.append(bytes(90), epoch=number // 2)
     rig.produce(7, 0, 0)
     rig.produce(7, 0, 1)
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.commit_all()
     rig.log.truncate_to(5, now_ms=NOW_MS)
     log = rig.log
@@ -186,7 +186,7 @@ def test_a_cut_forgets_everything_behind_it() -> None:
     assert all(offset <= 5 for offset in log.snapshot_offsets)
     assert offsets_of(everything(log)) == [(number, number) for number in range(5)]
     assert rig.produce(7, 0, 0) == 5
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.reopen(is_clean=False)
     assert rig.log.log_end_offset == 6
 
@@ -211,7 +211,7 @@ def test_starting_anew_at_another_offset() -> None:
     assert log.leader_epochs.entries() == []
     assert len(log.producer_state) == 0
     assert rig.append(b"b", epoch=5) == 1000
-    rig.do_chores()
+    rig.run_background_tasks()
     assert [name for name in rig.file_names() if name.endswith(".log")] == ["00000000000000001000.log"]
     rig.reopen(is_clean=False, log_start_offset=1000)
     assert [header.base_offset for _, header in headers(everything(rig.log))] == [1000]

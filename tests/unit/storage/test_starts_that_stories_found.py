@@ -85,7 +85,7 @@ def test_a_time_index_of_lost_batches_is_not_believed_though_its_offsets_fit() -
     rig.log.truncate_to(1, now_ms=NOW_MS)
     rig.append(b"w", timestamp=NOW_MS + 1_000)
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.roll(NOW_MS)
     memory.kill_process()
     memory.write_atomically(f"{DIRECTORY}/{segment_file(0, '.timeindex')}", former)
@@ -97,11 +97,11 @@ def test_a_log_without_an_id_gets_that_of_its_topic() -> None:
     memory = MemoryFiles()
     rig = LogRig(memory)
     memory.unlink(f"{DIRECTORY}/partition.metadata")
-    rig.do_chores()
+    rig.run_background_tasks()
     memory.unlink(f"{DIRECTORY}/partition.metadata")
     log = rig.reopen(is_clean=False)
     give_topic_id(log, TOPIC_ID)
-    rig.do_chores()
+    rig.run_background_tasks()
     assert log.topic_id == TOPIC_ID
     assert read_partition_metadata(memory, f"{DIRECTORY}/partition.metadata") == TOPIC_ID
 
@@ -111,7 +111,7 @@ def test_a_snapshot_of_before_what_retention_removed_is_not_believed() -> None:
     rig = LogRig(memory, LogConfig(retention_bytes=0))
     rig.produce(7, 0, 0)
     rig.log.roll(NOW_MS)
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.produce(7, 0, 1)
     rig.commit_all()
     rig.log.delete_old_segments(NOW_MS)
@@ -133,7 +133,7 @@ def test_a_cut_leaves_the_snapshot_alone_that_waits_to_be_written_and_is_right()
     rig.log.roll(NOW_MS)
     rig.produce(7, 0, 2)
     rig.log.truncate_to(1, now_ms=NOW_MS)
-    rig.do_chores()
+    rig.run_background_tasks()
     assert rig.log.snapshot_offsets == [1]
     assert snapshots(rig) == ["00000000000000000001.snapshot"]
 
@@ -143,11 +143,11 @@ def test_a_snapshot_that_a_thread_writes_during_the_cut_is_removed_again() -> No
     rig.produce(7, 0, 0)
     rig.produce(7, 0, 1)
     rig.log.roll(NOW_MS)
-    under_way = rig.chores.take_due(rig.now_ms)
+    under_way = rig.background_tasks.take_due(rig.now_ms)
     rig.log.truncate_to(1, now_ms=NOW_MS)
-    for chore in under_way:
-        chore.call()
-    rig.do_chores()
+    for task in under_way:
+        task.call()
+    rig.run_background_tasks()
     assert (snapshots(rig), rig.log.snapshot_offsets) == ([], [])
 
 
@@ -158,7 +158,7 @@ def test_indexes_that_a_start_made_anew_below_the_recovery_point_are_on_the_disk
     rig.log.roll(NOW_MS)
     rig.append(b"w")
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     memory.kill_process()
     memory.unlink(f"{DIRECTORY}/{segment_file(0, '.timeindex')}")
     assert rig.reopen(is_clean=False, recovery_point=2).recovery_point == 2
@@ -171,14 +171,14 @@ def test_the_recovery_point_waits_for_leader_epochs_that_could_not_be_written() 
     rig = LogRig()
     rig.append(b"v", epoch=3)
     rig.log.flush()
-    epochs, sync = rig.chores.take_due(rig.now_ms)[-2:]
+    epochs, sync = rig.background_tasks.take_due(rig.now_ms)[-2:]
     assert (epochs.what.split("/")[-1], epochs.failed is None) == ("leader-epoch-checkpoint", False)
     if epochs.failed is not None and sync.done is not None:
         epochs.failed()
         sync.done()
     assert rig.log.recovery_point == 0
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     assert rig.log.recovery_point == 1
 
 
@@ -190,12 +190,12 @@ def test_a_sync_that_ends_half_way_leaves_nothing_of_before_the_cut_behind_what_
         rig.append(b"v")
         rig.log.roll(NOW_MS)
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.truncate_to(1, now_ms=NOW_MS)
     rig.append(b"w")
     faulty.faults = [Fault("fdatasync")]
     with pytest.raises(OSError, match="Input/output"):
-        rig.do_chores()
+        rig.run_background_tasks()
     memory.cut_power(keep_all, keep_names=False)
     assert [name for name in rig.file_names() if name.endswith(".log")] == [
         "00000000000000000000.log", "00000000000000000001.log",

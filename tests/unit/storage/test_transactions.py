@@ -159,7 +159,7 @@ def test_all_of_it_is_there_after_a_start(is_clean: bool) -> None:
     if is_clean:
         writer.rig.close()
     else:
-        writer.rig.do_chores()
+        writer.rig.run_background_tasks()
     log = writer.rig.reopen(is_clean=is_clean)
     log.update_high_watermark(log.log_end_offset)
     assert log.last_stable_offset == 1
@@ -178,7 +178,7 @@ def test_an_index_that_was_lost_is_made_again() -> None:
     for _ in range(9):
         writer.write(7)
         writer.end(7, commit=False)
-    writer.rig.do_chores()
+    writer.rig.run_background_tasks()
     files = writer.rig.files
     for name in writer.rig.file_names():
         if name.endswith(".txnindex"):

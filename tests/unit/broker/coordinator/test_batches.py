@@ -7,14 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.coordinator.batches import coordinator_batch, key_values, loaded_batches, split_records
-from broker.coordinator.outcome import Record
+from broker.coordinator.result import CoordinatorRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.records.errors import CorruptRecord, InvalidRecord
 from protocol.records.header import HEADER_BYTES, patch_offset_and_epoch, seal
 
 RECORDS = st.lists(
-    st.builds(Record, st.binary(max_size=300), st.none() | st.binary(max_size=300)), min_size=1, max_size=200
+    st.builds(CoordinatorRecord, st.binary(max_size=300), st.none() | st.binary(max_size=300)),
+    min_size=1,
+    max_size=200,
 )
 
 
@@ -25,7 +27,7 @@ def at(offset: int, batch: bytes | bytearray) -> bytes:
 
 
 @given(RECORDS)
-def test_what_was_written_is_loaded(records: list[Record]) -> None:
+def test_what_was_written_is_loaded(records: list[CoordinatorRecord]) -> None:
     (batch,) = loaded_batches(coordinator_batch(records, timestamp_ms=1), 0)
     assert batch.problem == ""
     assert batch.next_offset == len(records)
@@ -40,7 +42,7 @@ def test_compressed_batches_of_other_brokers_are_loaded(codec: int) -> None:
 
 
 def test_offsets_that_do_not_grow_are_no_log() -> None:
-    one = coordinator_batch([Record(b"a", b"1"), Record(b"b", b"2")], timestamp_ms=1)
+    one = coordinator_batch([CoordinatorRecord(b"a", b"1"), CoordinatorRecord(b"b", b"2")], timestamp_ms=1)
     with pytest.raises(CorruptRecord, match="offsets 2 to 3"):
         list(loaded_batches(at(4, one) + at(2, one), 4))
     with pytest.raises(CorruptRecord, match="offset 3 should be"):
@@ -49,7 +51,7 @@ def test_offsets_that_do_not_grow_are_no_log() -> None:
 
 
 def test_a_cut_off_batch_at_the_end_is_left_for_the_next_read() -> None:
-    one = coordinator_batch([Record(b"a", b"1")], timestamp_ms=1)
+    one = coordinator_batch([CoordinatorRecord(b"a", b"1")], timestamp_ms=1)
     assert [batch.next_offset for batch in loaded_batches(at(0, one) + at(1, one)[:-1], 0)] == [1]
 
 
@@ -63,7 +65,7 @@ def test_a_marker_says_how_its_transaction_ended() -> None:
 
 
 def test_a_wrong_checksum_loses_the_batch_and_not_the_ones_behind_it() -> None:
-    one = coordinator_batch([Record(b"a", b"1")], timestamp_ms=1)
+    one = coordinator_batch([CoordinatorRecord(b"a", b"1")], timestamp_ms=1)
     bad = bytearray(at(0, one))
     bad[-1] ^= 1
     first, second = loaded_batches(bytes(bad) + at(1, one), 0)
@@ -73,7 +75,7 @@ def test_a_wrong_checksum_loses_the_batch_and_not_the_ones_behind_it() -> None:
 
 
 def test_records_that_contradict_their_header_lose_only_their_batch() -> None:
-    bad = bytearray(coordinator_batch([Record(b"a", b"1")], timestamp_ms=1))
+    bad = bytearray(coordinator_batch([CoordinatorRecord(b"a", b"1")], timestamp_ms=1))
     bad[57:61] = (7).to_bytes(4, "big")  # seven records announced
     seal(bad, 0, len(bad))
     (batch,) = loaded_batches(bytes(bad), 0)
@@ -82,7 +84,7 @@ def test_records_that_contradict_their_header_lose_only_their_batch() -> None:
 
 
 def test_what_is_no_batch_at_all_ends_the_reading() -> None:
-    one = coordinator_batch([Record(b"a", b"1")], timestamp_ms=1)
+    one = coordinator_batch([CoordinatorRecord(b"a", b"1")], timestamp_ms=1)
     batches = loaded_batches(one + b"\xff" * 200, 0)
     assert next(batches).records == [(b"a", b"1")]
     with pytest.raises(CorruptRecord, match="magic"):
@@ -99,7 +101,9 @@ def test_random_bytes_are_refused_or_read_and_nothing_else(section: bytes, count
 
 
 @given(RECORDS, st.integers(100, 2000))
-def test_splitting_keeps_order_and_stays_within_the_limit(records: list[Record], limit: int) -> None:
+def test_splitting_keeps_order_and_stays_within_the_limit(
+    records: list[CoordinatorRecord], limit: int
+) -> None:
     runs = split_records(records, limit)
     assert [record for run in runs for record in run] == records
     for run in runs:

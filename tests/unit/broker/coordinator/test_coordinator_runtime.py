@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker.coordinator.batches import coordinator_batch
-from broker.coordinator.outcome import Outcome, Record, UndoLog
-from broker.coordinator.ports import Moment
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.result import CoordinatorRecord, CoordinatorResult, UndoLog
 from broker.coordinator.runtime import LOAD_RETRY_MS, CoordinatorRuntime, RuntimeSettings
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.builder import SimpleRecord, build_batch
@@ -21,9 +21,9 @@ from tests.support.hand_clock import HandClock, HandTimers
 TOPIC = "__things"
 
 
-def note(heard: list[ErrorCode], error: ErrorCode, moment: Moment) -> Outcome[None]:
+def note(heard: list[ErrorCode], error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
     heard.append(error)
-    return Outcome()
+    return CoordinatorResult()
 
 
 class Shelf:
@@ -63,29 +63,29 @@ class Shelf:
         del self.gathered[:max_records]
         return not self.gathered
 
-    def loaded(self, now: Moment) -> Outcome[None]:
+    def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         self.events.append("loaded")
-        return Outcome()
+        return CoordinatorResult()
 
-    def unloaded(self, now: Moment) -> Outcome[None]:
+    def unloaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         self.events.append("unloaded")
-        return Outcome()
+        return CoordinatorResult()
 
     def next_look_ms(self) -> int | None:
         return self.due_ms
 
-    def expire(self, now: Moment) -> Outcome[None] | None:
+    def expire(self, now: CurrentTime) -> CoordinatorResult[None] | None:
         if self.due_ms is None or self.due_ms > now.monotonic_ms:
             return None
         self.due_ms = None
         self.events.append("expired")
-        outcome: Outcome[None] = Outcome()
-        outcome.records.append(Record(b"expired", b"yes"))
-        return outcome
+        result: CoordinatorResult[None] = CoordinatorResult()
+        result.records.append(CoordinatorRecord(b"expired", b"yes"))
+        return result
 
-    def mend(self, now: Moment, *, everything: bool) -> Outcome[None]:
+    def mend(self, now: CurrentTime, *, everything: bool) -> CoordinatorResult[None]:
         self.events.append("mended all" if everything else "mended")
-        return Outcome()
+        return CoordinatorResult()
 
 
 class World:
@@ -115,19 +115,19 @@ class World:
     def put(
         self, key: bytes, value: bytes | None, *, stored: list[ErrorCode] | None = None
     ) -> str | Pending[str]:
-        def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
-            outcome = Outcome(f"put {key.decode()}")
-            outcome.records.append(Record(key, value))
+        def operation(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[str]:
+            result = CoordinatorResult(f"put {key.decode()}")
+            result.records.append(CoordinatorRecord(key, value))
             if stored is not None:
-                outcome.on_stored = partial(note, stored)
-            return outcome
+                result.on_stored = partial(note, stored)
+            return result
 
         return self.runtime.run(0, operation, lambda error: error.name)
 
     def ask(self, key: bytes) -> str | Pending[str]:
         return self.runtime.run(
             0,
-            lambda shelf, moment: Outcome(shelf.values.get(key, b"nothing").decode()),
+            lambda shelf, now: CoordinatorResult(shelf.values.get(key, b"nothing").decode()),
             lambda error: error.name,
         )
 
@@ -249,7 +249,10 @@ def test_loading_goes_in_slices_and_lets_others_in_between() -> None:
     world = World(led=False, slice_records=10, load_buffer_bytes=200)
     for number in range(100):
         world.log.append_internal(
-            TOPIC, 0, coordinator_batch([Record(b"%d" % number, b"v")], timestamp_ms=1), lambda *_: None
+            TOPIC,
+            0,
+            coordinator_batch([CoordinatorRecord(b"%d" % number, b"v")], timestamp_ms=1),
+            lambda *_: None,
         )
     world.runtime.elected(0, 1)
     turns = 0
@@ -323,10 +326,10 @@ def test_deadlines_ring_and_what_they_lead_to_is_written() -> None:
 def test_what_need_not_be_atomic_is_cut_into_batches_that_fit() -> None:
     world = World(batch_bytes=500)
 
-    def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
-        outcome = Outcome("done", atomic=False)
-        outcome.records.extend(Record(b"%03d" % number, b"v" * 50) for number in range(40))
-        return outcome
+    def operation(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[str]:
+        result = CoordinatorResult("done", atomic=False)
+        result.records.extend(CoordinatorRecord(b"%03d" % number, b"v" * 50) for number in range(40))
+        return result
 
     assert world.runtime.run(0, operation, lambda error: error.name) == "done"
     assert len(world.shelf.values) == 40
@@ -339,9 +342,9 @@ def test_an_operation_on_all_machines_passes_over_those_that_load() -> None:
     world.runtime.elected(1, 1)
     seen: list[int] = []
 
-    def operation(shelf: Shelf, moment: Moment) -> Outcome[None]:
+    def operation(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[None]:
         seen.append(shelf.partition)
-        return Outcome()
+        return CoordinatorResult()
 
     world.runtime.run_everywhere(operation)
     assert seen == [0]
@@ -354,7 +357,9 @@ def broken(*arguments: object) -> Any:
 def parked(world: World) -> Pending[str]:
     """Somebody whom the machine answers itself, later."""
     waiting: Pending[str] = Pending()
-    found = world.runtime.run(0, lambda shelf, now: Outcome(), lambda error: error.name, waiting=waiting)
+    found = world.runtime.run(
+        0, lambda shelf, now: CoordinatorResult(), lambda error: error.name, waiting=waiting
+    )
     assert found is waiting
     return waiting
 
@@ -407,11 +412,11 @@ def test_a_verdict_of_the_log_that_leads_to_a_failure_is_mended() -> None:
     world.log.held = []
     was = world.shelf
 
-    def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
-        outcome = Outcome("never said")
-        outcome.records.append(Record(b"c", b"3"))
-        outcome.on_stored = broken
-        return outcome
+    def operation(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[str]:
+        result = CoordinatorResult("never said")
+        result.records.append(CoordinatorRecord(b"c", b"3"))
+        result.on_stored = broken
+        return result
 
     waiting = world.runtime.run(0, operation, lambda error: error.name)
     later = world.put(b"d", b"4")
@@ -434,11 +439,11 @@ def test_a_verdict_whose_failure_cannot_be_mended_costs_the_machine() -> None:
     was = world.shelf
     was.mend = broken  # type: ignore[method-assign,assignment]
 
-    def operation(shelf: Shelf, moment: Moment) -> Outcome[str]:
-        outcome = Outcome("never said")
-        outcome.records.append(Record(b"c", b"3"))
-        outcome.on_stored = broken
-        return outcome
+    def operation(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[str]:
+        result = CoordinatorResult("never said")
+        result.records.append(CoordinatorRecord(b"c", b"3"))
+        result.on_stored = broken
+        return result
 
     world.runtime.run(0, operation, lambda error: error.name)
     later = world.put(b"d", b"4")
@@ -475,7 +480,7 @@ def test_an_operation_that_fails_costs_its_request_alone() -> None:
 def test_an_invariant_of_a_group_is_contained_and_one_of_the_log_is_not() -> None:
     world = World()
 
-    def never(shelf: Shelf, moment: Moment) -> Outcome[str]:
+    def never(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[str]:
         raise InvariantViolated("never")
 
     assert world.runtime.run(0, never, lambda error: error.name) == "UNKNOWN_SERVER_ERROR"

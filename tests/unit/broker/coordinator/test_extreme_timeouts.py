@@ -10,8 +10,8 @@ import logging
 
 import pytest
 
+from broker.coordinator.group.operation import DeadlineKind
 from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.group.turn import DeadlineKind
 from broker.coordinator.runtime import RING_OUTCOMES
 from protocol.errors import ErrorCode, InvariantViolated
 from tests.support.group_world import GroupWorld, is_parked, now
@@ -162,15 +162,15 @@ def test_a_deadline_that_would_come_again_at_once_is_an_error_of_ours() -> None:
     world.stable_group(1)
     shard = world.shard("g")
     key = (DeadlineKind.JOIN_PHASE, "g", "")
-    moment = world.groups._runtime._now()
-    shard.deadlines.set(key, moment.monotonic_ms)
+    now = world.groups._runtime._now()
+    shard.deadlines.set(key, now.monotonic_ms)
     group = shard.groups["g"]
 
     class Again(dict):  # type: ignore[type-arg]
         def get(self, name: object, default: object = None) -> object:
-            shard.deadlines.set(key, moment.monotonic_ms)
+            shard.deadlines.set(key, now.monotonic_ms)
             return group
 
     shard.groups = Again(g=group)
     with pytest.raises(InvariantViolated, match="lies ahead again"):
-        shard.expire(moment)
+        shard.expire(now)

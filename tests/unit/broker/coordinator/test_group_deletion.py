@@ -17,7 +17,7 @@ from broker.coordinator.group.group_records import (
     read_key,
 )
 from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.outcome import Record
+from broker.coordinator.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.records.builder import BatchBuilder
@@ -48,7 +48,7 @@ def delete(world: GroupWorld, topics: dict[str, list[int]], group_id: str = "g")
     }
 
 
-def append(world: GroupWorld, *records: Record) -> None:
+def append(world: GroupWorld, *records: CoordinatorRecord) -> None:
     """Records that somebody else wrote into the log of group g's partition."""
     batch = coordinator_batch(records, timestamp_ms=1)
     world.log.append_internal(GROUP_TOPIC, world.groups.partition_for("g"), batch, lambda *_: None)
@@ -240,9 +240,13 @@ def test_a_group_with_an_open_transaction_does_not_expire() -> None:
 
 def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     world = GroupWorld(SOON_GONE)
-    newer = Record(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x01\x00")
-    unknown = Record(b"\x00\x63\x00\x01g", b"x")
-    nonsense = [Record(b"\x00\x02\x00\x63", b""), Record(b"", b"x"), Record(b"\x00\x04\x00\x09g", b"x")]
+    newer = CoordinatorRecord(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x01\x00")
+    unknown = CoordinatorRecord(b"\x00\x63\x00\x01g", b"x")
+    nonsense = [
+        CoordinatorRecord(b"\x00\x02\x00\x63", b""),
+        CoordinatorRecord(b"", b"x"),
+        CoordinatorRecord(b"\x00\x04\x00\x09g", b"x"),
+    ]
     append(world, offset_record("g", "t", 0, CommittedOffset(5, commit_timestamp_ms=1)))
     append(world, newer, unknown, *nonsense)
     with caplog.at_level(logging.WARNING, "barnabas.groups"):
@@ -265,7 +269,11 @@ def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixtu
 
 def test_a_newer_group_that_was_deleted_is_free_again() -> None:
     world = GroupWorld()
-    append(world, Record(b"\x00\x03\x00\x01g", b"\x00\x00"), Record(b"\x00\x03\x00\x01g", None))
+    append(
+        world,
+        CoordinatorRecord(b"\x00\x03\x00\x01g", b"\x00\x00"),
+        CoordinatorRecord(b"\x00\x03\x00\x01g", None),
+    )
     world.restart()
     assert now(world.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
 

@@ -8,7 +8,7 @@ from broker.coordinator.batches import coordinator_batch
 from broker.coordinator.group.coordinator import GROUP_TOPIC
 from broker.coordinator.group.group_records import CommittedOffset, offset_key, offset_record
 from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.outcome import Record
+from broker.coordinator.result import CoordinatorRecord
 from protocol.codec.compiler import encode
 from protocol.consumer_protocol import ConsumerProtocolSubscription
 from protocol.errors import ErrorCode
@@ -255,7 +255,7 @@ def test_an_offset_that_cannot_be_read_was_never_committed() -> None:
     world.commit_error(1, partition=0)
     world.commit_error(2, partition=1)
     for value in (b"\x00\x63", b"\x00\x04\x00", b""):
-        damaged = Record(offset_key("g", "t", 0), value)
+        damaged = CoordinatorRecord(offset_key("g", "t", 0), value)
         world.log.append_internal(
             GROUP_TOPIC,
             world.groups.partition_for("g"),

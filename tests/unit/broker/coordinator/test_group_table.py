@@ -12,7 +12,7 @@ import pytest
 
 from broker.coordinator.batches import loaded_batches
 from broker.coordinator.group.group_records import GROUP, GROUP_VERSION, read_group, read_key
-from broker.coordinator.group.states import TRANSITIONS, Cause, GroupState
+from broker.coordinator.group.states import TRANSITIONS, GroupState, GroupStateCause
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.serving import Pending
 from tests.support.group_world import GroupWorld, is_parked
@@ -205,19 +205,21 @@ def test_an_event_in_a_state(
 
 
 def test_every_transition_of_the_table_is_in_the_drawing() -> None:
-    leads_to = {cause: {target for (_, c), target in TRANSITIONS.items() if c is cause} for cause in Cause}
-    assert leads_to == {
-        Cause.FIRST_MEMBER_JOINED: {GroupState.PREPARING_REBALANCE},
-        Cause.MEMBERSHIP_CHANGED: {GroupState.PREPARING_REBALANCE},
-        Cause.ALL_JOINED: {GroupState.COMPLETING_REBALANCE},
-        Cause.NOBODY_LEFT: {GroupState.EMPTY},
-        Cause.ASSIGNMENT_STORED: {GroupState.STABLE},
-        Cause.REMOVED: {GroupState.DEAD},
+    leads_to = {
+        cause: {target for (_, c), target in TRANSITIONS.items() if c is cause} for cause in GroupStateCause
     }
-    assert all((state, Cause.REMOVED) in TRANSITIONS for state in GroupState)
+    assert leads_to == {
+        GroupStateCause.FIRST_MEMBER_JOINED: {GroupState.PREPARING_REBALANCE},
+        GroupStateCause.MEMBERSHIP_CHANGED: {GroupState.PREPARING_REBALANCE},
+        GroupStateCause.ALL_JOINED: {GroupState.COMPLETING_REBALANCE},
+        GroupStateCause.NOBODY_LEFT: {GroupState.EMPTY},
+        GroupStateCause.ASSIGNMENT_STORED: {GroupState.STABLE},
+        GroupStateCause.REMOVED: {GroupState.DEAD},
+    }
+    assert all((state, GroupStateCause.REMOVED) in TRANSITIONS for state in GroupState)
 
 
 def test_a_transition_that_is_not_in_the_table_is_our_mistake() -> None:
     group = empty().world.shard("g").groups["g"]
     with pytest.raises(InvariantViolated, match="the transition is in the table"):
-        group.move(Cause.ASSIGNMENT_STORED, 0)
+        group.move(GroupStateCause.ASSIGNMENT_STORED, 0)

@@ -75,7 +75,7 @@ def test_features_are_told_since_version_3(rig: HandlerRig) -> None:
 
 
 def test_before_the_first_image_nothing_is_finalized(rig: HandlerRig) -> None:
-    rig.services.metadata = HandlerRig().metadata.__class__(chance=rig.chance)
+    rig.services.metadata = HandlerRig().metadata.__class__(random_source=rig.random_source)
     told = versions(rig, 4)
     assert (told.finalized_features, told.finalized_features_epoch) == ([], -1)
 

@@ -19,7 +19,7 @@ from storage.log_manager import LogManager
 from storage.memory_files import VOLUME_BYTES, MemoryFiles
 from storage.partition_log import PartitionLog
 from tests.support.handler_rig import HandlerRig, topic_id
-from tests.support.storage_world import NoChance, RunsAtOnce
+from tests.support.storage_world import NoRandomSource, RunsAtOnce
 
 
 class Directories(HandlerRig):
@@ -29,7 +29,7 @@ class Directories(HandlerRig):
         super().__init__()
         self.disk = FaultyFiles(MemoryFiles()) if disk is None else disk
         self.manager = LogManager(
-            self.disk, ["/a", "/b"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce()
+            self.disk, ["/a", "/b"], clock=self.clock, random_source=NoRandomSource(), offload=RunsAtOnce()
         )
         self.manager.start()
         self.replicas = ReplicaManager(

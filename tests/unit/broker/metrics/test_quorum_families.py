@@ -104,22 +104,22 @@ def test_latencies_of_commits_and_elections() -> None:
     leader = world.leader()
     world.run(600)
     for rig in world.rigs.values():
-        vitals = rig.log.vitals()
-        mean, largest = vitals.election_latency_ms
+        metrics = rig.log.quorum_metrics()
+        mean, largest = metrics.election_latency_ms
         assert 0 <= mean <= largest < 5_000
-        assert (vitals.voters, vitals.elected_leaders) == (3, 1)
-        assert vitals.state == ("leader" if rig is leader else "follower")
-        assert math.isnan(vitals.commit_latency_ms[0])
+        assert (metrics.voters, metrics.elected_leaders) == (3, 1)
+        assert metrics.state == ("leader" if rig is leader else "follower")
+        assert math.isnan(metrics.commit_latency_ms[0])
     leader.append(1)
     world.timers.run_soon()
     world.timers.advance(40)
     world.settle()
-    assert leader.log.vitals().commit_latency_ms == (40, 40)
+    assert leader.log.quorum_metrics().commit_latency_ms == (40, 40)
     leader.append(2)
     world.settle()
-    assert leader.log.vitals().commit_latency_ms == (20, 40)
+    assert leader.log.quorum_metrics().commit_latency_ms == (20, 40)
     world.run(61_000)
-    assert math.isnan(leader.log.vitals().commit_latency_ms[1])
+    assert math.isnan(leader.log.quorum_metrics().commit_latency_ms[1])
 
 
 def test_durations_are_those_of_the_last_minute() -> None:

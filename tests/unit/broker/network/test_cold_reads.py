@@ -14,7 +14,7 @@ import pytest
 from broker.network.acceptor import ListenerSettings
 from broker.network.cold_reads import ColdReads
 from broker.network.connection import Connection
-from broker.network.neighbours import Answer
+from broker.network.interfaces import DelayedAnswer
 from broker.network.pieces import Piece
 from broker.network.transport import Transport, plain
 from tests.support.file_slices import CountedFile, Slice
@@ -78,7 +78,9 @@ def rig_with(
     """A server that answers `position size` with head, slice, foot."""
     rig = NetworkRig(cold=cold, make_transport=make_transport)
 
-    def serve(connection: Connection, frame: memoryview, arrived_ns: int) -> list[Piece] | Answer | None:
+    def serve(
+        connection: Connection, frame: memoryview, arrived_ns: int
+    ) -> list[Piece] | DelayedAnswer | None:
         connection.now_ns = arrived_ns
         position, size = map(int, bytes(frame[2:]).split())
         return [b"head", kind(file, position, size), b"foot"]

@@ -18,7 +18,7 @@ from broker.replication.waiting_appends import WaitingAppends
 from config.limits import SLOW_DIRECTORY_MS
 from config.ports import Buffer, File
 from storage.append import AppendResult
-from storage.chores import Chores
+from storage.background_tasks import BackgroundTasks
 from storage.log_config import LogConfig
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
@@ -59,7 +59,7 @@ def test_after_two_slow_writes_threads_wait_for_the_disk_and_the_loop_does_not(t
     for name in ("slow", "quick"):
         (tmp_path / name).mkdir()
         logs[name] = create_log(
-            files, f"{tmp_path}/{name}/{name}-0", name, 0, bytes(16), LogConfig(), Chores(), now_ms=0
+            files, f"{tmp_path}/{name}/{name}-0", name, 0, bytes(16), LogConfig(), BackgroundTasks(), now_ms=0
         )
     results: list[Any] = []
 

@@ -7,7 +7,12 @@ import pytest
 from controller.metadata.log import NotLeader, SnapshotId
 from controller.raft.node import VersionChangeRefused
 from controller.raft.quorum_state import read as read_quorum_state
-from controller.raft.snapshot_files import MalformedSnapshot, check_snapshot, list_snapshots, snapshot_name
+from controller.raft.snapshot_files import (
+    MalformedMetadataSnapshot,
+    check_snapshot,
+    list_snapshots,
+    snapshot_name,
+)
 from tests.support.controllers import CLUSTER_ID, METADATA_LOG
 from tests.support.raft_messages import vote
 from tests.support.replica_rig import ReplicaRig, ReplicaWorld
@@ -316,11 +321,11 @@ def test_a_snapshot_that_is_not_whole_is_none(cut: int) -> None:
     snapshot = snapshot_of(leader)
     content = leader.files.read_bytes(f"{METADATA_LOG}/{snapshot_name(snapshot)}")
     assert check_snapshot(content, "whole").kraft_version == 1
-    with pytest.raises(MalformedSnapshot):
+    with pytest.raises(MalformedMetadataSnapshot):
         check_snapshot(content[:-cut], "short")
     damaged = bytearray(content)
     damaged[-cut] ^= 1
-    with pytest.raises(MalformedSnapshot):
+    with pytest.raises(MalformedMetadataSnapshot):
         check_snapshot(bytes(damaged), "damaged")
 
 

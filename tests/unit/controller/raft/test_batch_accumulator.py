@@ -6,7 +6,7 @@ from controller.metadata.log import SnapshotId
 from controller.raft.batch_accumulator import (
     SHARED_BYTES,
     SHARED_RECORDS,
-    Gathering,
+    AccumulatedBatch,
     says_something,
     stays_alone,
 )
@@ -110,23 +110,23 @@ def test_followers_hear_of_committed_idle_records_with_the_next_answer() -> None
 
 
 def test_what_shares_a_batch_with_an_idle_record_is_news() -> None:
-    gathering = Gathering(3, 100, 5)
-    gathering.add([b"x"], is_news=False)
-    assert not gathering.is_news
-    gathering.add([b"x"], is_news=True)
-    gathering.add([b"x"], is_news=False)
-    assert gathering.is_news
+    accumulated = AccumulatedBatch(3, 100, 5)
+    accumulated.add([b"x"], is_news=False)
+    assert not accumulated.is_news
+    accumulated.add([b"x"], is_news=True)
+    accumulated.add([b"x"], is_news=False)
+    assert accumulated.is_news
     assert not says_something([NoOpRecord(), NoOpRecord()])
     assert says_something([NoOpRecord(), config_record(1)])
 
 
 def test_a_shared_batch_has_bounds() -> None:
-    full = Gathering(3, 100, 5)
+    full = AccumulatedBatch(3, 100, 5)
     full.add([b"x"] * (SHARED_RECORDS - 1), is_news=True)
     assert full.takes(3, [b"x"])
     assert not full.takes(3, [b"x"] * 2)
     assert not full.takes(4, [b"x"])
-    large = Gathering(3, 100, 5)
+    large = AccumulatedBatch(3, 100, 5)
     large.add([b"x" * (SHARED_BYTES - 1_000)], is_news=True)
     assert large.takes(3, [b"x" * 800])
     assert not large.takes(3, [b"x" * 1_000])

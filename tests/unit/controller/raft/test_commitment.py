@@ -7,7 +7,7 @@ import pytest
 from controller.raft.effects import HardState
 from controller.raft.identity import Address, LeaderAndEpoch, SnapshotId
 from controller.raft.log_port import SnapshotControl
-from controller.raft.node import AppendRefused
+from controller.raft.node import NotLeading
 from controller.raft.transitions import Role
 from protocol.codec.compiler import decode
 from protocol.errors import ErrorCode
@@ -196,7 +196,7 @@ def test_three_commit_and_lose_nothing_when_the_leader_goes() -> None:
 
 def test_an_append_for_another_epoch_is_refused() -> None:
     rig = elected()
-    with pytest.raises(AppendRefused):
+    with pytest.raises(NotLeading):
         rig.node.append(2, data_batch(), rig.now_ms)
     assert rig.node.end_offset == 3
 

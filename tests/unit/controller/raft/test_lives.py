@@ -7,8 +7,8 @@ import pytest
 from controller.raft.effects import HardState
 from controller.raft.identity import LeaderAndEpoch, SnapshotId
 from controller.raft.log_port import SnapshotControl
-from controller.raft.node import AppendRefused
-from controller.raft.transitions import STARTING_ROLES, TRANSITIONS, Cause, Role
+from controller.raft.node import NotLeading
+from controller.raft.transitions import STARTING_ROLES, TRANSITIONS, Role, RoleCause
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.messages.add_raft_voter import AddRaftVoterResponse
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
@@ -24,7 +24,7 @@ def test_a_former_leader_resigns_from_its_epoch_before_it_does_anything_else() -
     assert rig.node.role is Role.RESIGNED
     assert rig.announced == [LeaderAndEpoch(-1, 4)]
     assert [request.to.id for request, _ in rig.take(EndQuorumEpochRequest)] == [2, 3]
-    with pytest.raises(AppendRefused):
+    with pytest.raises(NotLeading):
         rig.node.append(4, data_batch(), rig.now_ms)
 
 
@@ -87,7 +87,7 @@ def test_while_it_shuts_down_it_takes_on_nothing() -> None:
     rig = elected()
     rig.ask(fetch(2, 1, 3, 1))
     rig.execute(rig.node.shut_down(5_000, rig.now_ms))
-    with pytest.raises(AppendRefused):
+    with pytest.raises(NotLeading):
         rig.node.append(1, data_batch(), rig.now_ms)
     answer = rig.ask(add_voter(4))
     assert isinstance(answer, AddRaftVoterResponse)
@@ -107,7 +107,7 @@ def test_a_change_of_role_that_is_in_no_table_is_our_bug() -> None:
     rig = RaftRig()
     replica = rig.node._replica
     with pytest.raises(InvariantViolated):
-        replica.enter(Role.LEADER, replica.state, Cause.VOTES_GRANTED)
+        replica.enter(Role.LEADER, replica.state, RoleCause.VOTES_GRANTED)
 
 
 def test_every_role_can_be_reached_and_left_in_the_table() -> None:
@@ -115,9 +115,9 @@ def test_every_role_can_be_reached_and_left_in_the_table() -> None:
     left = {old for old, _ in TRANSITIONS}
     assert reached == left == set(Role)
     causes = {cause for each in TRANSITIONS.values() for cause in each}
-    assert causes == set(Cause)
+    assert causes == set(RoleCause)
     assert all(
-        Cause.HIGHER_EPOCH in TRANSITIONS[role, Role.UNATTACHED] for role in Role
+        RoleCause.HIGHER_EPOCH in TRANSITIONS[role, Role.UNATTACHED] for role in Role
     )  # a later epoch ends everything
 
 

@@ -188,7 +188,7 @@ def test_an_only_voter_leads_at_once_in_the_next_epoch() -> None:
 
 
 def test_who_backs_off_sleeps_until_the_pause_is_over() -> None:
-    rig = RaftRig(chance=Stubborn(9))
+    rig = RaftRig(random_source=Stubborn(9))
     rig.take(FetchRequest)
     rig.wake()
     rig.respond(rig.take(VoteRequest)[0][0], vote_answer(0, True))

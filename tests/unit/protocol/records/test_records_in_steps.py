@@ -20,11 +20,13 @@ from tests.support.record_corpus import T
 
 
 def batch_of(count: int, codec: int = NONE, *, size: int = 10, keyless_at: int = -1) -> bytearray:
-    chance = random.Random(count)
+    random_source = random.Random(count)
     return build_batch(
         [
             SimpleRecord(
-                None if n == keyless_at else b"k", chance.randbytes(size), T + chance.randrange(1000)
+                None if n == keyless_at else b"k",
+                random_source.randbytes(size),
+                T + random_source.randrange(1000),
             )
             for n in range(count)
         ],

@@ -51,29 +51,45 @@ def read_all(batch: bytes, timestamp: int, least_offset: int = 0) -> FoundRecord
     return None
 
 
-def random_records(chance: random.Random, count: int) -> Iterator[SimpleRecord]:
+def random_records(random_source: random.Random, count: int) -> Iterator[SimpleRecord]:
     at = T0
-    spread = chance.choice((0, 1, 100, 5000, 10**6, 10**10))
+    spread = random_source.choice((0, 1, 100, 5000, 10**6, 10**10))
     for _ in range(count):
-        at += chance.randint(-spread // 4, spread)
-        key = None if chance.random() < 0.5 else chance.randbytes(chance.choice((0, 5, 70)))
-        value = None if chance.random() < 0.2 else bytes(chance.choice((0, 1, 50, 64, 130, 9000, 20_000)))
-        headers = (("h", b"v"),) * chance.choice((0, 0, 0, 3))
+        at += random_source.randint(-spread // 4, spread)
+        key = (
+            None
+            if random_source.random() < 0.5
+            else random_source.randbytes(random_source.choice((0, 5, 70)))
+        )
+        value = (
+            None
+            if random_source.random() < 0.2
+            else bytes(random_source.choice((0, 1, 50, 64, 130, 9000, 20_000)))
+        )
+        headers = (("h", b"v"),) * random_source.choice((0, 0, 0, 3))
         yield SimpleRecord(key, value, at, headers)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_any_batch_any_time_any_portions(seed: int) -> None:
-    chance = random.Random(seed)
-    made = list(random_records(chance, chance.choice((1, 2, 30, 200))))
-    batch = bytes(build_batch(made, codec=chance.choice(CODECS), base_offset=chance.choice((0, 77, 1 << 40))))
+    random_source = random.Random(seed)
+    made = list(random_records(random_source, random_source.choice((1, 2, 30, 200))))
+    batch = bytes(
+        build_batch(
+            made, codec=random_source.choice(CODECS), base_offset=random_source.choice((0, 77, 1 << 40))
+        )
+    )
     header = read_header(batch)
     times = sorted({record.timestamp for record in made})
-    asked = [times[0] - 1, times[-1], times[-1] + 1, *chance.choices(times, k=5)]
+    asked = [times[0] - 1, times[-1], times[-1] + 1, *random_source.choices(times, k=5)]
     for timestamp in asked:
-        for least_offset in (0, header.base_offset, chance.randint(header.base_offset, header.last_offset)):
+        for least_offset in (
+            0,
+            header.base_offset,
+            random_source.randint(header.base_offset, header.last_offset),
+        ):
             expected = read_all(batch, timestamp, least_offset)
-            for step in (chance.choice((1, 3, 20)) if len(batch) < 5000 else 999, 32 * 1024):
+            for step in (random_source.choice((1, 3, 20)) if len(batch) < 5000 else 999, 32 * 1024):
                 assert walked(batch, timestamp, least_offset, step) == expected
 
 
@@ -111,14 +127,18 @@ def test_nonsense_is_told_as_such(name: str, step: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_flipped_bits_end_in_an_answer_or_in_a_refusal(seed: int) -> None:
-    chance = random.Random(seed)
-    whole = bytearray(build_batch(list(random_records(chance, 40))))
+    random_source = random.Random(seed)
+    whole = bytearray(build_batch(list(random_records(random_source, 40))))
     for _ in range(200):
         batch = bytearray(whole)
-        for _ in range(chance.randint(1, 5)):
-            batch[chance.randrange(HEADER_BYTES, len(batch))] ^= 1 << chance.randrange(8)
+        for _ in range(random_source.randint(1, 5)):
+            batch[random_source.randrange(HEADER_BYTES, len(batch))] ^= 1 << random_source.randrange(8)
         try:
-            found = walked(bytes(batch), T0 + chance.randint(-(10**6), 10**9), step=chance.choice((7, 1000)))
+            found = walked(
+                bytes(batch),
+                T0 + random_source.randint(-(10**6), 10**9),
+                step=random_source.choice((7, 1000)),
+            )
         except InvalidRecord:
             continue
         assert found is None or isinstance(found, FoundRecord)

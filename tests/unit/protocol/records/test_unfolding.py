@@ -53,10 +53,10 @@ def pieces(
 
 def mixed(size_bytes: int, seed: int) -> bytes:
     """Some of it repeats itself, some does not."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     parts: list[bytes] = []
     while sum(map(len, parts)) < size_bytes:
-        parts.append(chance.choice((chance.randbytes(700), bytes(5000), b"abcdefgh" * 300)))
+        parts.append(random_source.choice((random_source.randbytes(700), bytes(5000), b"abcdefgh" * 300)))
     return b"".join(parts)[:size_bytes]
 
 
@@ -103,10 +103,10 @@ def damages(codec: int) -> Iterator[bytes]:
     yield b"\x17\x2a\x99" * 40
     yield packed[: len(packed) // 2]
     yield packed[:5]
-    chance = random.Random(codec)
+    random_source = random.Random(codec)
     for _ in range(60):
-        at = chance.randrange(len(packed))
-        yield packed[:at] + bytes([packed[at] ^ (1 << chance.randrange(8))]) + packed[at + 1 :]
+        at = random_source.randrange(len(packed))
+        yield packed[:at] + bytes([packed[at] ^ (1 << random_source.randrange(8))]) + packed[at + 1 :]
 
 
 def outcome(call: Callable[[], bytes]) -> bytes | type[Exception]:

@@ -234,7 +234,7 @@ def test_a_log_that_was_cut_meanwhile_is_left_alone() -> None:
     assert not rig.cleaner.is_cleaning(KEY)
     assert everything(rig.log) == before
     assert KEY not in rig.cleaner.first_dirty
-    rig.do_chores()
+    rig.run_background_tasks()
     assert not [name for name in rig.file_names() if "cleaned" in name]
 
 
@@ -257,7 +257,7 @@ def test_a_slice_that_is_under_way_reads_on_from_the_old_file() -> None:
     before = held.read()
     rig.roll_and_clean()
     rig.now_ms += DAY_MS
-    rig.do_chores()
+    rig.run_background_tasks()
     assert held.read() == before
     held.release()
 
@@ -313,9 +313,9 @@ def test_a_crash_at_any_step_of_the_swap(at: int, survives_power_cut: bool) -> N
     rig = filled()
     rig.log.roll(rig.now_ms)
     rig.commit_all()
-    rig.do_chores()
+    rig.run_background_tasks()
     rig.log.flush()
-    rig.do_chores()
+    rig.run_background_tasks()
     expected, end_offset = state(rig.log), rig.log.log_end_offset
     names_before = len(rig.file_names())
     rig.faulty.faults = [Fault("rename", number=at + 1, count=1000)]

@@ -11,8 +11,8 @@ from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from tests.support.compaction import CompactionRig, HeldWorkers
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
-from tests.support.storage_world import ManualClock, NoChance, RunsLater
-from tests.unit.storage.test_moves import LaterWorkers
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsLater
+from tests.unit.storage.test_replica_directory_moves import LaterWorkers
 
 KEY = ("t", 0)
 CONFIG = LogConfig(
@@ -37,7 +37,7 @@ class World:
             self.files,
             ["/a"],
             clock=self.clock,
-            chance=NoChance(),
+            random_source=NoRandomSource(),
             offload=self.threads,
             workers=self.workers,
             default_config=CONFIG,
@@ -106,7 +106,7 @@ def test_what_was_removed_meanwhile_is_not_swapped_in() -> None:
             rig.files.unlink(f"{rig.directory}/{name}")
     bases = [segment.base_offset for segment in rig.log.segments]
     workers.waiting.pop()()
-    rig.do_chores()
+    rig.run_background_tasks()
     assert [segment.base_offset for segment in rig.log.segments] == bases
     assert rig.broken == []
     for offset in range(rig.log.log_end_offset):

@@ -9,7 +9,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 KEY = ("t", 0)
 CONFIG = LogConfig(
@@ -19,7 +19,12 @@ CONFIG = LogConfig(
 
 def start(files: MemoryFiles, clock: ManualClock) -> LogManager:
     manager = LogManager(
-        files, ["/a"], clock=clock, chance=NoChance(), offload=RunsAtOnce(), default_config=CONFIG
+        files,
+        ["/a"],
+        clock=clock,
+        random_source=NoRandomSource(),
+        offload=RunsAtOnce(),
+        default_config=CONFIG,
     )
     manager.start()
     return manager

@@ -12,8 +12,8 @@ SMALL_BYTES = 1 << 20
 """A megabyte: the dictionary has room for some eight hundred entries, the table for forty thousand."""
 
 
-def entries(chance: random.Random, count: int, keys: int, size: int) -> list[tuple[bytes, int]]:
-    return [(b"%0*d" % (size, chance.randrange(keys)), offset) for offset in range(count)]
+def entries(random_source: random.Random, count: int, keys: int, size: int) -> list[tuple[bytes, int]]:
+    return [(b"%0*d" % (size, random_source.randrange(keys)), offset) for offset in range(count)]
 
 
 @pytest.mark.parametrize("size", [1, 8, 15, 16, 60], ids=lambda size: f"keys of {size} bytes")

@@ -17,8 +17,9 @@ class Item(Protocol):
     def turn(self) -> None: ...
 
 
-class Agenda:
-    """call_soon: the loop's. An item that is added while the agenda is worked off comes in the turn after."""
+class ReadyQueue:
+    """call_soon: the loop's. An item that is added while the ready queue is worked off comes in the turn
+    after."""
 
     __slots__ = ("_call_soon", "_items")
 

@@ -6,15 +6,20 @@ import errno
 
 import pytest
 
-from storage.cut_marks import CUT_MARK, CutMark, SaidOfLogs, read_mark
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
+from storage.truncation_markers import (
+    TRUNCATION_MARKER_FILE,
+    CheckpointedOffsets,
+    TruncationMarker,
+    read_truncation_marker,
+)
 from tests.support.log_rig import NOW_MS, TOPIC_ID, LogRig, client_batch, everything
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 OTHER_ID = bytes(range(16, 32))
 PATH = "/data/orders-0"
@@ -31,7 +36,7 @@ class Node:
 
     def start(self) -> None:
         self.manager = LogManager(
-            self.files, ["/data"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce()
+            self.files, ["/data"], clock=self.clock, random_source=NoRandomSource(), offload=RunsAtOnce()
         )
         self.report = self.manager.start()
 
@@ -96,13 +101,13 @@ def test_the_mark_goes_when_the_checkpoints_are_written_again() -> None:
     memory = MemoryFiles()
     node = begun(memory)
     node.log.truncate_to(2, now_ms=NOW_MS)
-    assert read_mark(memory, PATH) == CutMark(2, 0)
+    assert read_truncation_marker(memory, PATH) == TruncationMarker(2, 0)
     node.log.truncate_to(1, now_ms=NOW_MS)
     node.append(2)
     node.log.truncate_to(2, now_ms=NOW_MS)
-    assert read_mark(memory, PATH) == CutMark(1, 0)
+    assert read_truncation_marker(memory, PATH) == TruncationMarker(1, 0)
     node.a_minute_goes_by()
-    assert not memory.exists(f"{PATH}/{CUT_MARK}")
+    assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
     assert "orders 0 2" in memory.read_text("/data/recovery-point-offset-checkpoint")
     assert "orders 0 1" in memory.read_text("/data/replication-offset-checkpoint")
 
@@ -112,7 +117,7 @@ def test_a_cut_above_what_the_checkpoints_say_needs_no_mark() -> None:
     node = begun(memory)
     node.append(4)
     node.log.truncate_to(4, now_ms=NOW_MS)
-    assert not memory.exists(f"{PATH}/{CUT_MARK}")
+    assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
 
 
 def test_an_orderly_end_leaves_no_mark() -> None:
@@ -121,7 +126,7 @@ def test_an_orderly_end_leaves_no_mark() -> None:
     node.log.truncate_to(2, now_ms=NOW_MS)
     node.manager.shut_down()
     memory.cut_power(keep_names=False)
-    assert not memory.exists(f"{PATH}/{CUT_MARK}")
+    assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
     node.start()
     assert (node.log.log_end_offset, node.log.recovery_point, node.report.scanned_segments) == (2, 2, 0)
 
@@ -170,9 +175,9 @@ def test_a_log_that_lost_its_end_is_not_believed_what_it_was_before() -> None:
 def test_a_mark_whose_content_was_lost_believes_nothing(content: bytes) -> None:
     memory = MemoryFiles()
     memory.makedirs(PATH)
-    assert read_mark(memory, PATH) is None
-    memory.write_atomically(f"{PATH}/{CUT_MARK}", content)
-    assert read_mark(memory, PATH) == CutMark(0, 0)
+    assert read_truncation_marker(memory, PATH) is None
+    memory.write_atomically(f"{PATH}/{TRUNCATION_MARKER_FILE}", content)
+    assert read_truncation_marker(memory, PATH) == TruncationMarker(0, 0)
 
 
 def test_without_its_mark_a_log_is_not_cut() -> None:
@@ -180,9 +185,9 @@ def test_without_its_mark_a_log_is_not_cut() -> None:
     rig = LogRig(faulty)
     rig.append(b"v", b"v")
     rig.append(b"w")
-    rig.log.most_said = lambda: 3
+    rig.log.max_checkpointed_offset = lambda: 3
     content = everything(rig.log)
-    faulty.faults = [Fault("write", path_part=CUT_MARK, error=errno.ENOSPC)]
+    faulty.faults = [Fault("write", path_part=TRUNCATION_MARKER_FILE, error=errno.ENOSPC)]
     with pytest.raises(LogStorageError, match="cannot be cut to offset 0"):
         rig.log.truncate_to(0, now_ms=NOW_MS)
     assert everything(rig.log) == content
@@ -194,12 +199,12 @@ def test_a_log_that_gets_no_mark_is_not_made_and_leaves_no_open_file() -> None:
     node.manager.create("orders", 0, TOPIC_ID, CONFIG)
     node.append_and_sync(2)
     node.manager.delete_async("orders", 0)
-    faulty.faults = [Fault("write", path_part=CUT_MARK, error=errno.ENOSPC)]
+    faulty.faults = [Fault("write", path_part=TRUNCATION_MARKER_FILE, error=errno.ENOSPC)]
     with pytest.raises(OSError, match="No space"):
         node.manager.create("orders", 0, OTHER_ID, CONFIG)
     assert node.manager.get("orders", 0) is None
     node.manager.create("orders", 0, OTHER_ID, CONFIG)
-    assert read_mark(faulty, PATH) == CutMark(0, 0)
+    assert read_truncation_marker(faulty, PATH) == TruncationMarker(0, 0)
 
 
 def test_a_log_that_cannot_be_put_away_is_not_given_to_a_new_topic_and_not_believed_unread() -> None:
@@ -222,7 +227,7 @@ def test_a_log_that_cannot_be_put_away_is_not_given_to_a_new_topic_and_not_belie
 
 
 def test_a_checkpoint_whose_write_failed_may_have_been_written() -> None:
-    said, key = SaidOfLogs(), ("orders", 0)
+    said, key = CheckpointedOffsets(), ("orders", 0)
     assert said.most(key) == 0
     said.says("a", {key: 4})
     said.may_say("a", {key: 9})

@@ -16,8 +16,8 @@ _DRAW_BYTES: Final = 8
 _FRACTION_BITS: Final = 53
 
 
-class SystemChance:
-    """`config.ports.Chance` over `os.urandom`. A byte is given out once."""
+class SystemRandomSource:
+    """`config.ports.RandomSource` over `os.urandom`. A byte is given out once."""
 
     __slots__ = ("_page", "_position")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from broker.simulation.machine import Machine
     from broker.simulation.world import World
 
-__all__ = ["Promises", "epoch_of", "error_of"]
+__all__ = ["PromiseInvariants", "epoch_of", "error_of"]
 
 NO_ERROR: Final = int(ErrorCode.NONE)
 UNKNOWN_EPOCH: Final = -1
@@ -71,7 +71,7 @@ def epoch_of(message: Message) -> int:
     return UNKNOWN_EPOCH
 
 
-class Promises:
+class PromiseInvariants:
     """Votes and pre-votes of a whole world, and per machine what it heard from its leader."""
 
     def __init__(self, world: World) -> None:

@@ -11,16 +11,16 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from broker.simulation.words import in_words
+from broker.simulation.message_texts import in_words
 from protocol.codec.message import Message
 
 if TYPE_CHECKING:
     from broker.simulation.machine import Machine
 
-__all__ = ["Story"]
+__all__ = ["Trace"]
 
 
-class Story:
+class Trace:
     """The lines so far. The digest is that of all of them, also of those that are kept no longer."""
 
     def __init__(self, largest_lines: int = 1 << 20) -> None:

@@ -1,8 +1,9 @@
 """What one operation of a coordinator leaves behind: records to write, and who is to be answered with what.
 
-An operation runs on a state machine in memory and touches nothing else. It fills an :class:`Outcome`; the
-runtime then replays and appends the records, and answers. So an operation can be tested by looking at what it
-returned, and nobody is answered in the middle of one: an answer may let the client's next request in.
+An operation runs on a state machine in memory and touches nothing else. It fills an
+:class:`CoordinatorResult`; the runtime then replays and appends the records, and answers. So an operation can
+be tested by looking at what it returned, and nobody is answered in the middle of one: an answer may let the
+client's next request in.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from broker.coordinator.ports import Moment
+from broker.coordinator.ports import CurrentTime
 from protocol.errors import EncodeError, ErrorCode
 from protocol.serving import Pending
 
@@ -20,14 +21,14 @@ LOG: Final = logging.getLogger("barnabas.coordinator")
 R = TypeVar("R")
 
 
-class Record(NamedTuple):
+class CoordinatorRecord(NamedTuple):
     """A record of an internal topic as it lies in the log. A value of None is a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
-class Outcome(Generic[R]):
+class CoordinatorResult(Generic[R]):
     """The sum of one operation.
 
     response: for the one who asked; sent when the records are committed, or, if there are none, when all that
@@ -48,13 +49,13 @@ class Outcome(Generic[R]):
 
     def __init__(self, response: R | None = None, *, atomic: bool = True) -> None:
         self.response = response
-        self.records: list[Record] = []
+        self.records: list[CoordinatorRecord] = []
         self.answers: list[tuple[Pending[Any], Any]] = []
-        self.on_stored: Callable[[ErrorCode, Moment], Outcome[None]] | None = None
+        self.on_stored: Callable[[ErrorCode, CurrentTime], CoordinatorResult[None]] | None = None
         self.atomic = atomic
         self.refusal = ErrorCode.NONE
 
-    def write(self, make: Callable[[], Record]) -> None:
+    def write(self, make: Callable[[], CoordinatorRecord]) -> None:
         """Add a record that may turn out to be none: a name in it too long for its form, say."""
         try:
             self.records.append(make())

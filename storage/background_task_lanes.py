@@ -1,4 +1,4 @@
-"""Chores on their way: of one lane one at a time, those of different lanes side by side.
+"""Background tasks on their way: of one lane one at a time, those of different lanes side by side.
 
 While the node serves, helper threads do them and the loop hears of their end. At the end of the node there is
 no loop any more: `finish` does what is left, as many lanes at once as its caller has threads. A sync costs a
@@ -16,7 +16,7 @@ from typing import Final
 
 from config.limits import HELPER_THREADS
 from config.ports import Offload
-from storage.chores import Chore
+from storage.background_tasks import BackgroundTask
 
 SideBySide = Callable[[Sequence[Callable[[], None]]], None]
 """Runs all calls and returns when the last has ended. They raise nothing."""
@@ -28,26 +28,26 @@ LANES_AT_ONCE: Final = HELPER_THREADS // 2
 """The other helper threads are for those whom clients wait for, the metadata log's commits among them."""
 
 
-class ChoreLanes:
+class BackgroundTaskLanes:
     """All calls come from the loop."""
 
     def __init__(
-        self, offload: Offload, on_failure: Callable[[Chore, BaseException], None] | None = None
+        self, offload: Offload, on_failure: Callable[[BackgroundTask, BaseException], None] | None = None
     ) -> None:
-        """on_failure: told of each chore that did not end well."""
+        """on_failure: told of each background task that did not end well."""
         self._offload = offload
         self._on_failure = on_failure
-        self._running: dict[str, Chore] = {}
+        self._running: dict[str, BackgroundTask] = {}
         """By lane."""
-        self._queued: dict[str, deque[Chore]] = {}
+        self._queued: dict[str, deque[BackgroundTask]] = {}
         """What has not begun, by lane; the lanes in the order in which it is their turn."""
 
     def is_busy(self, lane: str) -> bool:
         return lane in self._running or lane in self._queued
 
-    def submit(self, chore: Chore) -> None:
+    def submit(self, task: BackgroundTask) -> None:
         """A helper thread does it when its lane's turn comes."""
-        self._queued.setdefault(chore.lane, deque()).append(chore)
+        self._queued.setdefault(task.lane, deque()).append(task)
         self._fill()
 
     def _fill(self) -> None:
@@ -56,28 +56,28 @@ class ChoreLanes:
             if lane is None:
                 return
             queue = self._queued.pop(lane)
-            chore = queue.popleft()
+            task = queue.popleft()
             if queue:
                 self._queued[lane] = queue
-            self._running[lane] = chore
-            self._offload.submit(chore.call, partial(self._ended, chore))
+            self._running[lane] = task
+            self._offload.submit(task.call, partial(self._ended, task))
 
-    def _ended(self, chore: Chore, result: object) -> None:
+    def _ended(self, task: BackgroundTask, result: object) -> None:
         """A failure is logged; the next round tries again what it can."""
         if isinstance(result, FileNotFoundError):
-            _logger.info("No need to %s: %s", chore.what, result)
+            _logger.info("No need to %s: %s", task.what, result)
         elif isinstance(result, BaseException):
-            _logger.error("Cannot %s: %s", chore.what, result)
-            if chore.failed is not None:
-                chore.failed()
-        elif chore.done is not None:
-            chore.done()
+            _logger.error("Cannot %s: %s", task.what, result)
+            if task.failed is not None:
+                task.failed()
+        elif task.done is not None:
+            task.done()
         if isinstance(result, BaseException) and self._on_failure is not None:
-            self._on_failure(chore, result)
-        del self._running[chore.lane]
+            self._on_failure(task, result)
+        del self._running[task.lane]
         self._fill()
 
-    def take_unfinished(self) -> list[Chore]:
+    def take_unfinished(self) -> list[BackgroundTask]:
         """What was handed over and is not known to have ended, in order: the helper threads are gone, and
         nobody heard whether they got to it. Doing it again does no harm."""
         unfinished = list(self._running.values())
@@ -94,28 +94,28 @@ def one_after_the_other(calls: Sequence[Callable[[], None]]) -> None:
         call()
 
 
-def finish(chores: Iterable[Chore], side_by_side: SideBySide) -> list[Chore]:
+def finish(background_tasks: Iterable[BackgroundTask], side_by_side: SideBySide) -> list[BackgroundTask]:
     """Does all of them, each lane in its order; returns those that failed. Their ends are told afterwards,
     one after the other."""
-    lanes: dict[str, list[Chore]] = {}
-    for chore in chores:
-        lanes.setdefault(chore.lane, []).append(chore)
-    failures: list[Chore] = []
+    lanes: dict[str, list[BackgroundTask]] = {}
+    for task in background_tasks:
+        lanes.setdefault(task.lane, []).append(task)
+    failures: list[BackgroundTask] = []
     side_by_side([partial(_run_lane, lane, failures) for lane in lanes.values()])
     for lane in lanes.values():
-        for chore in lane:
-            if chore.done is not None and not any(chore is failure for failure in failures):
-                chore.done()
+        for task in lane:
+            if task.done is not None and not any(task is failure for failure in failures):
+                task.done()
     return failures
 
 
-def _run_lane(lane: Sequence[Chore], failures: list[Chore]) -> None:
+def _run_lane(lane: Sequence[BackgroundTask], failures: list[BackgroundTask]) -> None:
     """In a thread of its own."""
-    for chore in lane:
+    for task in lane:
         try:
-            chore.call()
+            task.call()
         except FileNotFoundError as error:
-            _logger.info("No need to %s: %s", chore.what, error)
+            _logger.info("No need to %s: %s", task.what, error)
         except OSError as error:
-            _logger.error("Cannot %s: %s", chore.what, error)
-            failures.append(chore)
+            _logger.error("Cannot %s: %s", task.what, error)
+            failures.append(task)

@@ -28,15 +28,15 @@ from storage.whole_write import write_whole
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
-CUT_MARK: Final = "cut-below-checkpoint"
+TRUNCATION_MARKER_FILE: Final = "cut-below-checkpoint"
 
 _DIGITS: Final = 20
 
-MostSaid = Callable[[], int]
+MaxCheckpointedOffset = Callable[[], int]
 """The largest offset that a checkpoint on the disk, or on its way there, may say of a log."""
 
 
-class CutMark(NamedTuple):
+class TruncationMarker(NamedTuple):
     """Of no checkpoint more is believed than this."""
 
     end_offset: int
@@ -45,57 +45,59 @@ class CutMark(NamedTuple):
     """For the log start."""
 
 
-def nothing_said() -> int:
+def not_checkpointed() -> int:
     """Of a log that is in no checkpoint."""
     return 0
 
 
-def mark_cut(log: PartitionLog, end_offset: int, start_offset: int) -> None:
+def mark_truncation(log: PartitionLog, end_offset: int, start_offset: int) -> None:
     """Right before the log is cut to `end_offset`; does nothing where no checkpoint says more.
 
     Raises OSError: then it must not be cut.
     """
-    if log.most_said() > end_offset or log.cut_mark is not None:
-        _mark(log, CutMark(end_offset, start_offset))
+    if log.max_checkpointed_offset() > end_offset or log.truncation_marker is not None:
+        _mark(log, TruncationMarker(end_offset, start_offset))
 
 
-def meet_mark(log: PartitionLog, found: CutMark | None) -> None:
+def check_truncation_marker(log: PartitionLog, found: TruncationMarker | None) -> None:
     """After a start: the mark that was found, or a new one if the log ends below what is said of it.
 
     Raises OSError.
     """
-    log.cut_mark = found
-    if log.most_said() > log.log_end_offset:
-        _mark(log, CutMark(log.recovery_point, log.log_start_offset))
+    log.truncation_marker = found
+    if log.max_checkpointed_offset() > log.log_end_offset:
+        _mark(log, TruncationMarker(log.recovery_point, log.log_start_offset))
 
 
-def remove_mark(log: PartitionLog) -> None:
+def remove_truncation_marker(log: PartitionLog) -> None:
     """The checkpoints have been written since. Raises OSError."""
-    if log.cut_mark is not None:
-        log.files.unlink(f"{log.directory}/{CUT_MARK}")
-        log.cut_mark = None
+    if log.truncation_marker is not None:
+        log.files.unlink(f"{log.directory}/{TRUNCATION_MARKER_FILE}")
+        log.truncation_marker = None
 
 
-def read_mark(files: Files, directory: str) -> CutMark | None:
+def read_truncation_marker(files: Files, directory: str) -> TruncationMarker | None:
     """None: the checkpoints are right."""
     try:
-        words = files.read_bytes(f"{directory}/{CUT_MARK}").split(b" ")
+        words = files.read_bytes(f"{directory}/{TRUNCATION_MARKER_FILE}").split(b" ")
         if len(words) == 2 and all(len(word) == _DIGITS for word in words):
-            return CutMark(int(words[0]), int(words[1]))
+            return TruncationMarker(int(words[0]), int(words[1]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
         pass
-    return CutMark(0, 0)
+    return TruncationMarker(0, 0)
 
 
-def _mark(log: PartitionLog, mark: CutMark) -> None:
-    known = log.cut_mark
+def _mark(log: PartitionLog, mark: TruncationMarker) -> None:
+    known = log.truncation_marker
     if known is not None:
-        mark = CutMark(min(known.end_offset, mark.end_offset), min(known.start_offset, mark.start_offset))
+        mark = TruncationMarker(
+            min(known.end_offset, mark.end_offset), min(known.start_offset, mark.start_offset)
+        )
     if mark == known:
         return
-    path = f"{log.directory}/{CUT_MARK}"
+    path = f"{log.directory}/{TRUNCATION_MARKER_FILE}"
     data = f"{mark.end_offset:0{_DIGITS}d} {mark.start_offset:0{_DIGITS}d}".encode()
     file = log.files.open(path + TEMPORARY_SUFFIX, create=True)
     try:
@@ -104,10 +106,10 @@ def _mark(log: PartitionLog, mark: CutMark) -> None:
     finally:
         file.close()
     log.files.rename(path + TEMPORARY_SUFFIX, path)
-    log.cut_mark = mark
+    log.truncation_marker = mark
 
 
-class SaidOfLogs:
+class CheckpointedOffsets:
     """What the checkpoints of one log directory may say: as they are on the disk, and as they are on their
     way there. A write that failed may have happened all the same."""
 

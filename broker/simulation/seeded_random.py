@@ -1,9 +1,9 @@
 """Chance from a seed: the same numbers on every machine, in every release of Python, in every process.
 
 A stream of 64-bit words is the output of SHAKE-128 over `seed/name/block`, up to 8 KiB at a time, so a word
-costs some 40 ns. Streams with different names are independent: the network throws other dice than the disks,
-and a fault that is taken out of a story (see `shrinking`) leaves the others as they were. Nothing here is
-secret; nothing here asks the operating system.
+costs some 40 ns. Streams with different names are independent: the network throws other numbers than the
+disks, and a fault that is taken out of a story (see `shrinking`) leaves the others as they were. Nothing here
+is secret; nothing here asks the operating system.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _WORDS: Final = Struct("<1024Q")
 _SCALE: Final = 1.0 / (1 << 64)
 
 
-class Dice:
-    """One named stream; also a side of `config.ports.Chance`."""
+class SeededRandom:
+    """One named stream; also a side of `config.ports.RandomSource`."""
 
     __slots__ = ("_next", "name")
 

@@ -13,12 +13,12 @@ from protocol.records.control import TransactionMarker
 from protocol.records.header import BatchHeader
 from storage.append import stored_marker_of
 from storage.file_names import SNAPSHOT_SUFFIX, segment_file
-from storage.producer_snapshot import MalformedSnapshot, decode_snapshot
+from storage.producer_snapshot import CorruptProducerSnapshot, decode_snapshot
 from storage.producer_state import ProducerState
 from storage.segment import Segment
 
 
-def find_producers(
+def load_producers(
     files: Files, directory: str, segments: list[Segment], snapshot_offsets: list[int], end_offset: int
 ) -> ProducerState:
     """The producers as of `end_offset`: the newest snapshot that can be read, and the headers behind it.
@@ -36,7 +36,7 @@ def find_producers(
         try:
             data = files.read_bytes(f"{directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}")
             state.replace_all(decode_snapshot(data))
-        except (MalformedSnapshot, FileNotFoundError):
+        except (CorruptProducerSnapshot, FileNotFoundError):
             continue
         begin = offset
         break

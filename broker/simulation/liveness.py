@@ -1,4 +1,4 @@
-"""What must come to pass once the weather is good: the liveness of a quorum.
+"""What must come to pass once faults have ended: the liveness of a quorum.
 
     storm ── calm begins ──▶ electing ──▶ agreeing ──▶ standing ──▶ storm again, or the end
                               │            │            │
@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.simulation.fault_plan import calm
 from broker.simulation.history import Violation
 from broker.simulation.steps import leaders
-from broker.simulation.weather import calm
 
 if TYPE_CHECKING:
     from broker.simulation.machine import Machine
     from broker.simulation.world import World
 
-__all__ = ["Calm"]
+__all__ = ["Liveness"]
 
 LOOK_EVERY: Final = 50_000
 ELECTING_BOUND_MS: Final = 15_000
@@ -34,7 +34,7 @@ AGREEING_BOUND_MS: Final = 15_000
 STANDING_MS: Final = 4_000
 
 
-class Calm:
+class Liveness:
     """One calm time of one world. `is_over` when all of it has come to pass."""
 
     def __init__(self, world: World, luck: int) -> None:
@@ -44,7 +44,7 @@ class Calm:
         self._since = world.now
         self._epoch = 0
         self._core = self._choose(luck)
-        self._committed_before = world.watch.ledger.end_offset
+        self._committed_before = world.invariants.ledger.end_offset
         self._begin()
 
     def _choose(self, luck: int) -> list[Machine]:
@@ -61,7 +61,7 @@ class Calm:
     def _begin(self) -> None:
         world = self._world
         self._storm_is_over = world.now + world.network.longest_delay() + LOOK_EVERY
-        world.weather = calm(world.weather)
+        world.fault_plan = calm(world.fault_plan)
         world.network.heal()
         world.coverage.count("calm with a core" if len(self._core) < len(world.machines) else "calm")
         world.story_line(None, f"calm: {', '.join(map(str, self._core))}")
@@ -108,7 +108,7 @@ class Calm:
         world = self._world
         for leader in leaders(world):
             world.append(leader, 0)
-            committed = world.watch.ledger.last
+            committed = world.invariants.ledger.last
             if (
                 committed is not None
                 and committed.end_offset > self._committed_before
@@ -138,7 +138,7 @@ class Calm:
 
     def _agreeing(self) -> None:
         world = self._world
-        end_offset = world.watch.ledger.end_offset
+        end_offset = world.invariants.ledger.end_offset
         behind = [each for each in self._core if each.applied_end < end_offset]
         followed = {each.node.leader for each in self._core}
         leading = leaders(world)

@@ -24,7 +24,7 @@ class Wire(Protocol):
     def close(self, reason: str) -> None: ...
 
 
-class Answer:
+class DelayedAnswer:
     """An answer that comes later. The service subclasses it; `pieces` is None until it is there."""
 
     __slots__ = ("connection", "is_produce", "pieces")
@@ -47,7 +47,7 @@ class Service(Protocol):
 
     def serve(
         self, connection: Connection, frame: memoryview, arrived_ns: int
-    ) -> list[Piece] | Answer | None:
+    ) -> list[Piece] | DelayedAnswer | None:
         """Answers one request: at once, later, or not at all. Raises CloseConnection.
 
         Leaves the time of its end in `connection.now_ns`.

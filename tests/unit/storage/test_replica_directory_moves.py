@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from storage.checkpoints import encode_offsets, read_offsets
-from storage.cut_marks import CutMark, read_mark
 from storage.errors import AppendRefused
 from storage.faulty_files import Fault, FaultyFiles
 from storage.jobs import DirectWorkers, Job, JobFailed
@@ -16,8 +15,9 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
+from storage.truncation_markers import TruncationMarker, read_truncation_marker
 from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
-from tests.support.storage_world import ManualClock, NoChance, RunsAtOnce
+from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 KEY = ("t", 0)
 CONFIG = LogConfig(segment_bytes=5_000, index_interval_bytes=300, file_delete_delay_ms=1_000)
@@ -64,7 +64,7 @@ class World:
 
     def started(self) -> LogManager:
         manager = LogManager(
-            self.files, ["/a", "/b"], clock=self.clock, chance=NoChance(), offload=RunsAtOnce(),
+            self.files, ["/a", "/b"], clock=self.clock, random_source=NoRandomSource(), offload=RunsAtOnce(),
             workers=self.workers, default_config=CONFIG,
         )  # fmt: skip
         manager.start()
@@ -148,13 +148,13 @@ def test_what_the_checkpoints_over_there_say_of_an_earlier_stay_is_not_believed(
     while world.home() == "/a":
         world.workers.work()
     synced = world.log.recovery_point
-    assert read_mark(world.memory, "/b/t-0") == CutMark(synced, 0)
+    assert read_truncation_marker(world.memory, "/b/t-0") == TruncationMarker(synced, 0)
     world.memory.kill_process()
     world.manager = world.started()
     assert world.manager.logs[KEY].recovery_point <= synced
     world.clock.now_ms += 60_000
     world.work()
-    assert read_mark(world.memory, "/b/t-0") is None
+    assert read_truncation_marker(world.memory, "/b/t-0") is None
     assert read_offsets(world.memory, checkpoint)[KEY] <= 30
 
 

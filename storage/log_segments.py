@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from config.ports import Buffer, Files
 from protocol.records.verdict import NO_BOUND_MS
 from storage.append import PreparedAppend
-from storage.chores import Chores
+from storage.background_tasks import BackgroundTasks
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from storage.file_sync import sync_files
@@ -47,7 +47,7 @@ class Sync(NamedTuple):
     failed: Callable[[], None]
 
 
-class SegmentRow:
+class LogSegments:
     """What `PartitionLog` stands on; not used by itself."""
 
     __slots__ = (
@@ -64,7 +64,7 @@ class SegmentRow:
         "_syncs_on_their_way",
         "_truncations",
         "active",
-        "chores",
+        "background_tasks",
         "config",
         "directory",
         "disk",
@@ -85,7 +85,7 @@ class SegmentRow:
         topic: str,
         partition: int,
         config: LogConfig,
-        chores: Chores,
+        background_tasks: BackgroundTasks,
         segments: list[Segment],
         log_end_offset: int,
         recovery_point: int,
@@ -94,7 +94,7 @@ class SegmentRow:
         self.directory = directory
         self.topic = topic
         self.partition = partition
-        self.chores = chores
+        self.background_tasks = background_tasks
         self.segments = segments
         """By base offset, at least one; the last is `active`."""
         self.log_end_offset = log_end_offset
@@ -324,9 +324,11 @@ class SegmentRow:
         return self._truncations
 
     def note_sync(self, up_to_offset: int) -> None:
-        """Notes the chore after which everything below `up_to_offset` is on the disk."""
+        """Notes the background task after which everything below `up_to_offset` is on the disk."""
         sync = self.plan_sync(up_to_offset)
-        self.chores.add(f"sync {self.directory}/", self.directory, sync.call, sync.done, sync.failed)
+        self.background_tasks.add(
+            f"sync {self.directory}/", self.directory, sync.call, sync.done, sync.failed
+        )
 
     def plan_sync(self, up_to_offset: int) -> Sync:
         """What is to be done for that, by whoever does it.

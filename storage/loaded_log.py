@@ -9,7 +9,7 @@ from storage.producer_state import ProducerEntry, ProducerState
 from storage.segment import Segment
 
 
-class FoundLog(msgspec.Struct):
+class LoadedLog(msgspec.Struct):
     segments: list[Segment]
     """By base offset, at least one; sizes and tails are loaded."""
     log_start_offset: int

@@ -18,16 +18,16 @@ from typing import Final
 
 _EVENTS_PER_TURN: Final = 256
 
-HangupCallback = Callable[[bool], None]
+DisconnectCallback = Callable[[bool], None]
 """Called with True when the connection is broken (reset), False when the peer has sent its last byte."""
 
 
-class Hangups:
+class Disconnects:
     """Watches descriptors that are not read. Each is told of once, and then no longer watched."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
-        self._callbacks: dict[int, HangupCallback] = {}
+        self._callbacks: dict[int, DisconnectCallback] = {}
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
         if self._epoll is not None:
             loop.add_reader(self._epoll.fileno(), self._ready)
@@ -35,7 +35,7 @@ class Hangups:
     def __len__(self) -> int:
         return len(self._callbacks)
 
-    def watch(self, descriptor: int, callback: HangupCallback, *, finished: bool = False) -> None:
+    def watch(self, descriptor: int, callback: DisconnectCallback, *, finished: bool = False) -> None:
         """finished: the peer's last byte has come already, only that the connection breaks is news."""
         if self._epoll is not None and descriptor not in self._callbacks:
             self._callbacks[descriptor] = callback

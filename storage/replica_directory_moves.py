@@ -27,10 +27,9 @@ from typing import Final
 
 import msgspec
 
-from config.ports import Chance, Clock, Files
-from storage.chores import Chores
+from config.ports import Clock, Files, RandomSource
+from storage.background_tasks import BackgroundTasks
 from storage.cleaner.cleaner import Cleaner
-from storage.cut_marks import mark_cut
 from storage.directories import LogDirectory
 from storage.file_names import (
     LOG_SUFFIX,
@@ -44,9 +43,10 @@ from storage.file_names import (
 )
 from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import JobFailed, Workers
-from storage.move_job import MOVE, MovePlan, MoveResult, SegmentLength
 from storage.partition_log import PartitionLog
 from storage.rehoming import rehome
+from storage.replica_directory_move_job import MOVE, MovePlan, MoveResult, SegmentLength
+from storage.truncation_markers import mark_truncation
 from storage.whole_write import write_whole
 
 PART_BYTES: Final = 64 * 1024 * 1024
@@ -99,24 +99,24 @@ class Move(msgspec.Struct):
         return self.log.log_end_offset
 
 
-class ReplicaMoves:
+class ReplicaDirectoryMoves:
     """All calls come from the loop."""
 
     def __init__(
         self,
         files: Files,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         hosted: HostedLogs,
-        chores: Chores,
+        background_tasks: BackgroundTasks,
         cleaner: Cleaner,
         workers: Workers,
     ) -> None:
         self._files = files
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self._hosted = hosted
-        self._chores = chores
+        self._background_tasks = background_tasks
         self._cleaner = cleaner
         self._workers = workers
         self._moves: dict[Key, Move] = {}
@@ -141,7 +141,7 @@ class ReplicaMoves:
         if self._hosted.homes[key] is target:
             return
         log = self._hosted.logs[key]
-        unique = self._chance.random_bytes(16)
+        unique = self._random_source.random_bytes(16)
         path = target.file(leaving_directory(*key, unique, DirectoryKind.FUTURE))
         self._moves[key] = Move(log, target, path, log.truncations)
         self._cleaner.hold(key)
@@ -239,7 +239,9 @@ class ReplicaMoves:
         log, home = move.log, self._hosted.homes[key]
         old_directory = log.directory
         new_directory = move.target.file(partition_directory(*key))
-        leaving = home.file(leaving_directory(*key, self._chance.random_bytes(16), DirectoryKind.DELETED))
+        leaving = home.file(
+            leaving_directory(*key, self._random_source.random_bytes(16), DirectoryKind.DELETED)
+        )
         try:
             self._copy_last(move)
             self._files.rename(move.path, new_directory)
@@ -250,13 +252,13 @@ class ReplicaMoves:
             return
         del self._moves[key]
         self._cleaner.release(key)
-        self._chores.drop(f"write {old_directory}/", old_directory)
-        self._chores.drop(f"sync {old_directory}/", old_directory)
+        self._background_tasks.drop(f"write {old_directory}/", old_directory)
+        self._background_tasks.drop(f"sync {old_directory}/", old_directory)
         try:
             rehome(log, new_directory, move.synced_offset, self._clock.wall_ms())
             self._hosted.move_home(key, move.target)
-            log.cut_mark = None  # that of the old directory
-            mark_cut(log, log.recovery_point, log.log_start_offset)  # it may have lain there once
+            log.truncation_marker = None  # that of the old directory
+            mark_truncation(log, log.recovery_point, log.log_start_offset)  # it may have lain there once
         except OSError as error:
             self._told(move.target.path, error)
             self._hosted.take_offline(key, f"{new_directory} cannot take the log's place: {error}")
@@ -292,7 +294,9 @@ class ReplicaMoves:
                 offset = offset_of(name, suffix)
                 if offset is not None and offset not in there:
                     path = f"{log.directory}/{name}"
-                    self._chores.add(f"remove {path}", log.directory, partial(self._files.unlink, path))
+                    self._background_tasks.add(
+                        f"remove {path}", log.directory, partial(self._files.unlink, path)
+                    )
 
     def _retire(self, directory: str, leaving: str, delay_ms: int) -> None:
         try:
@@ -303,10 +307,10 @@ class ReplicaMoves:
             return
         due_ms = self._clock.wall_ms() + delay_ms
         call = partial(self._files.rmtree, leaving)
-        self._chores.add(f"remove {leaving}", directory, call, due_ms=due_ms)
+        self._background_tasks.add(f"remove {leaving}", directory, call, due_ms=due_ms)
 
     def _remove_copy(self, move: Move) -> None:
-        self._chores.add(f"remove {move.path}", move.path, partial(self._files.rmtree, move.path))
+        self._background_tasks.add(f"remove {move.path}", move.path, partial(self._files.rmtree, move.path))
 
     def _told(self, path: str, error: BaseException) -> None:
         if self.suspect is not None:

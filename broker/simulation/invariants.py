@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.simulation.disk import Snapshot
+from broker.simulation.disk import DiskSnapshot
 from broker.simulation.history import Batch, Electorate, Ledger, Violation
 from broker.simulation.network import Token
-from broker.simulation.promises import Promises
+from broker.simulation.promise_invariants import PromiseInvariants
 from controller.raft.effects import Outgoing, Ready
 from controller.raft.identity import NOBODY, LeaderAndEpoch, ReplicaKey, SnapshotId
 from controller.raft.transitions import Role
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from broker.simulation.machine import Machine
     from broker.simulation.world import World
 
-__all__ = ["Watch"]
+__all__ = ["Invariants"]
 
 
 class _Seen:
@@ -55,13 +55,13 @@ class _Seen:
         self.voters: object = None
 
 
-class Watch:
+class Invariants:
     """Watches one world. `ledger` is what is committed; `promises` remembers votes."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.ledger = Ledger()
-        self.promises = Promises(world)
+        self.promises = PromiseInvariants(world)
         self.leaders: dict[int, tuple[int, int]] = {}
         """By epoch: the machine and the life of it that leads."""
         self._electorates: dict[int, list[tuple[int, Electorate]]] = {}
@@ -151,7 +151,7 @@ class Watch:
                     "committed entries are never lost", f"{machine} truncates {batch} at {offset}"
                 )
 
-    def installed(self, machine: Machine, id_: SnapshotId, snapshot: Snapshot | None) -> None:
+    def installed(self, machine: Machine, id_: SnapshotId, snapshot: DiskSnapshot | None) -> None:
         if snapshot is None:
             self._world.coverage.count("snapshot refused as broken")
             return

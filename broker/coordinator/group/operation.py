@@ -13,8 +13,8 @@ from typing import Any
 from broker.coordinator.deadlines import DeadlineQueue
 from broker.coordinator.group.classic_group import ClassicGroup, Member, ParkedJoin
 from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.outcome import Outcome
-from broker.coordinator.ports import Moment
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.result import CoordinatorResult
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
@@ -37,14 +37,14 @@ DeadlineKey = tuple[DeadlineKind, str, str]
 """Kind, group id, member id ("" where it does not matter)."""
 
 
-class Turn:
+class GroupOperation:
     """Made for one event, read once by the shard."""
 
-    __slots__ = ("deadlines", "make_uuid", "now", "outcome", "settings")
+    __slots__ = ("deadlines", "make_uuid", "now", "result", "settings")
 
     def __init__(
         self,
-        now: Moment,
+        now: CurrentTime,
         settings: GroupSettings,
         deadlines: DeadlineQueue[DeadlineKey],
         make_uuid: Callable[[], str],
@@ -53,11 +53,11 @@ class Turn:
         self.settings = settings
         self.deadlines = deadlines
         self.make_uuid = make_uuid
-        self.outcome: Outcome[Any] = Outcome()
+        self.result: CoordinatorResult[Any] = CoordinatorResult()
 
-    def later(self, now: Moment) -> Turn:
+    def later(self, now: CurrentTime) -> GroupOperation:
         """The turn in which the storing of this turn's records is heard of."""
-        return Turn(now, self.settings, self.deadlines, self.make_uuid)
+        return GroupOperation(now, self.settings, self.deadlines, self.make_uuid)
 
     # Deadlines
 
@@ -92,14 +92,14 @@ class Turn:
             self.answer_parked(parked, response)
 
     def answer_parked(self, parked: ParkedJoin, response: JoinGroupResponse) -> None:
-        self.outcome.answer(parked.waiting, fitted(response, parked.version))
+        self.result.answer(parked.waiting, fitted(response, parked.version))
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Set a parked sync free; whether there was one."""
         waiting, member.parked_sync = member.parked_sync, None
         if waiting is None:
             return False
-        self.outcome.answer(waiting, response)
+        self.result.answer(waiting, response)
         return True
 
 
