@@ -21,7 +21,7 @@ from config.broker_config import BrokerConfig
 from config.log_levels import Loggers
 from config.ports import Clock, Timers
 from controller.metadata.image.brokers import VersionRange
-from protocol.serving import HandlerTable
+from protocol.serving.handler_table import HandlerTable
 from storage.log_manager import LogManager
 
 

@@ -25,7 +25,9 @@ from controller.subjects.config_changes import (
     too_large,
 )
 from protocol.errors import ErrorCode
-from protocol.serving import Operation, Pending, RequestContext, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 __all__ = ["LoggerRequest", "alter", "alter_loggers", "node_fault", "too_many"]
 

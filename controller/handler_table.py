@@ -32,7 +32,7 @@ from controller.handlers import (
     update_raft_voter,
     vote,
 )
-from protocol.serving import LISTENER_CONTROLLER, HandlerTable
+from protocol.serving.handler_table import LISTENER_CONTROLLER, HandlerTable
 
 __all__ = ["controller_handlers"]
 

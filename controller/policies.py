@@ -22,7 +22,7 @@ from controller.quorum_controller import QuorumController
 from controller.subjects.policy_questions import Judge, PolicyQuestion, Verdict
 from controller.subjects.result import ControllerError, Decision
 from protocol.errors import ErrorCode
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 __all__ = ["Policies", "decide_by_policies"]
 

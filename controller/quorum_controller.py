@@ -68,7 +68,7 @@ from protocol.metadata_log.transactions import (
     EndTransactionRecord,
     NoOpRecord,
 )
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 __all__ = ["QuorumController", "UnsupportedCluster"]
 

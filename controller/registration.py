@@ -17,7 +17,7 @@ from controller.quorum_controller import QuorumController
 from controller.raft.identity import Address
 from controller.raft.peers import ClosablePeerChannel
 from protocol.codec.message import Message
-from protocol.serving import PeerError
+from protocol.peer_channel import PeerError
 
 __all__ = ["FollowerRegistration"]
 

@@ -10,7 +10,7 @@ from config.ports import Clock, Timers
 from controller.metadata.log import MetadataLog
 from controller.policies import Policies
 from controller.quorum_controller import QuorumController
-from protocol.serving import HandlerTable
+from protocol.serving.handler_table import HandlerTable
 
 __all__ = ["ControllerServices"]
 

@@ -11,8 +11,8 @@ Reading order:
 * `metadata_log`, `group_log`, `transaction_log`, `share_log`, `remote_log`, `quorum`  what lives in logs
 * `consumer_protocol`, `streams_protocol`, `principal`, `producer_snapshot`  what lies inside others
 * `records`               record batches
-* `serving`               what a handler is
-* `authorized_operations` what a client may do, as the bit field of some answers
+* `serving`               what a handler is: pending answers, authorization, the table of a listener
+* `peer_channel`          the port through which a node asks another one
 
 Everything in the house may import it; it imports nothing of the house.
 """

@@ -28,9 +28,12 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import RequestHeader, ResponseHeader
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from protocol.peer_channel import PeerChannel, PeerError
 from protocol.principal import DefaultPrincipalData
 from protocol.registry import api
-from protocol.serving import PeerChannel, PeerError, Pending, Principal, RequestContext
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Principal
 
 R = TypeVar("R", bound=Message)
 

@@ -34,7 +34,7 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from protocol.serving import PeerChannel, PeerError
+from protocol.peer_channel import PeerChannel, PeerError
 from protocol.values import uuid_to_text
 
 __all__ = ["BrokerIdentity", "BrokerLifecycle", "BrokerState"]

@@ -15,7 +15,7 @@ from broker.controller_channel.forwarding import ControllerChannel
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from protocol.serving import PeerError
+from protocol.peer_channel import PeerError
 
 PREFETCH_FRACTION: Final = 0.9
 WAITERS_MAX: Final = 10_000

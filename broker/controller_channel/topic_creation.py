@@ -18,8 +18,9 @@ from controller.metadata.topic_names import name_fault
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
-from protocol.serving import PeerError, RequestContext
+from protocol.serving.request_context import RequestContext
 
 LOG: Final = logging.getLogger("barnabas.topics")
 

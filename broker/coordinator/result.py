@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from broker.coordinator.ports import CurrentTime
 from protocol.errors import EncodeError, ErrorCode
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
 

@@ -44,7 +44,7 @@ from broker.coordinator.result import CoordinatorRecord, CoordinatorResult, Undo
 from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess, ErrorCode
 from protocol.records.errors import RecordsError
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from storage.append import AppendResult
 from storage.errors import AppendRefused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from protocol.serving import Failed, Pending
+from protocol.serving.pending import Failed, Pending
 
 R = TypeVar("R")
 S = TypeVar("S")

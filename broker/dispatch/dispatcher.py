@@ -39,16 +39,12 @@ from protocol.errors import EndsProcess, ErrorCode, ProtocolError
 from protocol.framing import encode_response_frame
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.registry import ApiKey, api, find_api
-from protocol.serving import (
-    NO_ANSWER,
-    Authorizer,
-    CloseConnection,
-    HandlerTable,
-    Pending,
-    RequestContext,
-    Session,
-)
-from protocol.turns import run_through
+from protocol.serving.authorization import Authorizer
+from protocol.serving.handler_table import HandlerTable
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
+from protocol.serving.turns import run_through
 
 _log = logging.getLogger("barnabas.dispatch")
 

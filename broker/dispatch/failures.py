@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from broker.dispatch.routes import has_own_error_code, struct_arrays
 from protocol.codec.message import Message, Struct
 from protocol.errors import ErrorCode
-from protocol.serving import CloseConnection, Failed
+from protocol.serving.pending import CloseConnection, Failed
 
 
 def failure_response(

@@ -13,8 +13,8 @@ from protocol.codec.decoding import holds_records
 from protocol.codec.message import Message, Struct
 from protocol.errors import invariant
 from protocol.framing import encode_long_response
-from protocol.serving import CloseConnection, Pending
-from protocol.turns import Turns, array_of, struct_arrays_of
+from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.turns import Turns, array_of, struct_arrays_of
 
 if TYPE_CHECKING:
     from broker.dispatch.routes import Route

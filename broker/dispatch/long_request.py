@@ -7,8 +7,8 @@
              closed before it is taken
 
 The bytes of the answer are those that the way in one go gives. The elements that a handler in turns yields
-(`protocol.turns`) are encoded some at a time and forgotten, so a long answer exists as bytes alone. If the
-peer goes, the work stops where it is.
+(`protocol.serving.turns`) are encoded some at a time and forgotten, so a long answer exists as bytes alone.
+If the peer goes, the work stops where it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from protocol.codec.compiler import stepping_decoder
 from protocol.codec.message import Message
 from protocol.errors import EndsProcess, ProtocolError
 from protocol.registry import api
-from protocol.serving import NO_ANSWER, CloseConnection, Pending, RequestContext
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.dispatch.dispatcher import Dispatcher

@@ -20,7 +20,7 @@ from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Kind, schema
 from protocol.framing import encode_response_frame
 from protocol.registry import ApiKey, api
-from protocol.serving import HandlerTable, Registration
+from protocol.serving.handler_table import HandlerTable, Registration
 
 ErrorCounter = Callable[[Any, dict[int, int]], None]
 """Adds the error codes of a response, zero left out, to a count per code."""

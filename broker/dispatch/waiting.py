@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from protocol.codec.message import Message
-from protocol.serving import Pending, RequestContext
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.dispatch.dispatcher import Dispatcher

@@ -18,7 +18,9 @@ from controller.subjects.config_changes import Change, ConfigChangeResult, Confi
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.registry import ApiKey
-from protocol.serving import Pending, RequestContext, serves
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

@@ -31,8 +31,10 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 from storage.file_names import may_have_future
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from controller.metadata.image.features import METADATA_VERSION
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import ApiKey, api
-from protocol.serving import HandlerTable, RequestContext, serves
+from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

@@ -14,7 +14,8 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import RequestContext, serves
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.CONSUMER_GROUP_HEARTBEAT)

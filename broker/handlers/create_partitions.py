@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.registry import ApiKey
-from protocol.serving import Pending, RequestContext, serves
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

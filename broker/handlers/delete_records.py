@@ -21,8 +21,11 @@ from broker.replication.delayed_delete_records import (
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

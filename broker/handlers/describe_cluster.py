@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from protocol.authorized_operations import NOT_ASKED, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.registry import ApiKey
-from protocol.serving import RequestContext, serves
+from protocol.serving.authorized_operations import NOT_ASKED, cluster_operations
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

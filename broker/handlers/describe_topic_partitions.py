@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Final
 from broker.metadata.cache import INTERNAL_TOPICS, NEWEST_WORDING, NO_LEADER, ListenerView
 from controller.metadata.image.topics import PartitionRegistration
 from controller.metadata.topic_names import name_fault
-from protocol.authorized_operations import authorized_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorized_operations import authorized_operations
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

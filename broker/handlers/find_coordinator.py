@@ -24,8 +24,10 @@ from broker.coordinator.ports import CoordinatorEndpoint
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 SEVERAL_KEYS_SINCE: Final = 4
 GROUP: Final = 0

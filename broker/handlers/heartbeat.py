@@ -13,7 +13,9 @@ from broker.coordinator.group.coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, ResourceType, serves
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.HEARTBEAT)

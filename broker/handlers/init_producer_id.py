@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

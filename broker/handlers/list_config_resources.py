@@ -16,7 +16,9 @@ from controller.metadata.image.configs import ConfigResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

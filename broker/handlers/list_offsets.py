@@ -29,7 +29,10 @@ from broker.replication.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 from storage.errors import LogStorageError
 from storage.time_lookup import LookupSteps
 

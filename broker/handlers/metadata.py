@@ -29,12 +29,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.metadata.cache import INTERNAL_TOPICS, ListenerView, Wording, with_operations, wording_of
 from controller.metadata.image.topics import TopicImage, TopicsImage
 from controller.metadata.topic_names import name_fault
-from protocol.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 from protocol.values import ZERO_UUID
 
 if TYPE_CHECKING:

@@ -25,8 +25,11 @@ from config.limits import OFFSETS_PER_COMMIT
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 from protocol.values import ZERO_UUID
 
 TOPIC_IDS_SINCE: Final = 10

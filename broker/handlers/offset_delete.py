@@ -14,8 +14,11 @@ from config.limits import ONE_STEP_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 AnswerTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 AnswerPartition = OffsetDeleteResponse.OffsetDeleteResponsePartition

@@ -33,8 +33,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.primitives import Uuid
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns, run_through
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns, run_through
 from protocol.values import ZERO_UUID
 
 SEVERAL_GROUPS_SINCE: Final = 8

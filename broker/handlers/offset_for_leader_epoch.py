@@ -20,8 +20,10 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import Operation, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

@@ -42,14 +42,10 @@ from protocol.errors import ErrorCode, invariant
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.header import MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
 from protocol.registry import ApiKey
-from protocol.serving import (
-    CloseConnection,
-    Operation,
-    Pending,
-    RequestContext,
-    ResourceType,
-    serves,
-)
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import serves
+from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.request_context import RequestContext
 from storage.append_lane import WaitingAppend
 from storage.errors import AppendRefused
 

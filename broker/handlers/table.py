@@ -42,7 +42,7 @@ from broker.handlers import (
     unregister_broker,
     update_features,
 )
-from protocol.serving import LISTENER_BROKER, HandlerTable
+from protocol.serving.handler_table import LISTENER_BROKER, HandlerTable
 
 
 def broker_handlers() -> HandlerTable:

@@ -27,7 +27,9 @@ from controller.subjects.config_changes import (
     too_large,
 )
 from protocol.errors import ErrorCode
-from protocol.serving import Operation, Pending, RequestContext
+from protocol.serving.authorization import Operation
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices

@@ -39,8 +39,8 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from protocol.peer_channel import PeerChannel, PeerError
 from protocol.primitives import RecordsSlice
-from protocol.serving import PeerChannel, PeerError
 from protocol.values import METADATA_TOPIC_ID
 
 __all__ = ["MetadataLoader"]

@@ -29,7 +29,7 @@ from typing import Final, TextIO
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS, SLOW_TURN_MS
 from config.ports import Clock
 from protocol.registry import find_api
-from protocol.serving import RequestContext
+from protocol.serving.request_context import RequestContext
 
 _log = logging.getLogger("barnabas.watchdog")
 

@@ -36,7 +36,8 @@ from broker.network.ready_queue import ReadyQueue
 from config.limits import TURN_MS, TURN_REQUESTS, TURN_SENT_BYTES, WAITING_PRODUCE_PER_CONNECTION
 from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess
-from protocol.serving import CloseConnection, Session
+from protocol.serving.pending import CloseConnection
+from protocol.serving.session import Session
 
 AWAITS_ANSWER: Final = 1
 MUTED: Final = 2

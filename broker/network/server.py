@@ -27,7 +27,7 @@ from broker.network.ready_queue import ReadyQueue
 from broker.network.sockets import SocketChannel
 from broker.network.transport import Transport, plain
 from config.ports import Clock, Timers
-from protocol.serving import Session
+from protocol.serving.session import Session
 
 _log = logging.getLogger("barnabas.network")
 

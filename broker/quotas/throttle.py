@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from protocol.serving import RequestContext
+from protocol.serving.request_context import RequestContext
 
 
 class Throttle(Protocol):

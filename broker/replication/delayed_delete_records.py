@@ -15,7 +15,7 @@ from broker.replication.partition import NO_EPOCH, Partition
 from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsResponse
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 __all__ = ["HIGH_WATERMARK", "NO_LOW_WATERMARK", "DelayedDeleteRecords", "delete_records"]
 

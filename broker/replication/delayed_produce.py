@@ -20,7 +20,7 @@ from broker.replication.partition import Partition
 from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.messages.produce import ProduceResponse
-from protocol.serving import NO_ANSWER, CloseConnection, Pending
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from storage.append import AppendResult
 from storage.append_lane import Outcome, WaitingAppend
 from storage.errors import AppendRefused

@@ -25,7 +25,8 @@ from config.limits import WAITING_REQUESTS
 from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
-from protocol.serving import Pending, RequestContext
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.slices import LogSlice
 

@@ -17,7 +17,7 @@ from broker.scheduling.long_work import LongWork
 from config.limits import LARGE_LOOKUPS, LARGEST_LOOKUPS, LOOKUP_INLINE_MS
 from config.ports import Clock, Offload
 from protocol.errors import EndsProcess
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from storage.places import Places
 from storage.time_lookup import LookupStep, Room
 

@@ -3,11 +3,12 @@ authorizer."""
 
 from __future__ import annotations
 
-from protocol.serving import Operation, ResourceType, Session
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.session import Session
 
 
 class AllowAll:
-    """`protocol.serving.Authorizer` that never refuses."""
+    """`protocol.serving.authorization.Authorizer` that never refuses."""
 
     def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return True

@@ -40,7 +40,7 @@ from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.features import KRAFT_VERSION
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
 from controller.subjects.features import SUPPORTED_FEATURES
-from protocol.serving import PeerChannel
+from protocol.peer_channel import PeerChannel
 from storage.directories import FailedDirectory
 
 _log = logging.getLogger("barnabas.node")

@@ -41,7 +41,7 @@ from config.listeners import Endpoint as ListenerEndpoint
 from config.log_levels import Loggers
 from config.ports import Clock, Files, RandomSource, Timers
 from controller.metadata.image.brokers import BrokerEndpoint
-from protocol.serving import Authorizer
+from protocol.serving.authorization import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
 from storage.directories import LogDirectory, open_directories

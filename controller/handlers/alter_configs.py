@@ -14,7 +14,9 @@ from controller.services import ControllerServices
 from controller.subjects.config_changes import ConfigChangeResult, replaced_by
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Pending, RequestContext, serves
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.ALTER_CONFIGS, listener=LISTENER_CONTROLLER)

@@ -15,7 +15,10 @@ from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.ALTER_PARTITION_REASSIGNMENTS, listener=LISTENER_CONTROLLER)

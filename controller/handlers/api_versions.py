@@ -16,7 +16,8 @@ from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import ApiKey, api
-from protocol.serving import LISTENER_CONTROLLER, RequestContext, serves
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.request_context import RequestContext
 
 FEATURES_SINCE: Final = 3
 LEVEL_ZERO_SINCE: Final = 4

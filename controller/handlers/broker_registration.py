@@ -13,7 +13,10 @@ from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.BROKER_REGISTRATION, listener=LISTENER_CONTROLLER)

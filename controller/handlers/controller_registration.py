@@ -12,7 +12,10 @@ from protocol.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.CONTROLLER_REGISTRATION, listener=LISTENER_CONTROLLER)

@@ -16,14 +16,10 @@ from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.registry import ApiKey
-from protocol.serving import (
-    LISTENER_CONTROLLER,
-    Operation,
-    Pending,
-    RequestContext,
-    ResourceType,
-    serves,
-)
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.CREATE_PARTITIONS, listener=LISTENER_CONTROLLER)

@@ -18,14 +18,10 @@ from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.registry import ApiKey
-from protocol.serving import (
-    LISTENER_CONTROLLER,
-    Operation,
-    Pending,
-    RequestContext,
-    ResourceType,
-    serves,
-)
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 from protocol.values import ZERO_UUID
 
 Result = DeleteTopicsResponse.DeletableTopicResult

@@ -18,11 +18,14 @@ from typing import Final
 from controller.metadata.log import NO_LEADER
 from controller.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
 from controller.services import ControllerServices
-from protocol.authorized_operations import NOT_ASKED, cluster_operations
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.authorized_operations import NOT_ASKED, cluster_operations
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

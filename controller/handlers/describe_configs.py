@@ -31,8 +31,10 @@ from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, ResourceType, serves
-from protocol.turns import Turns, in_turns
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult

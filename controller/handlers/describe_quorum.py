@@ -15,7 +15,9 @@ from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.request_context import RequestContext
 
 PartitionData = DescribeQuorumResponse.PartitionData
 

@@ -13,7 +13,10 @@ from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.ELECT_LEADERS, listener=LISTENER_CONTROLLER)

@@ -11,7 +11,10 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.END_QUORUM_EPOCH, listener=LISTENER_CONTROLLER)

@@ -23,17 +23,12 @@ from protocol.headers import ResponseHeader, decode_request_header
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.principal import DefaultPrincipalData
 from protocol.registry import ApiKey, api
-from protocol.serving import (
-    LISTENER_CONTROLLER,
-    Operation,
-    Pending,
-    Principal,
-    Registration,
-    RequestContext,
-    Session,
-    serves,
-)
-from protocol.turns import run_through
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, Registration, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Principal, Session
+from protocol.serving.turns import run_through
 
 PRINCIPAL_VERSION: Final = 0
 

@@ -20,7 +20,10 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 from protocol.values import METADATA_TOPIC_ID
 from storage.slices import LogSlice
 

@@ -21,7 +21,10 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.INCREMENTAL_ALTER_CONFIGS, listener=LISTENER_CONTROLLER)

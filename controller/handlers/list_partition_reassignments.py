@@ -13,7 +13,9 @@ from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.LIST_PARTITION_REASSIGNMENTS, listener=LISTENER_CONTROLLER)

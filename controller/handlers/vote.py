@@ -11,7 +11,10 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.registry import ApiKey
-from protocol.serving import LISTENER_CONTROLLER, Operation, Pending, RequestContext, serves
+from protocol.serving.authorization import Operation
+from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 
 @serves(ApiKey.VOTE, listener=LISTENER_CONTROLLER)

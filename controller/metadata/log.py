@@ -24,7 +24,7 @@ from controller.metadata.metadata_version import LATEST_METADATA_VERSION
 from controller.raft.identity import LeaderAndEpoch, SnapshotId
 from protocol.codec.message import Message
 from protocol.primitives import Records
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 __all__ = [
     "METADATA_PARTITION",

@@ -46,7 +46,7 @@ from controller.raft.roles import Progress
 from protocol.codec.message import Message
 from protocol.errors import invariant
 from protocol.records.header import headers
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 __all__ = ["ReplicatedMetadataLog"]
 

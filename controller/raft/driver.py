@@ -43,7 +43,7 @@ from controller.raft.roles import NEVER
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.fetch import FetchResponse
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from storage.slices import LogSlice
 
 __all__ = ["RaftDriver"]

@@ -14,8 +14,8 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from protocol.peer_channel import PeerChannel, PeerError
 from protocol.primitives import Records
-from protocol.serving import PeerChannel, PeerError
 
 __all__ = ["ClosablePeerChannel", "ReplicaPeers"]
 

@@ -40,7 +40,8 @@ from protocol.framing import encode_request_frame
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.registry import ApiKey
-from protocol.serving import HandlerTable, Session, serves
+from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.session import Session
 
 REQUESTS = 100_000
 Topic = ProduceResponse.TopicProduceResponse

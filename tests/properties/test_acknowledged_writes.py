@@ -37,7 +37,7 @@ from protocol.metadata_log.topics import (
     TopicRecord,
 )
 from protocol.records.builder import SimpleRecord, build_batch
-from protocol.serving import CloseConnection, Pending
+from protocol.serving.pending import CloseConnection, Pending
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
 from tests.support.handler_rig import topic_id

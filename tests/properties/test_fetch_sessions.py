@@ -16,7 +16,7 @@ from broker.handlers import fetch
 from broker.replication.fetch_sessions import FetchSession
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.metadata_log.topics import RemoveTopicRecord
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from tests.support.handler_rig import HandlerRig
 
 TOPICS = ("a", "b")

@@ -18,7 +18,7 @@ from broker.coordinator.group.settings import GroupSettings
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from tests.support.group_world import GroupWorld, is_parked, now
 
 SESSION_MS = 10_000

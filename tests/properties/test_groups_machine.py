@@ -25,7 +25,7 @@ from broker.coordinator.group.settings import GroupSettings
 from broker.coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from tests.support.group_world import GroupWorld
 
 SESSION_MS = 10_000

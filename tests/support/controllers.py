@@ -22,7 +22,10 @@ from controller.services import ControllerServices
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from protocol.registry import ApiKey
-from protocol.serving import Authorizer, Operation, Pending, RequestContext, ResourceType, Session
+from protocol.serving.authorization import Authorizer, Operation, ResourceType
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import read_meta_properties
 from tests.support.hand_clock import HandClock, HandTimers

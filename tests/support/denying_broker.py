@@ -12,7 +12,8 @@ import sys
 
 from broker.__main__ import main
 from broker.security.authorizer import AllowAll
-from protocol.serving import Operation, ResourceType, Session
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.session import Session
 
 
 def _only_the_node_itself(

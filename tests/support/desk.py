@@ -16,7 +16,8 @@ from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.list_groups import ListGroupsResponse
 from protocol.registry import ApiKey
-from protocol.serving import HandlerTable, RequestContext, serves
+from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.request_context import RequestContext
 from tests.support.sans_io import Rig
 
 Behaviour = Callable[[RequestContext, Any], Any]

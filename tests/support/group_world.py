@@ -21,7 +21,10 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.records.errors import CorruptRecord
 from protocol.records.header import headers, patch_offset_and_epoch
-from protocol.serving import Operation, Pending, RequestContext, ResourceType, Session
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
 from storage.append import AppendResult
 from storage.errors import AppendRefused
 from tests.support.hand_clock import HandClock, HandTimers

@@ -30,16 +30,13 @@ from protocol.metadata_log.brokers import RegisterBrokerRecord
 from protocol.metadata_log.configs import ConfigRecord
 from protocol.metadata_log.features import FeatureLevelRecord
 from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from protocol.peer_channel import PeerError
 from protocol.records.builder import SimpleRecord, build_batch
-from protocol.serving import (
-    HandlerTable,
-    Operation,
-    PeerError,
-    Pending,
-    RequestContext,
-    ResourceType,
-    Session,
-)
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import HandlerTable
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
 from storage.append import AppendResult
 from storage.background_tasks import BackgroundTasks
 from storage.errors import AppendRefused

@@ -9,14 +9,15 @@ from typing import Any
 from config.ports import Timer
 from protocol.codec.compiler import decode, encode, piece_encoder
 from protocol.codec.message import Message
+from protocol.peer_channel import PeerError
 from protocol.primitives import RecordsSlice
 from protocol.registry import ApiKey, api
-from protocol.serving import PeerError, Pending
+from protocol.serving.pending import Pending
 from tests.support.controllers import ControllerFixture
 
 
 class ControllerPeer:
-    """`protocol.serving.PeerChannel` to the controller of a fixture, at the newest version that it serves.
+    """A `protocol.peer_channel.PeerChannel` to a fixture's controller, at the newest version that it serves.
 
     connected: False lets every request fail at once. silent: requests are swallowed until their timeout.
     sent: the requests, newest last.

@@ -20,9 +20,10 @@ from protocol.codec.message import Message
 from protocol.framing import decode_response, encode_response_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.metadata_log.configs import ConfigRecord
+from protocol.peer_channel import PeerError
 from protocol.primitives import Records
 from protocol.registry import api
-from protocol.serving import PeerError, Pending
+from protocol.serving.pending import Pending
 from storage.memory_files import MemoryFiles
 from storage.slices import LogSlice
 from tests.support.controllers import CLUSTER_ID, METADATA_LOG, HandOffload, one_node_config

@@ -12,7 +12,8 @@ from broker.network.interfaces import DelayedAnswer
 from broker.network.memory import RequestMemory
 from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
 from broker.network.ready_queue import ReadyQueue
-from protocol.serving import CloseConnection, Session
+from protocol.serving.pending import CloseConnection
+from protocol.serving.session import Session
 from tests.support.hand_clock import HandClock, HandTimers
 
 KIB = 1024

@@ -96,7 +96,7 @@ DELIVERERS: Final = frozenset(
         "broker/dispatch/waiting.py",
         "broker/controller_channel/topic_creation.py",
         "controller/policies.py",
-        "protocol/serving.py",
+        "protocol/serving/pending.py",
     }
 )
 """Who subscribes to a pending answer with a function that cannot raise."""

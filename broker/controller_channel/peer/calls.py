@@ -7,7 +7,7 @@ from functools import partial
 
 from config.ports import Clock, Timer, Timers
 from protocol.codec.message import Message
-from protocol.serving import PeerError
+from protocol.peer_channel import PeerError
 
 OnResponse = Callable[[Message | PeerError], None]
 

@@ -25,14 +25,16 @@ from config.ports import Clock, Timers
 from protocol.codec.message import Message
 from protocol.errors import ProtocolError
 from protocol.framing import decode_response, encode_request_frame
+from protocol.peer_channel import PeerError
 from protocol.registry import api
-from protocol.serving import HandlerTable, PeerError, Principal, Session
+from protocol.serving.handler_table import HandlerTable
+from protocol.serving.session import Principal, Session
 
 _MAX_FRAME_BYTES: Final = 100 * MIB
 
 
 class InProcessPeer:
-    """`protocol.serving.PeerChannel` to a service on this loop, and the wire of its connection.
+    """`protocol.peer_channel.PeerChannel` to a service on this loop, and the wire of its connection.
 
     handlers: what the other side serves; requests go out at its highest version. listener: as whose
     connection the other side sees this one.
@@ -67,7 +69,7 @@ class InProcessPeer:
         self._connection = self._connect()
 
     def send(self, request: Message, on_response: OnResponse, *, timeout_ms: int) -> None:
-        """See `protocol.serving.PeerChannel`. The answer comes in a later turn, never from within this
+        """See `protocol.peer_channel.PeerChannel`. The answer comes in a later turn, never from within this
         call."""
         key = request.declaration.key
         registration = None if key is None else self._handlers.get(key)

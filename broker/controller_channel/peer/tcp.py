@@ -37,8 +37,8 @@ from protocol.codec.message import Message
 from protocol.errors import EncodeError, ErrorCode, ProtocolError
 from protocol.framing import decode_response, encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey, api
-from protocol.serving import PeerError
 
 _log = logging.getLogger("barnabas.peer")
 
@@ -62,7 +62,7 @@ class State(Enum):
 
 
 class TcpPeer:
-    """`protocol.serving.PeerChannel` to `host:port`. Record bytes of an answer are views, valid in its
+    """`protocol.peer_channel.PeerChannel` to `host:port`. Record bytes of an answer are views, valid in its
     callback."""
 
     def __init__(
@@ -101,7 +101,7 @@ class TcpPeer:
         self._connecting: asyncio.Task[None] | None = None
 
     def send(self, request: Message, on_response: OnResponse, *, timeout_ms: int) -> None:
-        """See `protocol.serving.PeerChannel`."""
+        """See `protocol.peer_channel.PeerChannel`."""
         key = request.declaration.key
         if key is None or self.state is State.CLOSED:
             reason = "closed" if key is not None else f"{type(request).__name__} is no request"

@@ -16,7 +16,7 @@ from controller.metadata.image.brokers import BrokerEndpoint
 from protocol.codec.message import Message
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
-from protocol.serving import PeerChannel, PeerError
+from protocol.peer_channel import PeerChannel, PeerError
 
 __all__ = ["LeaderPeer"]
 
@@ -28,7 +28,7 @@ class ClosablePeer(PeerChannel, Protocol):
 
 
 class LeaderPeer:
-    """`protocol.serving.PeerChannel`. elsewhere: where the leader listens; None if here, or unknown."""
+    """`protocol.peer_channel.PeerChannel`. elsewhere: where the leader listens; None if here, or unknown."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class LeaderPeer:
     def send(
         self, request: Message, on_response: Callable[[Message | PeerError], None], *, timeout_ms: int
     ) -> None:
-        """See `protocol.serving.PeerChannel`."""
+        """See `protocol.peer_channel.PeerChannel`."""
         endpoint = None if isinstance(request, OF_THE_LOG) else self._elsewhere()
         if endpoint is None:
             self._here.send(request, on_response, timeout_ms=timeout_ms)

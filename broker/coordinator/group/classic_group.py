@@ -16,7 +16,7 @@ from broker.coordinator.group.subscription import subscribed_topics
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 CONSUMER_PROTOCOL: Final = "consumer"
 NO_TIMESTAMP: Final = -1

@@ -40,7 +40,8 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.primitives import Uuid
-from protocol.serving import Pending, RequestContext
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 
 GROUP_TOPIC: Final = "__consumer_offsets"
 LOAD_SLICE_RECORDS: Final = 2_000

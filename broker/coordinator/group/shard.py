@@ -52,7 +52,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.primitives import Uuid
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 LOG: Final = logging.getLogger("barnabas.groups")
 EXPIRY_SLICE_OFFSETS: Final = 2_000

@@ -19,7 +19,7 @@ from broker.coordinator.result import CoordinatorResult, response_error
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 
 LOG: Final = logging.getLogger("barnabas.groups")
 

@@ -20,7 +20,7 @@ from protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
 )
-from protocol.serving import PeerError
+from protocol.peer_channel import PeerError
 
 ASSIGNMENTS_PER_REQUEST: Final = 2000
 RETRY_MS: Final = 500

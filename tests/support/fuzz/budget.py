@@ -17,7 +17,7 @@ from protocol.codec.compiler import stepping_decoder
 from protocol.errors import ProtocolError
 from protocol.headers import decode_request_header
 from protocol.registry import ApiKey, api
-from protocol.turns import run_through
+from protocol.serving.turns import run_through
 
 ANSWERS_REPEAT: Final = (ApiKey.DESCRIBE_GROUPS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_PRODUCERS)
 """What they tell of one name may be much longer than the name."""

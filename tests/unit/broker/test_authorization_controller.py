@@ -37,7 +37,9 @@ from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from protocol.messages.vote import VoteRequest
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, ResourceType, Session
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending
+from protocol.serving.session import Session
 from tests.support.controllers import ControllerFixture, registration
 
 CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -17,7 +17,8 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.metadata_log.configs import ConfigRecord
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending
 from tests.support.config_steps import BROKER, GROUP, LOGGER, TOPIC, change, put, replace
 from tests.support.controllers import one_node_config
 from tests.support.handler_rig import HandlerRig, now

@@ -24,7 +24,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.registry import ApiKey
-from protocol.serving import NO_ANSWER, CloseConnection, Failed, Pending
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Failed, Pending
 from tests.support.desk import Desk
 from tests.support.sans_io import Rig, other
 

@@ -24,14 +24,10 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.registry import ApiKey
-from protocol.serving import (
-    CloseConnection,
-    Operation,
-    Pending,
-    RequestContext,
-    ResourceType,
-    Session,
-)
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
 from tests.support.desk import Desk
 from tests.support.sans_io import framed
 

@@ -17,16 +17,12 @@ from protocol.codec.message import Message
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
+from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
-from protocol.serving import (
-    CloseConnection,
-    HandlerTable,
-    PeerError,
-    Pending,
-    Principal,
-    RequestContext,
-    serves,
-)
+from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Principal
 from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.sans_io import KIB, MIB
 

@@ -24,15 +24,10 @@ from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGro
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.registry import ApiKey
-from protocol.serving import (
-    NO_ANSWER,
-    CloseConnection,
-    HandlerTable,
-    Pending,
-    RequestContext,
-    serves,
-)
-from protocol.turns import Turns, in_turns
+from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 from tests.support.sans_io import RecordingWire, Rig
 
 VERSION = 5

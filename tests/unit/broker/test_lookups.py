@@ -11,7 +11,7 @@ from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
 from config.limits import LARGE_LOOKUPS, LARGEST_LOOKUPS, LONG_WORK_TURN_MS, LOOKUP_INLINE_MS
 from protocol.errors import InvariantViolated
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from storage.time_lookup import LookupStep, Room
 from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.storage_world import RunsLater

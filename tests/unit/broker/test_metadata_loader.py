@@ -16,8 +16,8 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from protocol.metadata_log.features import FeatureLevelRecord
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
+from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
-from protocol.serving import PeerError
 from protocol.values import METADATA_TOPIC_ID
 from tests.support.controllers import CLUSTER_ID, ControllerFixture
 from tests.support.hand_clock import HandClock, HandTimers

@@ -25,8 +25,11 @@ from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.vote import VoteRequest
+from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
-from protocol.serving import CloseConnection, HandlerTable, PeerError, Pending, RequestContext, serves
+from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.request_context import RequestContext
 from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.sans_io import MIB
 

@@ -18,7 +18,9 @@ from protocol.codec.message import Message
 from protocol.codec.schema import schema
 from protocol.framing import decode_response, encode_request_frame
 from protocol.registry import ApiKey, api
-from protocol.serving import HandlerTable, Pending, RequestContext, serves
+from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
 from tests.support.messages import RandomChoice, build
 from tests.support.sans_io import Rig
 

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
-from protocol.serving import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from tests.support.controllers import ControllerFixture
 
 

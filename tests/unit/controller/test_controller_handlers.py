@@ -28,16 +28,10 @@ from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.metadata_log.topics import TopicRecord
 from protocol.metadata_log.transactions import NoOpRecord
 from protocol.registry import ApiKey
-from protocol.serving import (
-    CLUSTER_NAME,
-    Failed,
-    Operation,
-    Pending,
-    Principal,
-    RequestContext,
-    ResourceType,
-    Session,
-)
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.pending import Failed, Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Principal, Session
 from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
 from storage.slices import LogSlice
 from tests.support.controllers import CLUSTER_ID, ControllerFixture

@@ -9,7 +9,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.registry import ApiKey
-from protocol.serving import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from tests.support.controllers import ControllerFixture
 
 NOT_NEEDED = (84, "Leader election not needed for topic partition.")

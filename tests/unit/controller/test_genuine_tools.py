@@ -20,7 +20,7 @@ from controller.quorum_controller import QuorumController
 from controller.raft.snapshot_files import snapshot_name
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from storage.meta_properties import read_meta_properties
 from tests.support.controllers import (
     CLUSTER_ID,

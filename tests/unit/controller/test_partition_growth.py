@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
-from protocol.serving import Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from tests.support.controllers import ControllerFixture
 
 Topic = CreatePartitionsRequest.CreatePartitionsTopic

@@ -13,7 +13,7 @@ from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from tests.support.controllers import ControllerFixture
 
 Topic = CreateTopicsRequest.CreatableTopic

@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.registry import ApiKey
-from protocol.serving import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.values import ZERO_UUID
 from tests.support.controllers import ControllerFixture, one_node_config
 

@@ -29,7 +29,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchResponse
 from protocol.primitives import Records
 from protocol.registry import apis
-from protocol.turns import struct_arrays_of
+from protocol.serving.turns import struct_arrays_of
 from tests.support.long_arrays import Distinct, Nothing, Words, array_paths, long_frame
 from tests.support.messages import RandomChoice, build
 

@@ -14,7 +14,7 @@ from broker.coordinator.runtime import LOAD_RETRY_MS, CoordinatorRuntime, Runtim
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from tests.support.group_world import MemoryLog, is_parked, now
 from tests.support.hand_clock import HandClock, HandTimers
 

@@ -34,7 +34,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
-from protocol.serving import Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from tests.support.group_world import GroupWorld, is_parked, now
 
 MODULES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.coordinator.group.settings import GroupSettings
 from protocol.errors import ErrorCode
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from tests.support.group_world import GroupWorld, is_parked, now
 
 

@@ -14,7 +14,7 @@ from broker.coordinator.batches import loaded_batches
 from broker.coordinator.group.group_records import GROUP, GROUP_VERSION, read_group, read_key
 from broker.coordinator.group.states import TRANSITIONS, GroupState, GroupStateCause
 from protocol.errors import ErrorCode, InvariantViolated
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from tests.support.group_world import GroupWorld, is_parked
 
 OTHER = (("range", b"other"),)

@@ -30,8 +30,12 @@ from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.peer_channel import PeerError
 from protocol.principal import DefaultPrincipalData
-from protocol.serving import HandlerTable, Operation, PeerError, Pending, Principal, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import HandlerTable
+from protocol.serving.pending import Pending
+from protocol.serving.session import Principal
 from tests.support.handler_rig import CLUSTER_ID, HandlerRig, now
 
 

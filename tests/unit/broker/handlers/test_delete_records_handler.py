@@ -11,7 +11,8 @@ from broker.handlers import delete_records
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from protocol.registry import ApiKey
-from protocol.serving import Operation, Pending, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending
 from tests.support.handler_rig import HandlerRig, now
 
 Request = DeleteRecordsRequest

@@ -16,7 +16,8 @@ from protocol.framing import encode_response_frame
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.header import headers
-from protocol.serving import Failed, Operation, Pending, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Failed, Pending
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
 from tests.support.handler_rig import HandlerRig, now, topic_id

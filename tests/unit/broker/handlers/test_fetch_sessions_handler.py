@@ -12,7 +12,8 @@ from broker.handlers import fetch
 from broker.replication.fetch_sessions import EPOCH_MAX, EVICTION_MS, next_epoch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.serving import Operation, Pending, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending
 from storage.partition_log import PartitionLog
 from tests.support.handler_rig import HandlerRig, now, topic_id
 

@@ -32,8 +32,10 @@ from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.metadata_log.topics import RemoveTopicRecord
 from protocol.registry import ApiKey, api
-from protocol.serving import HandlerTable, Operation, Pending, Registration, ResourceType
-from protocol.turns import with_elements
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import HandlerTable, Registration
+from protocol.serving.pending import Pending
+from protocol.serving.turns import with_elements
 from tests.support.group_world import GroupWorld
 from tests.support.handler_rig import HandlerRig, now, topic_id
 from tests.support.long_arrays import Distinct, Nothing, Path, Same, Words, array_paths, long_frame

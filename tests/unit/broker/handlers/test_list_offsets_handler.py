@@ -16,7 +16,8 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.compression import ZSTD
-from protocol.serving import Operation, Pending, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending
 from tests.support import bad_batches as bad
 from tests.support.hand_clock import HandClock
 from tests.support.handler_rig import HandlerRig, now, topic_id

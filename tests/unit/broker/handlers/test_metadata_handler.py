@@ -20,7 +20,7 @@ from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.metadata_log.brokers import FenceBrokerRecord
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
-from protocol.serving import Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.values import ZERO_UUID
 from tests.support.handler_rig import CLUSTER_ID, HandlerRig, topic_id
 

@@ -15,7 +15,8 @@ from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import ZSTD
-from protocol.serving import CloseConnection, Operation, Pending, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import CloseConnection, Pending
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
 from tests.support.handler_rig import HandlerRig, now, topic_id

@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceResponse
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.header import read_header
-from protocol.serving import NO_ANSWER, CloseConnection, Pending
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from storage.append_lane import WaitingAppend
 from tests.support.handler_rig import committed, topic_id
 from tests.support.waiting_rig import WaitingRig

@@ -22,7 +22,8 @@ from broker.metrics.request_families import request_collector
 from broker.metrics.requests import RequestMetrics
 from broker.metrics.watchdog import Watchdog, _looks_in_one
 from broker.ports.clock import SystemClock
-from protocol.serving import RequestContext, Session
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
 from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.network_rig import NetworkRig
 from tests.support.sans_io import other

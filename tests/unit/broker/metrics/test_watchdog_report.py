@@ -13,7 +13,8 @@ import pytest
 from broker.metrics.watchdog import Watchdog
 from broker.security.authorizer import AllowAll
 from protocol.registry import ApiKey
-from protocol.serving import RequestContext, Session
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
 from tests.support.hand_clock import HandClock
 
 

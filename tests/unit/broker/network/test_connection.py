@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from broker.network.connection import AWAITS_ANSWER, CLOSED, MUTED, TURN_OVER
 from broker.network.memory import RequestMemory
 from protocol.errors import InvariantViolated
-from protocol.serving import CloseConnection
+from protocol.serving.pending import CloseConnection
 from tests.support.sans_io import KIB, MIB, Rig, framed, other, produce
 
 

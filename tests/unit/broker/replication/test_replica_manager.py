@@ -25,7 +25,7 @@ from protocol.metadata_log.topics import (
 from protocol.records.compression import LZ4
 from protocol.records.errors import CorruptRecord
 from protocol.records.header import headers
-from protocol.serving import Pending
+from protocol.serving.pending import Pending
 from protocol.values import ZERO_UUID
 from storage.append import AppendResult
 from storage.errors import AppendRefused

@@ -9,7 +9,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from protocol.serving import CLUSTER_NAME, Operation, RequestContext, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.request_context import RequestContext
 
 NOT_ASKED: Final = -(2**31)
 """In an answer: nobody asked, or the version cannot."""

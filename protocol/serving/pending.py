@@ -1,0 +1,137 @@
+"""An answer that is not there yet, and what may come instead of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from protocol.errors import EndsProcess, invariant
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class CloseConnection(Exception):
+    """A handler's verdict: this connection must be closed, nothing is answered."""
+
+
+class NoAnswer:
+    """What a `Pending` is completed with when its request gets no answer after all (acks=0)."""
+
+
+NO_ANSWER: Final = NoAnswer()
+
+
+class Failed:
+    """What a `Pending` is completed with when its answer could not be made: the exception that came instead.
+
+    Whoever delivers the answer logs it and tells the client UNKNOWN_SERVER_ERROR.
+    """
+
+    __slots__ = ("failure",)
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+
+
+class Pending(Generic[R]):
+    """An answer that is not there yet. It may turn out to be `NO_ANSWER`, a `CloseConnection` or `Failed`.
+
+    The owner of the wait completes it, dispatch subscribes to it, and the
+    network cancels it when the peer has gone. Completed or cancelled once, it
+    stays so: later calls do nothing, because a timer and an append may both
+    want to answer.
+
+    Who completes it is often somebody else's turn: a commit, a timer, an append of another client. So
+    nothing that is done to make the answer out of it may raise there: `then` and `complete_by` turn what is
+    raised into the answer. Only an `EndsProcess` passes.
+    """
+
+    __slots__ = ("_cancelled", "_deliver", "_on_cancel", "_response")
+
+    def __init__(self) -> None:
+        self._response: R | None = None
+        self._deliver: Callable[[R], None] | None = None
+        self._on_cancel: Callable[[], None] | None = None
+        self._cancelled = False
+
+    @property
+    def done(self) -> bool:
+        """Whether nobody waits any longer: answered or cancelled."""
+        return self._cancelled or self._response is not None
+
+    @property
+    def response(self) -> R | None:
+        return self._response
+
+    def complete(self, response: R) -> None:
+        if self._cancelled or self._response is not None:
+            return
+        self._response = response
+        self._on_cancel = None
+        deliver, self._deliver = self._deliver, None
+        if deliver is not None:
+            deliver(response)
+
+    def complete_by(self, make: Callable[[], R]) -> None:
+        """Complete with what `make` gives, or with what it raises. If nobody waits any longer it is not
+        called."""
+        if self._cancelled or self._response is not None:
+            return
+        try:
+            response = make()
+        except EndsProcess:
+            raise
+        except CloseConnection as verdict:
+            self.complete(verdict)  # type: ignore[arg-type]
+        except Exception as failure:
+            self.complete(Failed(failure))  # type: ignore[arg-type]
+        else:
+            self.complete(response)
+
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Do what will lead to the answer; what it raises is the answer."""
+        try:
+            step()
+        except EndsProcess:
+            raise
+        except Exception as failure:
+            self.complete(Failed(failure))  # type: ignore[arg-type]
+
+    def then(self, change: Callable[[R], S]) -> Pending[S]:
+        """The answer that `change` makes of this one. What is no response goes on as it is; a cancellation
+        comes back to here."""
+        changed: Pending[S] = Pending()
+
+        def take(response: R) -> None:
+            if isinstance(response, NoAnswer | CloseConnection | Failed):
+                changed.complete(response)  # type: ignore[arg-type]
+            else:
+                changed.complete_by(lambda: change(response))
+
+        self.on_complete(take)
+        changed.on_cancel(self.cancel)
+        return changed
+
+    def on_complete(self, deliver: Callable[[R], None]) -> None:
+        """Has the answer delivered. `deliver` must not raise; another answer is made of it by `then`."""
+        invariant(self._deliver is None, "a pending answer has one subscriber")
+        if self._response is not None:
+            deliver(self._response)
+        elif not self._cancelled:
+            self._deliver = deliver
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        if self._cancelled:
+            callback()
+        elif self._response is None:
+            self._on_cancel = callback
+
+    def cancel(self) -> None:
+        if self._cancelled or self._response is not None:
+            return
+        self._cancelled = True
+        self._deliver = None
+        callback, self._on_cancel = self._on_cancel, None
+        if callback is not None:
+            callback()

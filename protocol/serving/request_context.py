@@ -1,0 +1,34 @@
+"""All that a handler may know of a request beside the request itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.serving.authorization import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from protocol.serving.session import Session
+
+
+class RequestContext(msgspec.Struct, gc=False):
+    """Made by dispatch for each request, from its header and its connection.
+
+    client_id: "" where the client sent null. session: of the connection that the request came on; for a
+    request in an Envelope, of the client that the forwarding broker names. now_ms: wall clock at the
+    beginning of the turn of the loop, at most a millisecond old. frame_size_bytes: the request's bytes
+    without the four that say the size, for quotas.
+    """
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str
+    session: Session
+    now_ms: int
+    authorizer: Authorizer
+    frame_size_bytes: int = 0
+
+    def allows(self, operation: Operation, resource: ResourceType, name: str) -> bool:
+        """Whether the client may do this; asked for each resource, as Kafka asks."""
+        return self.authorizer.authorize(self.session, operation, resource, name)
+
+    def allows_cluster(self, operation: Operation) -> bool:
+        return self.authorizer.authorize(self.session, operation, ResourceType.CLUSTER, CLUSTER_NAME)

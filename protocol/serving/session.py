@@ -1,0 +1,32 @@
+"""Who is connected: what is true of a whole connection."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Principal(msgspec.Struct, frozen=True, gc=False):
+    """Who speaks: ``User:alice``; before any authentication ``User:ANONYMOUS``."""
+
+    name: str = "ANONYMOUS"
+    type: str = "User"
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+class Session(msgspec.Struct, gc=False):
+    """What is true of a whole connection. Only network and dispatch write here.
+
+    host: the peer's address without port, as Kafka shows it without the slash. is_in_process: the peer is
+    this process's other role.
+    """
+
+    connection_id: str
+    listener: str
+    host: str
+    principal: Principal = Principal()
+    security_protocol: str = "PLAINTEXT"
+    client_software_name: str = "unknown"
+    client_software_version: str = "unknown"
+    is_in_process: bool = False
