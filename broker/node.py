@@ -20,11 +20,10 @@ from typing import Final
 from broker.admin.http import AdminServer
 from broker.admin.pages import Pages
 from broker.controller_channel.lifecycle import BrokerState
-from broker.metrics.coordinator_families import coordinator_families
 from broker.metrics.loop_health import CollectorPauses, LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
 from broker.metrics.quorum_families import quorum_collector
-from broker.metrics.replica_families import replica_collector
+from broker.metrics.replica_families import coordinator_families, replica_collector
 from broker.metrics.request_families import request_collector
 from broker.metrics.watchdog import Watchdog
 from broker.policies.process import PolicyNotLoaded

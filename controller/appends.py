@@ -18,9 +18,8 @@ from typing import Final
 from config.limits import METADATA_RECORDS_PER_REQUEST
 from controller.metadata.metadata_version import TRANSACTIONS_LEVEL
 from protocol.codec.message import Message
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import BeginTransactionRecord, ConfigRecord, EndTransactionRecord
 from protocol.metadata_log.topics import PartitionRecord
-from protocol.metadata_log.transactions import BeginTransactionRecord, EndTransactionRecord
 
 __all__ = ["appends"]
 

@@ -27,7 +27,7 @@ from controller.metadata.topic_names import METADATA_TOPIC
 from controller.raft.identity import Address, ReplicaKey
 from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
 from controller.raft.voters import Endpoints, Voter, VoterSet
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
 from protocol.values import uuid_from_text
 from storage.file_names import partition_directory
 from storage.meta_properties import (

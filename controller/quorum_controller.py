@@ -61,11 +61,11 @@ from protocol.messages.controller_registration import (
 )
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from protocol.metadata_log.features import FeatureLevelRecord
-from protocol.metadata_log.transactions import (
+from protocol.metadata_log.cluster import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
     NoOpRecord,
 )
 from protocol.serving.pending import Pending

@@ -133,41 +133,41 @@ def _log_record(table: Mapping[int, LogRecord], record_type: int, topic: str) ->
 
 _METADATA_RECORDS: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
     {
-        0: ("protocol.metadata_log.brokers", "RegisterBrokerRecord"),
-        1: ("protocol.metadata_log.brokers", "UnregisterBrokerRecord"),
+        0: ("protocol.metadata_log.registrations", "RegisterBrokerRecord"),
+        1: ("protocol.metadata_log.registrations", "UnregisterBrokerRecord"),
         2: ("protocol.metadata_log.topics", "TopicRecord"),
         3: ("protocol.metadata_log.topics", "PartitionRecord"),
-        4: ("protocol.metadata_log.configs", "ConfigRecord"),
+        4: ("protocol.metadata_log.cluster", "ConfigRecord"),
         5: ("protocol.metadata_log.topics", "PartitionChangeRecord"),
-        7: ("protocol.metadata_log.brokers", "FenceBrokerRecord"),
-        8: ("protocol.metadata_log.brokers", "UnfenceBrokerRecord"),
+        7: ("protocol.metadata_log.registrations", "FenceBrokerRecord"),
+        8: ("protocol.metadata_log.registrations", "UnfenceBrokerRecord"),
         9: ("protocol.metadata_log.topics", "RemoveTopicRecord"),
         10: ("protocol.metadata_log.security", "DelegationTokenRecord"),
         11: ("protocol.metadata_log.security", "UserScramCredentialRecord"),
-        12: ("protocol.metadata_log.features", "FeatureLevelRecord"),
-        14: ("protocol.metadata_log.quotas", "ClientQuotaRecord"),
-        15: ("protocol.metadata_log.producer_ids", "ProducerIdsRecord"),
-        17: ("protocol.metadata_log.brokers", "BrokerRegistrationChangeRecord"),
+        12: ("protocol.metadata_log.cluster", "FeatureLevelRecord"),
+        14: ("protocol.metadata_log.cluster", "ClientQuotaRecord"),
+        15: ("protocol.metadata_log.cluster", "ProducerIdsRecord"),
+        17: ("protocol.metadata_log.registrations", "BrokerRegistrationChangeRecord"),
         18: ("protocol.metadata_log.security", "AccessControlEntryRecord"),
         19: ("protocol.metadata_log.security", "RemoveAccessControlEntryRecord"),
-        20: ("protocol.metadata_log.transactions", "NoOpRecord"),
-        21: ("protocol.metadata_log.features", "ZkMigrationStateRecord"),
+        20: ("protocol.metadata_log.cluster", "NoOpRecord"),
+        21: ("protocol.metadata_log.cluster", "ZkMigrationStateRecord"),
         22: ("protocol.metadata_log.security", "RemoveUserScramCredentialRecord"),
-        23: ("protocol.metadata_log.transactions", "BeginTransactionRecord"),
-        24: ("protocol.metadata_log.transactions", "EndTransactionRecord"),
-        25: ("protocol.metadata_log.transactions", "AbortTransactionRecord"),
+        23: ("protocol.metadata_log.cluster", "BeginTransactionRecord"),
+        24: ("protocol.metadata_log.cluster", "EndTransactionRecord"),
+        25: ("protocol.metadata_log.cluster", "AbortTransactionRecord"),
         26: ("protocol.metadata_log.security", "RemoveDelegationTokenRecord"),
-        27: ("protocol.metadata_log.controllers", "RegisterControllerRecord"),
+        27: ("protocol.metadata_log.registrations", "RegisterControllerRecord"),
         28: ("protocol.metadata_log.topics", "ClearElrRecord"),
     }
 )
 
 _REMOTE_LOG_RECORDS: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
     {
-        0: ("protocol.remote_log.segments", "RemoteLogSegmentMetadataRecord"),
-        1: ("protocol.remote_log.segments", "RemoteLogSegmentMetadataUpdateRecord"),
-        2: ("protocol.remote_log.segments", "RemotePartitionDeleteMetadataRecord"),
-        3: ("protocol.remote_log.segments", "RemoteLogSegmentMetadataSnapshotRecord"),
+        0: ("protocol.remote_log", "RemoteLogSegmentMetadataRecord"),
+        1: ("protocol.remote_log", "RemoteLogSegmentMetadataUpdateRecord"),
+        2: ("protocol.remote_log", "RemotePartitionDeleteMetadataRecord"),
+        3: ("protocol.remote_log", "RemoteLogSegmentMetadataSnapshotRecord"),
     }
 )
 
@@ -202,18 +202,15 @@ _GROUP_LOG_RECORDS: Final[Mapping[int, LogRecord]] = MappingProxyType(
 )
 
 _TRANSACTION_LOG_RECORDS: Final[Mapping[int, LogRecord]] = MappingProxyType(
-    {
-        entry.type: entry
-        for entry in (LogRecord(0, "TransactionLog", "protocol.transaction_log.transactions"),)
-    }
+    {entry.type: entry for entry in (LogRecord(0, "TransactionLog", "protocol.transaction_log"),)}
 )
 
 _SHARE_LOG_RECORDS: Final[Mapping[int, LogRecord]] = MappingProxyType(
     {
         entry.type: entry
         for entry in (
-            LogRecord(0, "ShareSnapshot", "protocol.share_log.state"),
-            LogRecord(1, "ShareUpdate", "protocol.share_log.state"),
+            LogRecord(0, "ShareSnapshot", "protocol.share_log"),
+            LogRecord(1, "ShareUpdate", "protocol.share_log"),
         )
     }
 )

@@ -27,9 +27,8 @@ from protocol.codec.compiler import decoder, encode
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import RequestHeader, ResponseHeader
-from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from protocol.peer_channel import PeerChannel, PeerError
-from protocol.principal import DefaultPrincipalData
 from protocol.registry import api
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext

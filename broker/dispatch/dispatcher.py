@@ -28,7 +28,7 @@ from broker.metrics.histogram import BOUNDS_NS
 from broker.metrics.requests import RequestMetrics
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
-from broker.network.pieces import BYTES_LIKE, Piece, as_pieces
+from broker.network.response_pieces import BYTES_LIKE, Piece, as_pieces
 from broker.quotas.throttle import NoThrottle, Throttle
 from config.limits import CLIENT_ID_LENGTH_FOR_METRICS
 from config.ports import Clock

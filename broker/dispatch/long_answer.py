@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.network.pieces import Piece
+from broker.network.response_pieces import Piece
 from config.limits import ANSWER_BYTES
 from protocol.codec.compiler import elements_encoder
 from protocol.codec.decoding import holds_records

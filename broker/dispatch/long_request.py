@@ -21,7 +21,7 @@ from broker.dispatch.lane import Lane
 from broker.dispatch.long_answer import AnswerTooLong, LongAnswer, Steps
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
-from broker.network.pieces import Piece
+from broker.network.response_pieces import Piece
 from config.limits import LONG_REQUEST_BYTES
 from protocol.codec.compiler import stepping_decoder
 from protocol.codec.message import Message

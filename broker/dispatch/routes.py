@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from broker.metrics.requests import RequestCounts, RequestMetrics
-from broker.network.pieces import Piece
+from broker.network.response_pieces import Piece
 from config.limits import LONG_REQUEST_BYTES, ONE_STEP_MEMORY_BYTES, PLAIN_REQUEST_BYTES, REQUEST_MEMORY_BYTES
 from protocol.codec.compiler import decoder
 from protocol.codec.decoding import holds_arrays

@@ -1,12 +1,12 @@
-"""Topics, partitions and logs as Kafka's JMX exporter names them."""
+"""Topics, partitions, logs and coordinators of a broker as Kafka's JMX exporter names them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from broker.controller_channel.lifecycle import BrokerLifecycle
-from broker.metrics.families import Collector, Family, Sample, gauge
+from broker.metrics.families import Collector, Family, Sample, counter, gauge
 from broker.replication.replica_manager import ReplicaManager
 from config.limits import LABELS_PER_METRIC
 
@@ -26,7 +26,7 @@ _PER_LOG: Final = (
 
 
 def replica_collector(replicas: ReplicaManager, lifecycle: BrokerLifecycle) -> Collector:
-    """What the data plane counts anyway, read when somebody scrapes."""
+    """Shows what the replica manager counts anyway; it is read when somebody scrapes."""
 
     def collect() -> Iterator[Family]:
         for suffix, attribute, description in _PER_TOPIC:
@@ -64,3 +64,19 @@ def _logs(replicas: ReplicaManager, attribute: str) -> Iterator[Sample]:
         if number >= LABELS_PER_METRIC:
             return
         yield {"topic": topic, "partition": str(index)}, getattr(partition.log, attribute)
+
+
+class Coordinator(Protocol):
+    """A coordinator, as far as its metrics need it."""
+
+    @property
+    def failures(self) -> int: ...
+
+
+def coordinator_families(groups: Coordinator) -> Iterator[Family]:
+    """Shows what goes wrong in the coordinators, for alerts."""
+    yield counter(
+        "barnabas_coordinator_failures_total",
+        "Partitions of the group coordinator that were read back from their log by our fault",
+        groups.failures,
+    )

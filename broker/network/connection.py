@@ -31,8 +31,8 @@ from typing import Any, Final
 from broker.network.interfaces import DelayedAnswer, Service, Wire
 from broker.network.large_frame import LargeFrame
 from broker.network.memory import RequestMemory
-from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
 from broker.network.ready_queue import ReadyQueue
+from broker.network.response_pieces import BYTES_LIKE, Piece, release_pieces
 from config.limits import TURN_MS, TURN_REQUESTS, TURN_SENT_BYTES, WAITING_PRODUCE_PER_CONNECTION
 from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from broker.network.pieces import Piece
+from broker.network.response_pieces import Piece
 
 if TYPE_CHECKING:
     from broker.network.connection import Connection
@@ -65,3 +67,20 @@ class Service(Protocol):
     def failed(self, connection: Connection) -> None:
         """Called while an exception of ours is handled that has no request to end at: counted and logged."""
         ...
+
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+
+
+class Transport(NamedTuple):
+    """receive: fills a buffer, 0 at the end of the stream. send: (data, flags) to the bytes taken."""
+
+    descriptor: int
+    receive: Callable[[memoryview], int]
+    send: Callable[[BytesLike, int], int]
+    sends_files: bool
+
+
+def plain(sock: socket.socket) -> Transport:
+    """The socket itself."""
+    return Transport(sock.fileno(), sock.recv_into, sock.send, True)

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Final
 
 from broker.network.cold_reads import ColdReads, read_cold, send_cold
-from broker.network.pieces import BYTES_LIKE, FileSlice, Piece, release_pieces
-from broker.network.transport import Transport
+from broker.network.interfaces import Transport
+from broker.network.response_pieces import BYTES_LIKE, FileSlice, Piece, release_pieces
 from config.limits import COLD_PART_BYTES
 
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)

@@ -20,12 +20,11 @@ from broker.network.cold_reads import ColdReads
 from broker.network.connection import Connection
 from broker.network.disconnects import Disconnects
 from broker.network.idle import IdleSweep
-from broker.network.interfaces import Service
+from broker.network.interfaces import Service, Transport, plain
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory
 from broker.network.ready_queue import ReadyQueue
 from broker.network.sockets import SocketChannel
-from broker.network.transport import Transport, plain
 from config.ports import Clock, Timers
 from protocol.serving.session import Session
 

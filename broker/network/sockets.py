@@ -27,9 +27,9 @@ from typing import Final, Protocol
 from broker.network.cold_reads import ColdReads
 from broker.network.connection import CLOSED, TURN_OVER
 from broker.network.disconnects import Disconnects
+from broker.network.interfaces import Transport
 from broker.network.output import OutputQueue
-from broker.network.pieces import Piece, release_pieces
-from broker.network.transport import Transport
+from broker.network.response_pieces import Piece, release_pieces
 from config.limits import OUTPUT_QUEUE_PAUSE_BYTES, OUTPUT_QUEUE_RESUME_BYTES, TURN_SENT_BYTES
 from protocol.errors import EndsProcess
 

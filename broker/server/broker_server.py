@@ -20,7 +20,7 @@ from broker.metadata.cache import MetadataCache
 from broker.metadata.loader import MetadataLoader
 from broker.metadata.publishers.configs import BrokerConfigPublisher
 from broker.metadata.publishers.directories import DirectoryAssignments
-from broker.metadata.publishers.metadata import MetadataCachePublisher
+from broker.metadata.publishers.publisher import MetadataCachePublisher
 from broker.metadata.publishers.replicas import ReplicasPublisher
 from broker.network.acceptor import Acceptor
 from broker.process.fatal_errors import halt

@@ -33,7 +33,7 @@ from controller.raft.effects import HardState
 from controller.raft.identity import Address, ReplicaKey, SnapshotId
 from controller.raft.log_port import SnapshotControl
 from protocol.codec.compiler import decode, encode
-from protocol.quorum.control_records import VotersRecord
+from protocol.quorum import VotersRecord
 
 __all__ = ["Disk", "DiskSnapshot", "whole_snapshot"]
 

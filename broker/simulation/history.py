@@ -20,7 +20,7 @@ import msgspec
 from controller.raft.identity import ReplicaKey
 from protocol.codec.compiler import decode
 from protocol.errors import InvariantViolated
-from protocol.quorum.control_records import KRaftVersionRecord, VotersRecord
+from protocol.quorum import KRaftVersionRecord, VotersRecord
 from protocol.records.control import ControlRecordType, control_type
 from protocol.records.reader import records as read_records
 

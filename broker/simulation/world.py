@@ -38,7 +38,7 @@ from controller.raft.log_port import SnapshotControl
 from controller.raft.node import NotLeading, RaftNode
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
-from protocol.quorum.control_records import VotersRecord
+from protocol.quorum import VotersRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.values import ZERO_UUID
 

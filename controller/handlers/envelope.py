@@ -20,8 +20,7 @@ from protocol.codec.compiler import decode, decoder, encode, stepping_decoder
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import ResponseHeader, decode_request_header
-from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from protocol.principal import DefaultPrincipalData
+from protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from protocol.registry import ApiKey, api
 from protocol.serving.authorization import Operation
 from protocol.serving.handler_table import LISTENER_CONTROLLER, Registration, serves

@@ -29,7 +29,7 @@ import msgspec
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER_CHANGE
 from protocol.codec.message import Message
-from protocol.metadata_log.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from protocol.metadata_log.registrations import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord
 
 __all__ = [

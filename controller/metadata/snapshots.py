@@ -20,7 +20,7 @@ from controller.raft.identity import SnapshotId
 from controller.raft.snapshot_files import MalformedMetadataSnapshot
 from protocol.codec.compiler import decode, encode
 from protocol.codec.message import Message
-from protocol.quorum.control_records import (
+from protocol.quorum import (
     KRaftVersionRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,

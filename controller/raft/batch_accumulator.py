@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from protocol.codec.message import Message
-from protocol.metadata_log.transactions import (
+from protocol.metadata_log.cluster import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from controller.raft.replica import Replica
 from controller.raft.voters import CONFIGURED, VoterSet
 from protocol.codec.compiler import encode
-from protocol.quorum.control_records import KRaftVersionRecord, LeaderChangeMessage
+from protocol.quorum import KRaftVersionRecord, LeaderChangeMessage
 from protocol.records.control import ControlRecordType, build_control_batch
 
 __all__ = ["append_control", "open_epoch"]

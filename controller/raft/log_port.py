@@ -13,7 +13,7 @@ import msgspec
 
 from controller.raft.identity import SnapshotId
 from protocol.primitives import Records
-from protocol.quorum.control_records import VotersRecord
+from protocol.quorum import VotersRecord
 
 __all__ = ["RaftLog", "SnapshotControl"]
 

@@ -30,7 +30,7 @@ from controller.raft.identity import SnapshotId
 from controller.raft.log_port import SnapshotControl
 from protocol.codec.compiler import decode
 from protocol.errors import ProtocolError
-from protocol.quorum.control_records import KRaftVersionRecord, SnapshotHeaderRecord, VotersRecord
+from protocol.quorum import KRaftVersionRecord, SnapshotHeaderRecord, VotersRecord
 from protocol.records.control import ControlRecordType, control_type
 from protocol.records.errors import RecordsError
 from protocol.records.header import ReadBuffer, headers, is_intact

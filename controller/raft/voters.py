@@ -17,7 +17,7 @@ import msgspec
 
 from controller.raft.identity import Address, ReplicaKey
 from protocol.codec.compiler import decode
-from protocol.quorum.control_records import KRaftVersionRecord, VotersRecord
+from protocol.quorum import KRaftVersionRecord, VotersRecord
 from protocol.records.control import ControlRecordType, control_type
 from protocol.records.header import ReadBuffer
 from protocol.records.reader import records as read_records

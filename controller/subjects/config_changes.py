@@ -32,7 +32,7 @@ from controller.subjects.policy_questions import ConfigQuestion, Judge
 from controller.subjects.result import TOO_LARGE, ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import ConfigRecord
 
 __all__ = [
     "ConfigChangeResult",

@@ -11,7 +11,7 @@ from protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from protocol.metadata_log.controllers import RegisterControllerRecord
+from protocol.metadata_log.registrations import RegisterControllerRecord
 
 __all__ = ["register_controller", "registration_request"]
 

@@ -30,7 +30,7 @@ from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.update_features import UpdateFeaturesRequest
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
 
 __all__ = ["FeatureChange", "FeatureUpdate", "UpgradeType", "requested_updates", "update_features"]
 

@@ -12,7 +12,7 @@ from controller.metadata.image.cluster_image import ClusterImage
 from controller.subjects.result import Decision
 from protocol.errors import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from protocol.metadata_log.producer_ids import ProducerIdsRecord
+from protocol.metadata_log.cluster import ProducerIdsRecord
 
 __all__ = ["BLOCK_SIZE", "allocate_producer_ids"]
 

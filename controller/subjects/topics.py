@@ -33,7 +33,7 @@ from controller.subjects.result import TOO_LARGE, ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import ConfigRecord
 from protocol.metadata_log.topics import RemoveTopicRecord, TopicRecord
 
 __all__ = ["CreationRules", "create_topics", "delete_topics", "new_topic_id"]

@@ -1,6 +1,6 @@
 """Envelope, API key 58. Asked by: broker."""
 
-from protocol.codec.message import Message, request, response
+from protocol.codec.message import Message, data, request, response
 from protocol.primitives import i16
 
 
@@ -19,3 +19,12 @@ class EnvelopeResponse(Message):
 
     response_data: bytes | None = None
     error_code: i16 = 0
+
+
+@data(versions="0", flexible="0+")
+class DefaultPrincipalData(Message):
+    """Who sent a forwarded request, as an Envelope carries it (KIP-590)."""
+
+    type: str = ""
+    name: str = ""
+    token_authenticated: bool = False

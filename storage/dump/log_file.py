@@ -14,7 +14,7 @@ from protocol.codec.compiler import decode
 from protocol.codec.message import Message
 from protocol.errors import ProtocolError
 from protocol.json_form import json_form
-from protocol.quorum.control_records import (
+from protocol.quorum import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,

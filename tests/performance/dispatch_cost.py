@@ -28,8 +28,8 @@ from broker.dispatch.lane import Lane
 from broker.network.acceptor import ListenerSettings
 from broker.network.connection import Connection
 from broker.network.memory import RequestMemory
-from broker.network.pieces import Piece
 from broker.network.ready_queue import ReadyQueue
+from broker.network.response_pieces import Piece
 from broker.network.server import Server
 from broker.ports.clock import SystemClock
 from broker.ports.timers import LoopTimers

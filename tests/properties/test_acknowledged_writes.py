@@ -29,7 +29,7 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import ConfigRecord
 from protocol.metadata_log.topics import (
     PartitionChangeRecord,
     PartitionRecord,

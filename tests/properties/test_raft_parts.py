@@ -29,7 +29,7 @@ from controller.raft.voters import Voter, VoterHistory, VoterSet
 from protocol.codec.compiler import encode
 from protocol.errors import InvariantViolated
 from protocol.primitives import Records
-from protocol.quorum.control_records import KRaftVersionRecord
+from protocol.quorum import KRaftVersionRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import ControlRecordType, build_control_batch
 

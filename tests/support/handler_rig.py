@@ -26,9 +26,8 @@ from config.setting import Setting, Source
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
-from protocol.metadata_log.brokers import RegisterBrokerRecord
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
+from protocol.metadata_log.registrations import RegisterBrokerRecord
 from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from protocol.peer_channel import PeerError
 from protocol.records.builder import SimpleRecord, build_batch

@@ -11,10 +11,10 @@ import uvloop
 
 from broker.network.acceptor import Acceptor, ListenerSettings
 from broker.network.cold_reads import ColdReads
+from broker.network.interfaces import Transport
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory
 from broker.network.server import Server, ServerSettings
-from broker.network.transport import Transport
 from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.sans_io import MIB, ScriptedService, framed
 

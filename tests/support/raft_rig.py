@@ -36,7 +36,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
-from protocol.quorum.control_records import VotersRecord
+from protocol.quorum import VotersRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import headers
 from tests.support.storage_world import NoRandomSource

@@ -19,7 +19,7 @@ from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
 from protocol.codec.message import Message
 from protocol.framing import decode_response, encode_response_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import ConfigRecord
 from protocol.peer_channel import PeerError
 from protocol.primitives import Records
 from protocol.registry import api

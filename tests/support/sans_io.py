@@ -10,8 +10,8 @@ from broker.dispatch.lane import Lane
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.memory import RequestMemory
-from broker.network.pieces import BYTES_LIKE, Piece, release_pieces
 from broker.network.ready_queue import ReadyQueue
+from broker.network.response_pieces import BYTES_LIKE, Piece, release_pieces
 from protocol.serving.pending import CloseConnection
 from protocol.serving.session import Session
 from tests.support.hand_clock import HandClock, HandTimers

@@ -18,8 +18,8 @@ from broker.controller_channel.peer.calls import Call, Calls, OnResponse
 from broker.network.connection import CLOSED, Connection
 from broker.network.interfaces import Service
 from broker.network.memory import RequestMemory
-from broker.network.pieces import BYTES_LIKE, Piece
 from broker.network.ready_queue import ReadyQueue
+from broker.network.response_pieces import BYTES_LIKE, Piece
 from config.limits import MIB
 from config.ports import Clock, Timers
 from protocol.codec.message import Message

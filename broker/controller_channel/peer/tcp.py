@@ -29,9 +29,9 @@ from typing import Final
 from broker.controller_channel.peer.calls import Call, Calls, OnResponse
 from broker.controller_channel.peer.replies import ReplyConnection
 from broker.network.disconnects import Disconnects
+from broker.network.interfaces import Transport, plain
 from broker.network.memory import RequestMemory
 from broker.network.sockets import SocketChannel, Traffic
-from broker.network.transport import Transport, plain
 from config.ports import Clock, Timers
 from protocol.codec.message import Message
 from protocol.errors import EncodeError, ErrorCode, ProtocolError

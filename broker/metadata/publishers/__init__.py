@@ -5,12 +5,11 @@ is done before the next begins, and the next image comes only after the last.
 
 In reading order:
 
-* `publisher`   what a publisher is
-* `metadata`    the metadata cache: handlers see the new image from then on
-* `configs`     dynamic configs of this broker and of all brokers
-* `replicas`    partitions that are led, followed, created or dropped here, and topics' configs; those of
-                deleted topics are let go before the metadata cache shows the image
-* `directories` the controller hears in which log directory each replica lies
+* `publisher`   what a publisher is, and the first one, which gives the image to the metadata cache
+* `configs`     applies the dynamic configs of this broker and of all brokers
+* `replicas`    creates, leads, follows and drops partitions here, and applies topics' configs; partitions of
+  deleted topics are let go before the metadata cache shows the image
+* `directories` tells the controller in which log directory each replica lies
 
 Imported by the composition root; they call ports and know no network.
 """

@@ -1,4 +1,7 @@
-"""What a publisher is."""
+"""What a publisher is, and the first of them: it shows the new image to the handlers.
+
+The metadata cache comes first, because clients ask about the work of the other publishers through it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 
-__all__ = ["MetadataPublisher", "SteppedPublisher"]
+__all__ = ["MetadataCachePublisher", "MetadataPublisher", "SteppedPublisher"]
 
 
 class MetadataPublisher(Protocol):
@@ -23,7 +26,23 @@ class MetadataPublisher(Protocol):
 
 @runtime_checkable
 class SteppedPublisher(Protocol):
-    """One whose work may be long: between its steps the loop serves others. The next publisher, and the next
-    image, come after the last step."""
+    """A publisher whose work may be long: between its steps the loop serves others. The next publisher, and
+    the next image, come after the last step."""
 
     def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]: ...
+
+
+class ImageHolder(Protocol):
+    """What this publisher needs of `broker.metadata.cache.MetadataCache`."""
+
+    def apply(self, image: ClusterImage, delta: ImageDelta | None = None) -> None: ...
+
+
+class MetadataCachePublisher:
+    """Hands each image to the metadata cache."""
+
+    def __init__(self, cache: ImageHolder) -> None:
+        self._cache = cache
+
+    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+        self._cache.apply(image, delta)

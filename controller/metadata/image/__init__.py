@@ -8,7 +8,8 @@ thousand.
 In reading order:
 
 * `brokers`, `topics`, `configs`, `features`, `producer_ids`   the subjects that decisions look at
-* `quotas`, `kept`       subjects that are only remembered, so that a snapshot loses nothing
+* `quotas`, `record_table`   subjects that are only remembered, so that a snapshot loses nothing
+* `mappings`             copies the mappings of an image quickly
 * `cluster_image`        all of them together: `ClusterImage`, `ImageDelta`, `replay`, `image_records`
 * `replayer`             the same over batches, with metadata transactions
 * `reload`               from one image to another that came whole, and what changed between them

@@ -11,14 +11,14 @@ import msgspec
 from controller.metadata.image.mappings import copied
 from protocol.codec.message import Message
 from protocol.errors import invariant
-from protocol.metadata_log.brokers import (
+from protocol.metadata_log.registrations import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from protocol.metadata_log.controllers import RegisterControllerRecord
 from protocol.values import ONE_UUID, ZERO_UUID
 
 __all__ = [

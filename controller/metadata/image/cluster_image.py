@@ -16,24 +16,28 @@ import msgspec
 from controller.metadata.image.brokers import BrokersDelta, BrokersImage, ControllersDelta, ControllersImage
 from controller.metadata.image.configs import ConfigResourceType, ConfigsDelta, ConfigsImage
 from controller.metadata.image.features import FeaturesDelta, FeaturesImage
-from controller.metadata.image.kept import RecordTable, RecordTableDelta
 from controller.metadata.image.producer_ids import ProducerIdsDelta, ProducerIdsImage
 from controller.metadata.image.quotas import QuotasDelta, QuotasImage
+from controller.metadata.image.record_table import RecordTable, RecordTableDelta
 from controller.metadata.image.topics import TopicsDelta, TopicsImage
 from protocol.codec.message import Message
 from protocol.errors import InvariantViolated
-from protocol.metadata_log.brokers import (
+from protocol.metadata_log.cluster import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    ProducerIdsRecord,
+    ZkMigrationStateRecord,
+)
+from protocol.metadata_log.registrations import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.controllers import RegisterControllerRecord
-from protocol.metadata_log.features import FeatureLevelRecord, ZkMigrationStateRecord
-from protocol.metadata_log.producer_ids import ProducerIdsRecord
-from protocol.metadata_log.quotas import ClientQuotaRecord
 from protocol.metadata_log.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
@@ -49,7 +53,6 @@ from protocol.metadata_log.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from protocol.metadata_log.transactions import NoOpRecord
 
 __all__ = ["EMPTY_IMAGE", "ClusterImage", "ImageDelta", "image_records", "replay"]
 

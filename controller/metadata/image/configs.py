@@ -11,7 +11,7 @@ import msgspec
 
 from controller.metadata.image.mappings import copied
 from protocol.codec.message import Message
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import ConfigRecord
 
 __all__ = ["ConfigResourceType", "ConfigsDelta", "ConfigsImage", "Resource"]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from controller.metadata.image.mappings import copied
 from protocol.codec.message import Message
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
 
 __all__ = ["KRAFT_VERSION", "METADATA_VERSION", "FeaturesDelta", "FeaturesImage"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from protocol.codec.message import Message
-from protocol.metadata_log.producer_ids import ProducerIdsRecord
+from protocol.metadata_log.cluster import ProducerIdsRecord
 
 __all__ = ["ProducerIdsDelta", "ProducerIdsImage"]
 

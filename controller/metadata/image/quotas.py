@@ -9,7 +9,7 @@ import msgspec
 
 from controller.metadata.image.mappings import copied
 from protocol.codec.message import Message
-from protocol.metadata_log.quotas import ClientQuotaRecord
+from protocol.metadata_log.cluster import ClientQuotaRecord
 
 __all__ = ["QuotaEntity", "QuotasDelta", "QuotasImage"]
 

@@ -12,10 +12,8 @@ from collections.abc import Generator, Iterator, Sequence
 from config.limits import METADATA_RECORDS_PER_STEP
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
 from protocol.codec.message import Message
-from protocol.metadata_log.brokers import UnregisterBrokerRecord
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.features import FeatureLevelRecord
-from protocol.metadata_log.quotas import ClientQuotaRecord
+from protocol.metadata_log.cluster import ClientQuotaRecord, ConfigRecord, FeatureLevelRecord
+from protocol.metadata_log.registrations import UnregisterBrokerRecord
 from protocol.metadata_log.topics import RemoveTopicRecord
 
 __all__ = ["reload", "reload_in_steps"]

@@ -22,7 +22,7 @@ import msgspec
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
 from protocol.codec.message import Message
 from protocol.errors import invariant
-from protocol.metadata_log.transactions import (
+from protocol.metadata_log.cluster import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

@@ -13,7 +13,7 @@ from typing import Final
 
 from protocol.codec.compiler import encoder
 from protocol.codec.schema import Field, Kind
-from protocol.principal import DefaultPrincipalData
+from protocol.messages.envelope import DefaultPrincipalData
 from tests.support.fuzz import words
 from tests.support.fuzz.knowledge import GROUPS, INSTANCES, MADE_TOPICS, Knowledge
 

@@ -15,7 +15,7 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from protocol.messages.list_config_resources import ListConfigResourcesRequest
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import ConfigRecord
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending

@@ -14,7 +14,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.metadata.publishers.configs import BrokerConfigPublisher
-from broker.metadata.publishers.metadata import MetadataCachePublisher
+from broker.metadata.publishers.publisher import MetadataCachePublisher
 from broker.metadata.publishers.replicas import ReplicasPublisher
 from config.broker_config import BrokerConfig
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
 from controller.metadata.image.reload import reload
 from protocol.codec.message import Message
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 from protocol.metadata_log.topics import TopicRecord
 from tests.support.controllers import one_node_config
 

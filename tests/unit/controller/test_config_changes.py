@@ -21,8 +21,7 @@ from controller.subjects.policy_questions import ConfigQuestion, PolicyQuestion,
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 from protocol.metadata_log.topics import TopicRecord
 from tests.support.controllers import one_node_config
 

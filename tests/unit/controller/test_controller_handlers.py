@@ -25,8 +25,8 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from protocol.metadata_log.cluster import NoOpRecord
 from protocol.metadata_log.topics import TopicRecord
-from protocol.metadata_log.transactions import NoOpRecord
 from protocol.registry import ApiKey
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.pending import Failed, Pending

@@ -27,11 +27,15 @@ from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from protocol.metadata_log.brokers import RegisterBrokerRecord
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+)
+from protocol.metadata_log.registrations import RegisterBrokerRecord
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
-from protocol.metadata_log.transactions import BeginTransactionRecord, EndTransactionRecord, NoOpRecord
 from protocol.registry import ApiKey
 from storage.memory_files import MemoryFiles
 from tests.support.controllers import CLUSTER_ID, ControllerFixture, SeededRandomSource, one_node_config

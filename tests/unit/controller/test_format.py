@@ -17,7 +17,7 @@ from controller.metadata.snapshots import encode_snapshot, read_snapshot
 from controller.quorum_controller import UnsupportedCluster
 from controller.raft.snapshot_files import list_snapshots, snapshot_name
 from controller.subjects.features import SUPPORTED_FEATURES, way_back
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import read_meta_properties
 from tests.support.controllers import (

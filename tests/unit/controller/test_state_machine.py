@@ -6,10 +6,10 @@ from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.replayer import MetadataBatch
 from controller.state_machine import ImageTimeline
 from protocol.codec.message import Message
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.transactions import (
+from protocol.metadata_log.cluster import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ConfigRecord,
     EndTransactionRecord,
 )
 

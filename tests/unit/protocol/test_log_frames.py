@@ -6,9 +6,7 @@ import pytest
 
 from protocol.codec.compiler import decode, encode
 from protocol.codec.message import Message
-from protocol.errors import EncodeError, ProtocolError
-from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
-from protocol.group_log.frame import (
+from protocol.coordinator_records import (
     decode_key,
     decode_record,
     decode_value,
@@ -16,24 +14,26 @@ from protocol.group_log.frame import (
     encode_value,
     read_record_type,
 )
+from protocol.errors import EncodeError, ProtocolError
+from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
 from protocol.group_log.offsets import OffsetCommitKey, OffsetCommitValue
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
 from protocol.metadata_log.frame import (
     decode_metadata_record,
     decode_versioned_record,
     encode_metadata_record,
 )
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
-from protocol.quorum.control_records import (
+from protocol.quorum import (
     KRaftVersionRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
 )
 from protocol.record_types import remote_log_record, share_log_record, transaction_log_record
-from protocol.remote_log.segments import RemotePartitionDeleteMetadataRecord
-from protocol.share_log.state import ShareUpdateKey
-from protocol.transaction_log.transactions import TransactionLogKey, TransactionLogValue
+from protocol.remote_log import RemotePartitionDeleteMetadataRecord
+from protocol.share_log import ShareUpdateKey
+from protocol.transaction_log import TransactionLogKey, TransactionLogValue
 
 # What `kafka-storage format` of Apache Kafka 4.3.1 writes for metadata.version 30.
 FEATURE_LEVEL = bytes.fromhex("010c00116d657461646174612e76657273696f6e001e00")

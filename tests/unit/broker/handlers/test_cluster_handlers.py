@@ -28,10 +28,9 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from protocol.messages.describe_quorum import DescribeQuorumRequest
-from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.peer_channel import PeerError
-from protocol.principal import DefaultPrincipalData
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.handler_table import HandlerTable
 from protocol.serving.pending import Pending

@@ -18,7 +18,7 @@ from protocol.messages.describe_topic_partitions import (
 )
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.metadata_log.brokers import FenceBrokerRecord
+from protocol.metadata_log.registrations import FenceBrokerRecord
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.values import ZERO_UUID

@@ -14,9 +14,8 @@ import pytest
 from broker.network.acceptor import ListenerSettings
 from broker.network.cold_reads import ColdReads
 from broker.network.connection import Connection
-from broker.network.interfaces import DelayedAnswer
-from broker.network.pieces import Piece
-from broker.network.transport import Transport, plain
+from broker.network.interfaces import DelayedAnswer, Transport, plain
+from broker.network.response_pieces import Piece
 from tests.support.file_slices import CountedFile, Slice
 from tests.support.network_rig import NetworkRig
 from tests.support.sans_io import MIB, other

@@ -13,10 +13,9 @@ import pytest
 
 from broker.network.acceptor import ListenerSettings
 from broker.network.connection import Connection
-from broker.network.interfaces import DelayedAnswer
-from broker.network.pieces import Piece
+from broker.network.interfaces import BytesLike, DelayedAnswer, Transport
+from broker.network.response_pieces import Piece
 from broker.network.server import ServerSettings
-from broker.network.transport import BytesLike, Transport
 from tests.support.file_slices import CountedFile, Slice
 from tests.support.network_rig import Client, NetworkRig
 from tests.support.sans_io import KIB, MIB, framed, other, produce

@@ -15,7 +15,7 @@ from config.broker_config import BrokerConfig
 from config.setting import Setting, Source
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
-from protocol.metadata_log.configs import ConfigRecord
+from protocol.metadata_log.cluster import ConfigRecord
 from protocol.metadata_log.topics import (
     PartitionChangeRecord,
     PartitionRecord,

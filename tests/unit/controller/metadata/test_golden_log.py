@@ -20,9 +20,8 @@ from controller.raft.quorum_state import read as read_quorum_state
 from controller.raft.voters import NO_VOTERS, VoterHistory
 from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
 from protocol.codec.message import Message
-from protocol.metadata_log.brokers import RegisterBrokerRecord
-from protocol.metadata_log.controllers import RegisterControllerRecord
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
+from protocol.metadata_log.registrations import RegisterBrokerRecord, RegisterControllerRecord
 from protocol.record_types import MetadataRecordType
 from protocol.records.header import headers
 from storage.memory_files import MemoryFiles

@@ -9,26 +9,26 @@ from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, i
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
 from protocol.errors import InvariantViolated
-from protocol.metadata_log.brokers import (
+from protocol.metadata_log.cluster import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+)
+from protocol.metadata_log.registrations import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.features import FeatureLevelRecord
-from protocol.metadata_log.quotas import ClientQuotaRecord
 from protocol.metadata_log.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.metadata_log.topics import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
-)
-from protocol.metadata_log.transactions import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    NoOpRecord,
 )
 
 TOPIC_ID = b"t" * 16

@@ -17,8 +17,7 @@ from controller.metadata.records import read_metadata_batches
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.raft.log_failure import MetadataLogFailed
 from protocol.codec.message import Message
-from protocol.metadata_log.configs import ConfigRecord
-from protocol.metadata_log.features import FeatureLevelRecord
+from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 from protocol.primitives import RecordsSlice
 from storage.memory_files import MemoryFiles
 from tests.support.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture

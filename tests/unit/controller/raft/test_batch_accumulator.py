@@ -11,7 +11,7 @@ from controller.raft.batch_accumulator import (
     stays_alone,
 )
 from controller.raft.snapshot_files import list_snapshots
-from protocol.metadata_log.transactions import (
+from protocol.metadata_log.cluster import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

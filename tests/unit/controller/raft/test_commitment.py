@@ -11,7 +11,7 @@ from controller.raft.node import NotLeading
 from controller.raft.transitions import Role
 from protocol.codec.compiler import decode
 from protocol.errors import ErrorCode
-from protocol.quorum.control_records import LeaderChangeMessage
+from protocol.quorum import LeaderChangeMessage
 from protocol.records.control import ControlRecordType, control_type
 from protocol.records.reader import records as read_records
 from tests.support.raft_messages import fetch, fetched

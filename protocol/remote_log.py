@@ -1,4 +1,4 @@
-"""Segments in remote storage (KIP-405), in `__remote_log_metadata`."""
+"""The records of `__remote_log_metadata`: which segments lie in remote storage (KIP-405)."""
 
 from typing import Annotated
 

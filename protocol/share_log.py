@@ -1,4 +1,4 @@
-"""The state of share partitions (KIP-932) in `__share_group_state`."""
+"""The keys and values of the records of `__share_group_state`: the state of share partitions (KIP-932)."""
 
 from typing import Annotated
 

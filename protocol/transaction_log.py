@@ -1,8 +1,10 @@
-"""Transactions in `__transaction_state`."""
+"""The keys and values of the records of `__transaction_state`, and the marker that ends a transaction in a
+partition.
+"""
 
 from typing import Annotated
 
-from protocol.codec.message import Message, Struct, Tag, coordinator_key, coordinator_value
+from protocol.codec.message import Message, Struct, Tag, coordinator_key, coordinator_value, data
 from protocol.primitives import i8, i16, i32, i64
 
 
@@ -34,3 +36,10 @@ class TransactionLogValue(Message):
     transaction_last_update_timestamp_ms: i64 = 0
     transaction_start_timestamp_ms: i64 = 0
     client_transaction_version: Annotated[i16, Tag(2, since=1)] = 0
+
+
+@data(versions="0", flexible="none")
+class EndTxnMarker(Message):
+    """The value of a COMMIT or ABORT control record: which coordinator epoch ended the transaction."""
+
+    coordinator_epoch: i32 = 0

@@ -1,4 +1,4 @@
-"""Metadata records of brokers: registered, fenced, changed, gone."""
+"""Metadata records of brokers and controllers: they are registered, fenced, changed and unregistered."""
 
 from typing import Annotated
 
@@ -76,3 +76,29 @@ class BrokerRegistrationChangeRecord(Message):
     in_controlled_shutdown: Annotated[i8, Tag(1, since=1)] = 0
     log_dirs: Annotated[list[Uuid], Tag(2, since=2)] = []
     cordoned_log_dirs: Annotated[list[Uuid] | None, Tag(3, since=3)] = None
+
+
+@metadata_record(key=27, versions="0", flexible="0+")
+class RegisterControllerRecord(Message):
+    """A controller's incarnation, with its addresses and features (KIP-919)."""
+
+    class ControllerEndpoint(Struct):
+        """One address of the controller."""
+
+        name: str = ""
+        host: str = ""
+        port: u16 = 0
+        security_protocol: i16 = 0
+
+    class ControllerFeature(Struct):
+        """A feature and the levels that the controller can run."""
+
+        name: str = ""
+        min_supported_version: i16 = 0
+        max_supported_version: i16 = 0
+
+    controller_id: i32 = 0
+    incarnation_id: Uuid = ZERO_UUID
+    zk_migration_ready: bool = False
+    end_points: list[ControllerEndpoint] = []
+    features: list[ControllerFeature] = []

@@ -1,1 +1,0 @@
-"""What KRaft itself writes: control records, and the quorum-state file."""

@@ -1,1 +1,0 @@
-"""The records of `__remote_log_metadata` (KIP-405)."""

@@ -1,1 +1,0 @@
-"""The keys and values of `__share_group_state`."""
