@@ -1,4 +1,30 @@
-"""All tests. `make test` runs them; the same code gives the same run, whatever is drawn by chance.
+"""All tests. `make test` runs them; the same code gives the same run, whatever is drawn at random.
+
+What each folder is for, from the pure core outwards:
+
+    tidy/            the house itself: sizes, docstrings, names, layers, honoured configs
+    unit/            one package of the product each (`unit/storage` tests `storage`): pure parts with everything
+                     around them made by hand; no process, no socket but where sockets are the subject
+    contracts/       one set of tests for every implementation of a port: the machine's, and those that tests use
+    wire/            our messages against Kafka's schemas, Kafka's Java classes and recorded conversations
+    properties/      models, random sequences of operations and Hypothesis; `log_stories` is the largest
+    simulation/      whole quorums under one seed, their mutants and transcripts
+    scenarios/       a broker as users start it, doing what the book and the README promise
+    interop/         the genuine clients and tools, one file for each client, tool or subject
+    side_by_side/    the same calls put to Barnabas and to Apache Kafka, and the differences that are left
+    files_of_kafka/  log directories that Apache Kafka wrote, served by us, and the other way round
+    quorum/          controllers in processes of their own, ours and Apache Kafka's
+    crash/           processes that are killed with SIGKILL while they write
+    hostile/         requests, files and disks that mean harm
+    package/         the wheel, the container and the service files
+    spark/           a genuine Spark; `spark_newest/` is run by `.ci/spark-newest` with the newest release
+    performance/     benchmarks, which are not tests: nothing here passes or fails by a clock
+    support/         what tests share; its docstring tells which part holds what
+
+Where a new test goes: to the folder of what it speaks through. A rule of one class belongs to `unit/`, beside
+the other tests of that class; what a client sees belongs to `interop/` if a genuine client shows it, and to
+`scenarios/` if any client would. A fault that a story, a simulated quorum, the fuzz or a user has found gets
+its test beside the other tests of the thing that was at fault, and a name that tells the rule that was broken.
 
 Hypothesis is derandomized (`tests/conftest.py`), and stories and simulated quorums have fixed seeds. Fresh
 seeds are drawn apart from that, as long as you like:

@@ -274,3 +274,39 @@ def test_a_discarded_segment_is_gone_after_a_power_cut_too() -> None:
     rig.reopen(is_clean=False, recovery_point=3)
     assert rig.log.log_end_offset == 3
     assert values_of(rig.log) == [b"first", b"answered", b"answered"]
+
+
+def test_names_that_cannot_be_changed_leave_no_gap_and_no_open_file() -> None:
+    memory = MemoryFiles()
+    faulty = FaultyFiles(memory)
+    rig = LogRig(faulty, LogConfig(retention_bytes=0))
+    for _ in range(3):
+        rig.append(b"v")
+        rig.log.roll(NOW_MS)
+    rig.commit_all()
+    going = rig.log.segments[:3]
+    faulty.faults = [Fault("rename", number=1)]
+    with pytest.raises(LogStorageError):
+        rig.log.delete_old_segments(NOW_MS)
+    assert rig.log.log_start_offset == rig.log.segments[0].base_offset == 3
+    assert not any(segment.log.is_open for segment in going)
+    rig.reopen(is_clean=False)
+    assert [segment.base_offset for segment in rig.log.segments] == [0, 1, 2, 3]
+
+
+def test_a_roll_leaves_no_refused_bytes_behind() -> None:
+    faulty = FaultyFiles(MemoryFiles())
+    rig = LogRig(faulty)
+    rig.append(b"v")
+    faulty.faults = [
+        Fault("write", path_part=".log", partial_bytes=50),
+        Fault("write", number=2, path_part=".log"),
+        Fault("truncate", path_part=".log"),
+    ]
+    with pytest.raises(LogStorageError):
+        rig.append(b"refused")
+    faulty.faults = []
+    rig.log.roll(NOW_MS)
+    rig.append(b"w")
+    rig.reopen(is_clean=False)
+    assert (rig.log.log_end_offset, rig.problems) == (2, ())

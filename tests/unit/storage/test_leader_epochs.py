@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage.leader_epochs import LeaderEpochs
+from tests.support.log_rig import LogRig
 
 
 def three() -> LeaderEpochs:
@@ -70,3 +71,18 @@ def test_truncation_at_both_ends() -> None:
     assert epochs.entries() == [(5, 1000)]
     epochs.clear()
     assert (epochs.entries(), epochs.latest_epoch) == ([], -1)
+
+
+def test_the_recovery_point_waits_for_leader_epochs_that_could_not_be_written() -> None:
+    rig = LogRig()
+    rig.append(b"v", epoch=3)
+    rig.log.flush()
+    epochs, sync = rig.background_tasks.take_due(rig.now_ms)[-2:]
+    assert (epochs.what.split("/")[-1], epochs.failed is None) == ("leader-epoch-checkpoint", False)
+    if epochs.failed is not None and sync.done is not None:
+        epochs.failed()
+        sync.done()
+    assert rig.log.recovery_point == 0
+    rig.log.flush()
+    rig.run_background_tasks()
+    assert rig.log.recovery_point == 1

@@ -12,7 +12,8 @@ from storage.checkpoints import (
     read_leader_epochs,
     read_offsets,
 )
-from storage.clean_shutdown import encode_clean_shutdown, read_clean_shutdown
+from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, encode_clean_shutdown, read_clean_shutdown
+from storage.directories import LogDirectory
 from storage.file_names import (
     DirectoryKind,
     DirectoryName,
@@ -155,3 +156,24 @@ def test_directory_names() -> None:
     assert leaving_directory("t", 3, unique, DirectoryKind.DELETED) == f"t-3.{unique.hex()}-delete"
     for other in ("t", "-1", "t-", "t-x", "t-12345678901", "topic"):
         assert parse_directory(other).kind is DirectoryKind.UNKNOWN
+
+
+@pytest.mark.parametrize("kept", [0, 5, 12, 30, 42])
+def test_partition_metadata_that_was_cut_off_names_no_topic(kept: int) -> None:
+    files = MemoryFiles()
+    whole = encode_partition_metadata(bytes(range(16)))
+    for content in (whole[:kept], whole[:kept] + bytes(len(whole) - kept)):
+        files.write_atomically("/m", content)
+        assert read_partition_metadata(files, "/m") is None
+
+
+def test_a_power_cut_does_not_bring_the_clean_mark_back() -> None:
+    memory = MemoryFiles()
+    memory.makedirs("/a")
+    memory.fsync_directory("/")
+    memory.write_atomically(f"/a/{CLEAN_SHUTDOWN_FILE}", encode_clean_shutdown(7))
+    home = LogDirectory(memory, "/a")
+    assert home.had_clean_shutdown
+    home.forget_clean_shutdown()
+    memory.cut_power(keep_names=False)
+    assert not LogDirectory(memory, "/a").had_clean_shutdown

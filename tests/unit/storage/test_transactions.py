@@ -264,3 +264,20 @@ def test_kafka_reads_the_index(tmp_path: Path) -> None:
         "version: 0 producerId: 7 firstOffset: 0 lastOffset: 2 lastStableOffset: 1",
         "version: 0 producerId: 8 firstOffset: 1 lastOffset: 3 lastStableOffset: 4",
     ]
+
+
+def test_an_index_of_aborted_transactions_that_a_power_cut_took_is_made_again() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    writer = TransactionWriter(rig.log)
+    writer.write(7)
+    writer.end(7, commit=False)
+    rig.log.flush()
+    rig.run_background_tasks()
+    rig.log.roll(NOW_MS)
+    rig.append(b"v")
+    memory.unlink(rig.log.segments[0].transaction_index.path)
+    memory.kill_process()
+    log = rig.reopen(is_clean=False, recovery_point=2)
+    rig.commit_all()
+    assert TransactionWriter(log).aborted() == [(7, 0)]
