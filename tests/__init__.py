@@ -3,9 +3,9 @@
 What each folder is for, from the pure core outwards:
 
     tidy/            the house itself: sizes, docstrings, names, layers, honoured configs
-    unit/            one package of the product each (`unit/storage` tests `storage`): pure parts with everything
-                     around them made by hand; no process, no socket but where sockets are the subject
-    contracts/       one set of tests for every implementation of a port: the machine's, and those that tests use
+    unit/            one package of the product each (`unit/storage` tests `storage`): pure parts with all that
+                     surrounds them made by hand; no process, no socket unless sockets are the subject
+    contracts/       one set of tests for all implementations of a port: the machine's, and those of tests
     wire/            our messages against Kafka's schemas, Kafka's Java classes and recorded conversations
     properties/      models, random sequences of operations and Hypothesis; `log_stories` is the largest
     simulation/      whole quorums under one seed, their mutants and transcripts
@@ -24,7 +24,7 @@ What each folder is for, from the pure core outwards:
 Where a new test goes: to the folder of what it speaks through. A rule of one class belongs to `unit/`, beside
 the other tests of that class; what a client sees belongs to `interop/` if a genuine client shows it, and to
 `scenarios/` if any client would. A fault that a story, a simulated quorum, the fuzz or a user has found gets
-its test beside the other tests of the thing that was at fault, and a name that tells the rule that was broken.
+its test beside the other tests of the thing that was at fault, with a name that tells the broken rule.
 
 Hypothesis is derandomized (`tests/conftest.py`), and stories and simulated quorums have fixed seeds. Fresh
 seeds are drawn apart from that, as long as you like:
