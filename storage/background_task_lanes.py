@@ -65,9 +65,9 @@ class BackgroundTaskLanes:
     def _ended(self, task: BackgroundTask, result: object) -> None:
         """A failure is logged; the next round tries again what it can."""
         if isinstance(result, FileNotFoundError):
-            _logger.info("No need to %s: %s", task.what, result)
+            _logger.info("No need to %s: %s", task, result)
         elif isinstance(result, BaseException):
-            _logger.error("Cannot %s: %s", task.what, result)
+            _logger.error("Cannot %s: %s", task, result)
             if task.failed is not None:
                 task.failed()
         elif task.done is not None:
@@ -115,7 +115,7 @@ def _run_lane(lane: Sequence[BackgroundTask], failures: list[BackgroundTask]) ->
         try:
             task.call()
         except FileNotFoundError as error:
-            _logger.info("No need to %s: %s", task.what, error)
+            _logger.info("No need to %s: %s", task, error)
         except OSError as error:
-            _logger.error("Cannot %s: %s", task.what, error)
+            _logger.error("Cannot %s: %s", task, error)
             failures.append(task)

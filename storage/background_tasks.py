@@ -12,16 +12,33 @@ A deletion of ten thousand topics leaves as many background tasks that wait for 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 
 import msgspec
+
+
+class TaskKind(Enum):
+    """What a background task does with its path; the value is the verb of the line that reports a failure."""
+
+    SYNC = "sync"
+    """Brings what was written to the disk."""
+    WRITE = "write"
+    """Replaces a small file: a checkpoint, a producer snapshot."""
+    REMOVE = "remove"
+    """Removes a file or a directory that nobody uses any more. No sync waits for it."""
+    CHECK = "look at"
+    """Asks whether a log directory can still be used."""
 
 
 class BackgroundTask(msgspec.Struct, frozen=True):
     """One call for a helper thread."""
 
-    what: str
-    """For the log, if it fails: what was to be done, with the path."""
+    kind: TaskKind
+    path: str
+    """The file or directory that is synced, written, removed or looked at."""
     lane: str
+    """Of the tasks with the same lane one runs at a time, in order. It is a path: that of a log's directory,
+    or of a file that several tasks replace."""
     call: Callable[[], object]
     done: Callable[[], None] | None = None
     """On the loop, after the call went well."""
@@ -29,6 +46,9 @@ class BackgroundTask(msgspec.Struct, frozen=True):
     """On the loop, after it did not."""
     due_ms: int = 0
     """Not before this time."""
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.path}"
 
 
 class BackgroundTasks:
@@ -44,21 +64,24 @@ class BackgroundTasks:
 
     def add(
         self,
-        what: str,
+        kind: TaskKind,
+        path: str,
         lane: str,
         call: Callable[[], object],
         done: Callable[[], None] | None = None,
         failed: Callable[[], None] | None = None,
         due_ms: int = 0,
     ) -> None:
-        self._lanes.setdefault(lane, []).append(BackgroundTask(what, lane, call, done, failed, due_ms))
+        self._lanes.setdefault(lane, []).append(BackgroundTask(kind, path, lane, call, done, failed, due_ms))
 
-    def drop(self, what: str, lane: str | None = None) -> None:
-        """Forgets the background tasks whose description begins so; of one lane, where the caller knows
-        it."""
-        for each in list(self._lanes) if lane is None else (lane,):
-            background_tasks = self._lanes.get(each, ())
-            self._keep(each, [task for task in background_tasks if not task.what.startswith(what)])
+    def drop(self, lane: str, *kinds: TaskKind, path: str | None = None) -> None:
+        """Forgets the background tasks of these kinds in one lane: all of them, or those for one path."""
+        kept = [
+            task
+            for task in self._lanes.get(lane, ())
+            if task.kind not in kinds or (path is not None and task.path != path)
+        ]
+        self._keep(lane, kept)
 
     def _keep(self, lane: str, background_tasks: list[BackgroundTask]) -> None:
         if background_tasks:

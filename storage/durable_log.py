@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from config.ports import Files
-from storage.background_tasks import BackgroundTasks
+from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.checkpoints import encode_leader_epochs
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.loaded_log import LoadedLog
@@ -81,7 +81,7 @@ class DurableLog(LogSegments):
         path = f"{self.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
         data = encode_snapshot(self.producer_state.entries())
         call = partial(self.files.write_atomically, path, data)
-        self.background_tasks.add(f"write {path}", self.directory, call)
+        self.background_tasks.add(TaskKind.WRITE, path, self.directory, call)
         if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
             self.snapshot_offsets.append(offset)
 
@@ -95,5 +95,5 @@ class DurableLog(LogSegments):
         data = encode_leader_epochs(epochs.entries())
         call = partial(self.files.write_atomically, path, data)
         self.background_tasks.add(
-            f"write {path}", self.directory, call, epochs.note_written, epochs.note_failure
+            TaskKind.WRITE, path, self.directory, call, epochs.note_written, epochs.note_failure
         )

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final
 
 from config.ports import Files
-from storage.background_tasks import BackgroundTask
+from storage.background_tasks import BackgroundTask, TaskKind
 from storage.directories import FailedDirectory, LogDirectory
 from storage.hosted_logs import HostedLogs, Key
 
@@ -78,7 +78,8 @@ class DirectoryFailures:
         """A look at each directory, for a helper thread."""
         return [
             BackgroundTask(
-                f"look at {directory.path}",
+                TaskKind.CHECK,
+                directory.path,
                 directory.file(".look"),
                 partial(require_directory, self._files, directory.path),
             )

@@ -23,7 +23,7 @@ import msgspec
 
 from config.ports import Clock, Files, RandomSource
 from storage.background_task_lanes import BackgroundTaskLanes
-from storage.background_tasks import BackgroundTask, BackgroundTasks
+from storage.background_tasks import BackgroundTask, BackgroundTasks, TaskKind
 from storage.checkpoints import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -336,7 +336,7 @@ class Housekeeping:
             home.said.may_say(path, offsets)
         call = partial(self._files.write_atomically, path, data)
         done = partial(self._wrote, home, path, offsets, data, then)
-        self._lanes.submit(BackgroundTask(f"write {path}", path, call, done))
+        self._lanes.submit(BackgroundTask(TaskKind.WRITE, path, path, call, done))
 
     def _wrote(
         self,

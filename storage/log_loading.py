@@ -22,7 +22,7 @@ import msgspec
 from config.limits import INLINE_RECOVERY_BYTES
 from config.ports import Clock, Files, RandomSource
 from protocol.values import ZERO_UUID
-from storage.background_tasks import BackgroundTasks
+from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.directories import LogDirectory
 from storage.errors import LogStorageError, is_out_of_space
 from storage.file_names import PARTITION_METADATA, DirectoryKind, DirectoryName, leaving_directory
@@ -141,11 +141,11 @@ class LogLoader:
                 f"{path} was set aside earlier; remove it by hand if nobody misses it"
             )
         elif parsed.kind is DirectoryKind.DELETED:
-            self._background_tasks.add(f"remove {path}", path, partial(self._files.rmtree, path))
+            self._background_tasks.add(TaskKind.REMOVE, path, path, partial(self._files.rmtree, path))
         elif parsed.topic == METADATA_TOPIC:
             return
         elif parsed.kind is DirectoryKind.FUTURE:
-            self._background_tasks.add(f"remove {path}", path, partial(self._files.rmtree, path))
+            self._background_tasks.add(TaskKind.REMOVE, path, path, partial(self._files.rmtree, path))
             self._report.moving.append((key, directory))
         else:
             met.append(self._met(directory, path, key))

@@ -14,7 +14,7 @@ from typing import Final
 from config.limits import PREFERRED_DIRECTORIES
 from config.ports import Clock, Files, Offload, RandomSource
 from storage.background_task_lanes import BackgroundTaskLanes, SideBySide, finish, one_after_the_other
-from storage.background_tasks import BackgroundTasks
+from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.checkpoints import encode_offsets
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
 from storage.cleaner.cleaner import Cleaner
@@ -149,7 +149,9 @@ class LogManager:
         side_by_side([partial(self._close, key, log, failed) for key, log in self.logs.items()])
         left = [*self._lanes.take_unfinished(), *self._background_tasks.take_due(self._clock.wall_ms())]
         for task in finish(left, side_by_side):
-            failed.update((home.path, None) for home in self.directories if home.path in task.what)
+            home = self._hosted.directory_over(task.path)
+            if home is not None:
+                failed[home.path] = None
         unopened = {home.path for home in self._hosted.unopened.values()}
         for directory in self.directories:
             if directory.path in unopened:
@@ -289,8 +291,7 @@ class LogManager:
         directory = self.logs[key].directory
         self.moves.stop(key, "its log goes")
         self.cleaner.forget(key)
-        self._background_tasks.drop(f"write {directory}/", directory)
-        self._background_tasks.drop(f"sync {directory}/", directory)
+        self._background_tasks.drop(directory, TaskKind.WRITE, TaskKind.SYNC)
 
     def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
         key = (topic, partition)
@@ -339,5 +340,5 @@ class LogManager:
         if kind is DirectoryKind.DELETED:
             call = partial(self._files.rmtree, leaving)
             self._background_tasks.add(
-                f"remove {leaving}", directory, call, due_ms=self._clock.wall_ms() + delay_ms
+                TaskKind.REMOVE, leaving, directory, call, due_ms=self._clock.wall_ms() + delay_ms
             )

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from config.ports import Buffer, Files
 from protocol.records.verdict import NO_BOUND_MS
 from storage.append import PreparedAppend
-from storage.background_tasks import BackgroundTasks
+from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.errors import LogStorageError
 from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from storage.file_sync import sync_files
@@ -327,7 +327,7 @@ class LogSegments:
         """Notes the background task after which everything below `up_to_offset` is on the disk."""
         sync = self.plan_sync(up_to_offset)
         self.background_tasks.add(
-            f"sync {self.directory}/", self.directory, sync.call, sync.done, sync.failed
+            TaskKind.SYNC, self.directory, self.directory, sync.call, sync.done, sync.failed
         )
 
     def plan_sync(self, up_to_offset: int) -> Sync:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from config.ports import Files
-from storage.background_tasks import BackgroundTasks
+from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.file_names import PARTITION_METADATA
 from storage.loaded_log import LoadedLog, RecoveredLog
 from storage.log_config import LogConfig
@@ -54,7 +54,7 @@ def give_topic_id(log: PartitionLog, topic_id: bytes) -> None:
 def _note_metadata(files: Files, directory: str, topic_id: bytes, background_tasks: BackgroundTasks) -> None:
     path = f"{directory}/{PARTITION_METADATA}"
     call = partial(files.write_atomically, path, encode_partition_metadata(topic_id))
-    background_tasks.add(f"sync {path}", directory, call)
+    background_tasks.add(TaskKind.SYNC, path, directory, call)
 
 
 def open_log(

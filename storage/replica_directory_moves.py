@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from config.ports import Clock, Files, RandomSource
-from storage.background_tasks import BackgroundTasks
+from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.cleaner.cleaner import Cleaner
 from storage.directories import LogDirectory
 from storage.file_names import (
@@ -252,8 +252,7 @@ class ReplicaDirectoryMoves:
             return
         del self._moves[key]
         self._cleaner.release(key)
-        self._background_tasks.drop(f"write {old_directory}/", old_directory)
-        self._background_tasks.drop(f"sync {old_directory}/", old_directory)
+        self._background_tasks.drop(old_directory, TaskKind.WRITE, TaskKind.SYNC)
         try:
             rehome(log, new_directory, move.synced_offset, self._clock.wall_ms())
             self._hosted.move_home(key, move.target)
@@ -295,7 +294,7 @@ class ReplicaDirectoryMoves:
                 if offset is not None and offset not in there:
                     path = f"{log.directory}/{name}"
                     self._background_tasks.add(
-                        f"remove {path}", log.directory, partial(self._files.unlink, path)
+                        TaskKind.REMOVE, path, log.directory, partial(self._files.unlink, path)
                     )
 
     def _retire(self, directory: str, leaving: str, delay_ms: int) -> None:
@@ -307,10 +306,12 @@ class ReplicaDirectoryMoves:
             return
         due_ms = self._clock.wall_ms() + delay_ms
         call = partial(self._files.rmtree, leaving)
-        self._background_tasks.add(f"remove {leaving}", directory, call, due_ms=due_ms)
+        self._background_tasks.add(TaskKind.REMOVE, leaving, directory, call, due_ms=due_ms)
 
     def _remove_copy(self, move: Move) -> None:
-        self._background_tasks.add(f"remove {move.path}", move.path, partial(self._files.rmtree, move.path))
+        self._background_tasks.add(
+            TaskKind.REMOVE, move.path, move.path, partial(self._files.rmtree, move.path)
+        )
 
     def _told(self, path: str, error: BaseException) -> None:
         if self.suspect is not None:

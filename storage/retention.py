@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from config.ports import Files
+from storage.background_tasks import TaskKind
 from storage.errors import LogStorageError
 from storage.file_names import (
     DELETED_SUFFIX,
@@ -173,7 +174,7 @@ def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) ->
         for segment in segments:
             for path in segment.mark_deleted():
                 call = partial(_remove_deleted, log.files, path)
-                log.background_tasks.add(f"remove {path}", log.directory, call, due_ms=due_ms)
+                log.background_tasks.add(TaskKind.REMOVE, path, log.directory, call, due_ms=due_ms)
     finally:
         for segment in segments:
             segment.close()
@@ -204,4 +205,4 @@ def remove_snapshots(log: PartitionLog, below_offset: int) -> None:
     for offset in leaving:
         log.snapshot_offsets.remove(offset)
         path = f"{log.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-        log.background_tasks.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+        log.background_tasks.add(TaskKind.REMOVE, path, log.directory, partial(remove_file, log.files, path))

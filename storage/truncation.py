@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import invariant
+from storage.background_tasks import TaskKind
 from storage.errors import LogStorageError
 from storage.file_names import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, segment_file
 from storage.loaded_producers import load_producers
@@ -93,11 +94,13 @@ def _set_end(log: PartitionLog, end_offset: int) -> None:
 def _remove_snapshots_above(log: PartitionLog, offset: int) -> None:
     """At once, and once more behind what of them a helper thread is writing: a snapshot of what never was
     would be believed."""
-    log.background_tasks.drop(f"write {log.directory}/{LEADER_EPOCH_CHECKPOINT}", log.directory)
+    log.background_tasks.drop(
+        log.directory, TaskKind.WRITE, path=f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}"
+    )
     log.leader_epochs.note_change()
     while log.snapshot_offsets and log.snapshot_offsets[-1] > offset:
         path = f"{log.directory}/{segment_file(log.snapshot_offsets[-1], SNAPSHOT_SUFFIX)}"
-        log.background_tasks.drop(f"write {path}", log.directory)
+        log.background_tasks.drop(log.directory, TaskKind.WRITE, path=path)
         remove_file(log.files, path)
-        log.background_tasks.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+        log.background_tasks.add(TaskKind.REMOVE, path, log.directory, partial(remove_file, log.files, path))
         log.snapshot_offsets.pop()

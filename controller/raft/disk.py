@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
 
 from config.ports import Clock, Files, Offload
 from controller.raft.effects import HardState
@@ -38,15 +37,12 @@ from controller.raft.snapshot_files import (
 from protocol.errors import invariant
 from protocol.primitives import Records
 from protocol.values import ZERO_UUID
-from storage.background_tasks import BackgroundTask
+from storage.background_tasks import BackgroundTask, TaskKind
 from storage.partition_log import PartitionLog
 from storage.retention import SNAPSHOT_GENERATED
 from storage.whole_write import write_whole
 
 __all__ = ["ReplicaDisk"]
-
-REMOVAL: Final = "remove "
-"""How the log's background tasks begin for which no sync waits."""
 
 
 class ReplicaDisk:
@@ -236,9 +232,9 @@ class ReplicaDisk:
         number = self._running_sync = self._asked_sync
         self.log.flush()
         due = self.log.background_tasks.take_due(self._clock.wall_ms())
-        background_tasks = [task for task in due if not task.what.startswith(REMOVAL)]
+        background_tasks = [task for task in due if task.kind is not TaskKind.REMOVE]
         for removal in due:
-            if removal.what.startswith(REMOVAL):
+            if removal.kind is TaskKind.REMOVE:
                 self._offload.submit(removal.call, self._check)
         waiting = [len(background_tasks)]
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from config.ports import Files
+from storage.background_tasks import TaskKind
 from storage.cleaner.job import CleanedGroup
 from storage.errors import LogStorageError
 from storage.file_names import (
@@ -55,7 +56,7 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
     log.segments[first : first + len(group.sources)] = [segment]
     log.note_new_names()
     log.background_tasks.add(
-        f"sync {log.directory}/", log.directory, partial(_sync_names, log.files, log.directory)
+        TaskKind.SYNC, log.directory, log.directory, partial(_sync_names, log.files, log.directory)
     )
     _remove_snapshots(log, group.sources[1:])
     return True
@@ -74,7 +75,9 @@ def discard(log: PartitionLog, groups: list[CleanedGroup]) -> None:
     for group in groups:
         for suffix in SEGMENT_SUFFIXES:
             path = _cleaned_path(log, group, suffix)
-            log.background_tasks.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+            log.background_tasks.add(
+                TaskKind.REMOVE, path, log.directory, partial(remove_file, log.files, path)
+            )
 
 
 def _cleaned_path(log: PartitionLog, group: CleanedGroup, suffix: str) -> str:
@@ -100,4 +103,6 @@ def _remove_snapshots(log: PartitionLog, base_offsets: list[int]) -> None:
         if offset in log.snapshot_offsets[:-1]:
             log.snapshot_offsets.remove(offset)
             path = f"{log.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-            log.background_tasks.add(f"remove {path}", log.directory, partial(remove_file, log.files, path))
+            log.background_tasks.add(
+                TaskKind.REMOVE, path, log.directory, partial(remove_file, log.files, path)
+            )

@@ -78,7 +78,7 @@ def test_the_recovery_point_waits_for_leader_epochs_that_could_not_be_written() 
     rig.append(b"v", epoch=3)
     rig.log.flush()
     epochs, sync = rig.background_tasks.take_due(rig.now_ms)[-2:]
-    assert (epochs.what.split("/")[-1], epochs.failed is None) == ("leader-epoch-checkpoint", False)
+    assert (epochs.path.split("/")[-1], epochs.failed is None) == ("leader-epoch-checkpoint", False)
     if epochs.failed is not None and sync.done is not None:
         epochs.failed()
         sync.done()
