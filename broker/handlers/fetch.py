@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.replication.fetch_sessions import WantedPartition
 from broker.replication.fetching import Fetch, FetchLimits, refused_data
 from broker.replication.partition import Partition
+from broker.replication.partition_state import NO_BROKER_EPOCH
 from config.limits import FETCH_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -87,6 +88,7 @@ def handle(
         max_bytes,
         isolation_level == READ_COMMITTED,
         replica_id,
+        _replica_epoch(request, version),
         replica_id >= 0 or (replica_id == CONSUMER and version < FIRST_VERSION_WITH_RACK),
     )
     return Fetch(session, limits, services, context, _find, _refine).start()
@@ -108,6 +110,16 @@ def _replica_id(request: FetchRequest, version: int) -> int:
         return request.replica_id
     state = request.replica_state
     return CONSUMER if state is None else state.replica_id
+
+
+def _replica_epoch(request: FetchRequest, version: int) -> int:
+    """The epoch of the replica's broker, where the request can tell it (KIP-903)."""
+    state = request.replica_state
+    return (
+        NO_BROKER_EPOCH
+        if version < FIRST_VERSION_WITH_REPLICA_STATE or state is None
+        else state.replica_epoch
+    )
 
 
 def _find(fetch: Fetch, wanted: WantedPartition) -> Partition | ErrorCode:

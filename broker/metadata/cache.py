@@ -213,6 +213,11 @@ class MetadataCache:
         registration = self.image.brokers.get(broker_id)
         return registration is not None and not registration.fenced
 
+    def broker_epoch(self, broker_id: int) -> int:
+        """The epoch of the broker's registration, which each restart of it raises; -1 if it has none."""
+        registration = self.image.brokers.get(broker_id)
+        return -1 if registration is None else registration.epoch
+
     def endpoint(self, node_id: int, listener: str) -> CoordinatorEndpoint | None:
         """Where clients of the listener reach a broker."""
         return self.view(listener).reachable.get(node_id)

@@ -2,7 +2,11 @@
 
 Reading order:
 
+* `transitions`: the tables of a partition's roles and of its ISR, with the cause of each change;
+* `partition_state`: the ISR in the metadata log, or another that the leader asked for and waits for;
+* `roles`: what a partition remembers as a leader, as a follower or with a failed disk;
 * `partition`: one hosted partition; who leads it, in which epoch, how far it is replicated, who watches it;
+* `topic_settings`: from a topic's configuration to what its logs and partitions are told;
 * `watched_batches`: which batches of a connection are looked at record by record;
 * `delayed_produce`: an acknowledgement that waits for the high watermark;
 * `delayed_delete_records`: records deleted at the leader, and the wait for its followers;

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.replication.partition import NO_EPOCH, Partition
+from broker.replication.partition import Partition
+from broker.replication.roles import NO_EPOCH
 from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsResponse

@@ -31,7 +31,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from broker.replication.partition import NO_EPOCH, Partition
+from broker.replication.partition import Partition
+from broker.replication.roles import NO_EPOCH
 from config.ports import RandomSource
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest

@@ -21,6 +21,7 @@ import msgspec
 
 from broker.replication.fetch_sessions import FetchSession, FetchSessions, WantedPartition
 from broker.replication.partition import Partition
+from broker.replication.partition_state import NO_BROKER_EPOCH
 from config.limits import WAITING_REQUESTS
 from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode
@@ -67,6 +68,8 @@ class FetchLimits(msgspec.Struct, gc=False, frozen=True):
     max_bytes: int
     read_committed: bool
     replica_id: int = CONSUMER
+    replica_epoch: int = NO_BROKER_EPOCH
+    """Under which the replica's broker says that it is registered (since Fetch v15)."""
     leader_only: bool = True
     """Before Fetch v11 a consumer cannot say where it is, so only the leader answers it; replicas too ask
     the leader."""
@@ -114,6 +117,7 @@ class Fetch:
         "_find",
         "_found",
         "_has_errors",
+        "_is_first_pass",
         "_is_woken",
         "_missing_bytes",
         "_pending",
@@ -151,6 +155,8 @@ class Fetch:
         self.must_answer = False
         """Something was found that is told at once, however few the bytes."""
         self._has_errors = False
+        self._is_first_pass = True
+        """The first pass follows the request at once, so it says how far a follower is now."""
         self.bytes_found = 0
         self._found: list[tuple[WantedPartition, FetchResponse.PartitionData]] = []
         self._purgatory = services.fetches
@@ -166,6 +172,8 @@ class Fetch:
     def start(self) -> FetchResponse | Pending[FetchResponse]:
         """The answer, or the promise of one."""
         limits = self.limits
+        if limits.replica_id >= 0:
+            self._note_watched()
         self._pass()
         if (
             self.must_answer
@@ -217,11 +225,6 @@ class Fetch:
         high_watermark = log.high_watermark
         offset = wanted.fetch_offset
         start = log.log_start_offset
-        if limits.replica_id >= 0:
-            readable = log.log_end_offset
-            partition.follower_fetched(limits.replica_id, offset, wanted.replica_log_start_offset)
-        else:
-            readable = log.last_stable_offset if limits.read_committed else high_watermark
         if (
             offset < start
             or offset > log.log_end_offset
@@ -231,6 +234,13 @@ class Fetch:
             exception = self._exception(wanted, partition)
             if exception is not None:
                 return exception
+        if limits.replica_id >= 0:
+            readable = log.log_end_offset
+            refusal = self._note_follower(wanted, partition) if self._is_first_pass else _NONE
+            if refusal:
+                return self._error(wanted, refusal)
+        else:
+            readable = log.last_stable_offset if limits.read_committed else high_watermark
         records: LogSlice | None = None
         aborted: list[FetchResponse.AbortedTransaction] | None = [] if limits.read_committed else None
         if offset < readable:
@@ -271,6 +281,31 @@ class Fetch:
             -1,
             b"" if records is None else records,
         )
+
+    def _note_follower(self, wanted: WantedPartition, partition: Partition) -> int:
+        """The leader learns how far a follower is; the error code to answer. Only once nothing stands in the
+        way of reading: the position of a follower that is fenced, or whose log diverges, says nothing of
+        what it has of this log."""
+        limits = self.limits
+        return partition.follower_fetched(
+            limits.replica_id,
+            wanted.fetch_offset,
+            wanted.replica_log_start_offset,
+            now_ms=self._purgatory.clock.monotonic_ms(),
+            broker_epoch=limits.replica_epoch,
+            registered_epoch=self.services.metadata.broker_epoch(limits.replica_id),
+        )
+
+    def _note_watched(self) -> None:
+        """A follower's partitions that are not looked at, because nothing has changed since its last request:
+        it still asks for each of them, from where it asked then, and was refused nothing."""
+        session = self.session
+        for wanted in session.wanted.values():
+            partition = wanted.partition
+            if partition is None or wanted.key in session.active:
+                continue
+            if self._note_follower(wanted, partition):
+                session.active[wanted.key] = wanted  # the pass looks at it, and tells the error
 
     def _exception(self, wanted: WantedPartition, partition: Partition) -> FetchResponse.PartitionData | None:
         """What stands in the way of reading, in Kafka's order; None if nothing does after all."""
@@ -420,7 +455,7 @@ class Fetch:
         """The second pass. It runs in a turn of somebody else, where nothing may be raised but by
         `complete_by`."""
         try:
-            self._has_errors = False
+            self._has_errors = self._is_first_pass = False
             self._pass()
             return self._answer()
         finally:

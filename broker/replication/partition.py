@@ -1,7 +1,11 @@
 """One partition as this broker hosts it: its role, how far it is replicated, and who waits for it to change.
 
-Nothing in here does input or output by itself; the log is an object that was given, and the time plays no
-part.
+Nothing in here does input or output by itself: the log is an object that was given, and times are arguments,
+in milliseconds of the broker's monotonic clock. What the partition remembers as a leader, as a follower or
+with a failed disk is in `roles`; every change of role is in the table of `transitions`. A few facts of the
+role are plain attributes as well (`is_leader`, `is_offline`, `is_alone`, `is_under_min_isr`,
+`leader_epoch_start_offset`), because every request asks for them; only `_enter` and `_count_replicas` set
+them.
 
 ::
 
@@ -12,8 +16,9 @@ The high watermark is the smallest log end among the replicas that are in sync, 
 never goes back while a leader leads, and it stands still while fewer replicas are in sync than the topic asks
 for (KIP-966): what `acks=1` appends then is in the log, but no consumer sees it yet.
 
-The epoch of a request is checked before the role (KIP-320): a client with an older picture is told FENCED,
-one with a newer picture than ours is told UNKNOWN, and only then it matters whether we lead.
+The leader epoch that a request names is checked before the role (KIP-320). A client that knows only an older
+epoch is told FENCED_LEADER_EPOCH, one that knows a newer epoch than this broker UNKNOWN_LEADER_EPOCH. Only
+then it matters whether this broker leads.
 
 Watchers are told once. Whoever watches a partition is taken off the list when it changes, told, and may
 watch again: an append to a partition that nobody waits for costs one look at an empty dictionary.
@@ -21,15 +26,30 @@ watch again: an append to a partition that nobody waits for costs one look at an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from protocol.errors import ErrorCode
+from broker.replication.partition_state import (
+    NO_BROKER_EPOCH,
+    CommittedPartitionState,
+    LeaderAndIsr,
+    PendingExpandIsr,
+    PendingPartitionChange,
+    PendingShrinkIsr,
+)
+from broker.replication.roles import (
+    NO_EPOCH,
+    NO_LEADER,
+    UNKNOWN_OFFSET,
+    Follower,
+    Leader,
+    Offline,
+    PartitionFetchState,
+    RoleState,
+)
+from broker.replication.transitions import TRANSITIONS, Role, RoleCause
+from protocol.errors import ErrorCode, InvariantViolated, invariant
 from storage.partition_log import PartitionLog
-
-NO_EPOCH: Final = -1
-"""In a request: whoever asks knows no epoch, so none is checked."""
-NO_LEADER: Final = -1
 
 _NONE: Final = int(ErrorCode.NONE)
 _FENCED: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
@@ -106,23 +126,20 @@ class Partition:
         "commit_waiters",
         "counters",
         "deletion_waiters",
-        "follower_end_offsets",
-        "follower_log_starts",
         "holders",
         "index",
         "is_alone",
         "is_leader",
         "is_offline",
         "is_under_min_isr",
-        "isr",
         "leader_epoch",
         "leader_epoch_start_offset",
-        "leader_id",
         "log",
         "min_insync_replicas",
         "node_id",
         "partition_epoch",
         "replicas",
+        "state",
         "topic",
         "topic_id",
         "trusted_connection",
@@ -146,28 +163,25 @@ class Partition:
         self.node_id = node_id
         self.log = log
         self.counters = counters
-        self.is_leader = False
-        self.is_offline = False
-        """The log cannot be used on; answers are KAFKA_STORAGE_ERROR for the rest of this broker's life."""
-        self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
-        self.leader_epoch_start_offset = 0
-        """Our log's end when this broker began to lead in the current epoch."""
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
-        self.isr: tuple[int, ...] = ()
         self.min_insync_replicas = 1
         """As the topic is configured; see `effective_min_isr`."""
+        self.state: RoleState = Follower(
+            NO_LEADER, PartitionFetchState(log.log_end_offset, NO_EPOCH, NO_EPOCH)
+        )
+        self.is_leader = False
+        self.is_offline = False
+        self.leader_epoch_start_offset = 0
+        """The log's end when this broker began to lead in the current epoch; 0 if it does not lead."""
         self.is_under_min_isr = False
-        """Fewer replicas are in sync than acks=all asks for."""
+        """This broker leads, and fewer replicas are in sync than acks=all asks for."""
         self.is_alone = False
-        """We lead, nobody else is in sync, and that is enough: what is in our log is replicated."""
+        """This broker leads, no other replica is in sync, and that is enough for acks=all: whatever is in the
+        log counts as replicated."""
         self.trusted_connection = ""
         """The connection whose batch was taken by its header last; see `watched_batches`."""
-        self.follower_end_offsets: dict[int, int] = {}
-        """Log end of each other replica in the ISR, as its fetches told; -1 until the first one."""
-        self.follower_log_starts: dict[int, int] = {}
-        """Log start of each other replica, in the ISR or not, as its fetches told; -1 until the first one."""
         self.unseen_bytes = 0
         """Appended beyond the high watermark; a long poll counts them when they become visible."""
         self.watchers: dict[Watcher, Any] = {}
@@ -178,6 +192,21 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
+
+    @property
+    def role(self) -> Role:
+        return self.state.role
+
+    @property
+    def leader_id(self) -> int:
+        """The broker that leads, as this one knows it; NO_LEADER if none does or if the log failed."""
+        return self.state.leader_id
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed ISR; empty unless this broker leads, as nobody else knows it for certain."""
+        state = self.state
+        return state.partition_state.isr if isinstance(state, Leader) else ()
 
     @property
     def effective_min_isr(self) -> int:
@@ -198,6 +227,8 @@ class Partition:
             return _NOT_LEADER
         return _NONE
 
+    # The role.
+
     def follow_image(
         self,
         *,
@@ -207,41 +238,77 @@ class Partition:
         replicas: Sequence[int],
         isr: Sequence[int],
         min_insync_replicas: int,
+        now_ms: int,
     ) -> bool:
         """Take over what the metadata log says of the partition. Whether the leader or its epoch changed.
 
-        Waiting acknowledgements of an epoch that we no longer lead fail; watchers look again.
+        Acknowledgements that wait in an epoch that this broker no longer leads fail; watchers look again. An
+        image that is older than an ISR which the controller has confirmed since changes nothing.
         """
+        self.min_insync_replicas = min_insync_replicas
+        if partition_epoch < self.partition_epoch:
+            self._count_replicas()
+            return False
         moved = leader_id != self.leader_id or leader_epoch != self.leader_epoch
-        self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
-        self.isr = tuple(isr)
-        self.min_insync_replicas = min_insync_replicas
-        leads = leader_id == self.node_id
-        if moved and leads:
-            self.leader_epoch_start_offset = self.log.log_end_offset
-            self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
-        self.is_leader = leads
-        ends = self.follower_end_offsets
-        others = [replica for replica in self.isr if replica != self.node_id] if leads else []
-        self.follower_end_offsets = {replica: ends.get(replica, -1) for replica in others}
-        starts = self.follower_log_starts
-        followers = [replica for replica in self.replicas if replica != self.node_id] if leads else []
-        self.follower_log_starts = {replica: starts.get(replica, -1) for replica in followers}
+        if moved:
+            self._change_leader(leader_id, tuple(isr), now_ms)
+        elif isinstance(self.state, Leader):
+            self.state.follow_image(replicas, tuple(isr))
         self._count_replicas()
         if moved and self.log.lane is not None:
             self.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not leads:
+        if not self.is_leader:
             self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if moved:
             self.tell_changed()
-        if leads:
+        if self.is_leader:
             self.advance_high_watermark()
         if self.deletion_waiters:
             self._tell_deletion_waiters()
         return moved
+
+    def _change_leader(self, leader_id: int, isr: tuple[int, ...], now_ms: int) -> None:
+        """Somebody leads in a new epoch: this broker, another one, or nobody."""
+        if leader_id != self.node_id:
+            self._enter(self._following(leader_id), RoleCause.LEADER_CHANGED)
+            return
+        log_end_offset = self.log.log_end_offset
+        leader = Leader.elected(
+            leader_id=leader_id,
+            replicas=self.replicas,
+            isr=isr,
+            log_end_offset=log_end_offset,
+            now_ms=now_ms,
+            before=self.state if isinstance(self.state, Leader) else None,
+        )
+        self.log.leader_epochs.assign(self.leader_epoch, log_end_offset)
+        self._enter(leader, RoleCause.ELECTED)
+
+    def _following(self, leader_id: int) -> Follower:
+        log = self.log
+        end = log.log_end_offset
+        return Follower(
+            leader_id, PartitionFetchState(end, self.leader_epoch, log.leader_epochs.epoch_of(end))
+        )
+
+    def _enter(self, state: RoleState, cause: RoleCause) -> None:
+        """The only place where the role changes."""
+        invariant(
+            cause in TRANSITIONS.get((self.state.role, state.role), ()),
+            "a partition changes its role as the table says",
+            partition=self,
+            old=self.state.role,
+            new=state.role,
+            cause=cause,
+        )
+        self.state = state
+        self.is_leader = isinstance(state, Leader)
+        self.leader_epoch_start_offset = state.epoch_start_offset if isinstance(state, Leader) else 0
+        self.is_offline = isinstance(state, Offline)
+        self._count_replicas()
 
     def require_insync(self, min_insync_replicas: int) -> None:
         """The topic's `min.insync.replicas` changed."""
@@ -251,13 +318,17 @@ class Partition:
             self.advance_high_watermark()
 
     def _count_replicas(self) -> None:
-        self.is_under_min_isr = len(self.isr) < self.effective_min_isr
-        self.is_alone = self.is_leader and not self.follower_end_offsets and not self.is_under_min_isr
+        """The facts that follow from the ISR, for those who ask often."""
+        state = self.state
+        if isinstance(state, Leader):
+            self.is_under_min_isr = len(state.partition_state.isr) < self.effective_min_isr
+            self.is_alone = not state.in_sync_followers and not self.is_under_min_isr
+        else:
+            self.is_under_min_isr = self.is_alone = False
 
     def retire(self) -> None:
         """The partition is hosted here no longer: nobody waits for it in vain."""
-        self.is_leader = self.is_alone = False
-        self.leader_id = NO_LEADER
+        self._enter(self._following(NO_LEADER), RoleCause.RETIRED)
         if self.log.lane is not None:
             self.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -267,8 +338,7 @@ class Partition:
 
     def go_offline(self) -> None:
         """The disk has failed under the log: whoever waits is told so."""
-        self.is_offline = True
-        self.is_leader = self.is_alone = False
+        self._enter(Offline(), RoleCause.LOG_FAILED)
         self.fail_commit_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self.tell_changed()
         self._tell_deletion_waiters()
@@ -279,14 +349,108 @@ class Partition:
         for holder, token in holders.items():
             holder.partition_gone(token)
 
-    def follower_fetched(self, replica_id: int, fetch_offset: int, log_start_offset: int = -1) -> None:
-        """A follower asks for this offset: so it has all before it, down to its log start."""
-        if self.follower_log_starts.get(replica_id, log_start_offset) != log_start_offset:
-            self.follower_log_starts[replica_id] = log_start_offset
+    # The other replicas, as the leader.
+
+    def follower_fetched(
+        self,
+        replica_id: int,
+        fetch_offset: int,
+        log_start_offset: int = UNKNOWN_OFFSET,
+        *,
+        now_ms: int,
+        broker_epoch: int = NO_BROKER_EPOCH,
+        registered_epoch: int = NO_BROKER_EPOCH,
+    ) -> int:
+        """A follower asks for this offset, so it has everything before, from its log start on. The error code
+        to answer, 0 if there is none.
+
+        Call it for a fetch that has passed every check: neither its leader epoch is refused, nor does its log
+        diverge from this one. What a diverging follower has is not what the leader has, and must not move
+        the high watermark.
+
+        log_start_offset: -1 where the follower does not tell it. broker_epoch: under which the follower's
+        broker says that it is registered, -1 where it does not say. registered_epoch: under which it is, as
+        far as this broker knows. A fetch of an earlier registration is refused with NOT_LEADER_OR_FOLLOWER
+        (KIP-903): the broker has restarted since, and may have lost what it had.
+        """
+        state = self.state
+        if not isinstance(state, Leader):
+            return _NOT_LEADER
+        replica = state.replicas.get(replica_id)
+        if replica is None:
+            return _NONE
+        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < max(replica.broker_epoch, registered_epoch):
+            return _NOT_LEADER
+        has_moved_start = replica.log_start_offset != log_start_offset
+        replica.note_fetch(
+            fetch_offset=fetch_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=now_ms,
+            broker_epoch=broker_epoch,
+        )
+        if has_moved_start:
             self._tell_deletion_waiters()
-        if replica_id in self.follower_end_offsets:
-            self.follower_end_offsets[replica_id] = fetch_offset
-            self.advance_high_watermark()
+        self.advance_high_watermark()
+        return _NONE
+
+    def prepare_isr_expand(self, replica_id: int, broker_epoch: int) -> PendingExpandIsr:
+        """Ask to take a replica into the ISR; it counts for the high watermark at once. The caller sends what
+        the returned state holds, and comes back with `isr_confirmed` or `isr_rejected`.
+
+        broker_epoch: of this broker's own registration, for this method and the next.
+        """
+        pending = self._leading().prepare_expand(
+            replica_id,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            broker_epoch=broker_epoch,
+        )
+        self._count_replicas()
+        return pending
+
+    def prepare_isr_shrink(self, replica_ids: Iterable[int], broker_epoch: int) -> PendingShrinkIsr:
+        """Ask to take replicas out of the ISR; they count for the high watermark until that is confirmed."""
+        return self._leading().prepare_shrink(
+            tuple(replica_ids),
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            broker_epoch=broker_epoch,
+        )
+
+    def isr_confirmed(self, pending: PendingPartitionChange, answered: LeaderAndIsr) -> bool:
+        """The controller answered with the ISR in force. False if that is old news: the metadata log has told
+        more since, or another epoch has begun."""
+        state = self.state
+        if not isinstance(state, Leader) or state.partition_state is not pending:
+            return False
+        if answered.leader_epoch != self.leader_epoch or answered.partition_epoch < self.partition_epoch:
+            return False
+        state.confirm(CommittedPartitionState(answered.isr, answered.leader_recovery_state))
+        self.partition_epoch = answered.partition_epoch
+        self._count_replicas()
+        self.advance_high_watermark()
+        return True
+
+    def isr_rejected(self, pending: PendingPartitionChange) -> bool:
+        """The controller answered that it made no change and that the partition epoch is the one in force
+        (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED). False if that is old news.
+
+        After any other error nobody knows what the controller has done: the wish stays pending, until the
+        metadata log tells the ISR in force.
+        """
+        state = self.state
+        if not isinstance(state, Leader) or state.partition_state is not pending:
+            return False
+        state.reject(pending)
+        self._count_replicas()
+        self.advance_high_watermark()
+        return True
+
+    def _leading(self) -> Leader:
+        if not isinstance(self.state, Leader):
+            raise InvariantViolated(f"{self!r} is asked for what only its leader knows, and is {self.role}")
+        return self.state
 
     # Deletion of records.
 
@@ -298,8 +462,12 @@ class Partition:
 
     def low_watermark(self, is_alive: Callable[[int], bool]) -> int:
         """The least log start among the live replicas; -1 while one of them has told nothing."""
-        starts = [start for replica, start in self.follower_log_starts.items() if is_alive(replica)]
-        return min(self.log.log_start_offset, *starts) if starts else self.log.log_start_offset
+        state, start = self.state, self.log.log_start_offset
+        if isinstance(state, Leader):
+            for replica_id, replica in state.replicas.items():
+                if replica.log_start_offset < start and is_alive(replica_id):
+                    start = replica.log_start_offset
+        return start
 
     def _tell_deletion_waiters(self) -> None:
         for waiter in tuple(self.deletion_waiters):
@@ -320,11 +488,14 @@ class Partition:
 
     def advance_high_watermark(self) -> None:
         """Move the high watermark as far as the replicas in sync allow, and tell who waits for that."""
-        log = self.log
+        state, log = self.state, self.log
+        if self.is_under_min_isr or not isinstance(state, Leader):
+            return
         end = log.log_end_offset
-        if self.follower_end_offsets:
-            end = min(end, *self.follower_end_offsets.values())
-        if end <= log.high_watermark or self.is_under_min_isr:
+        for replica in state.in_sync_followers:
+            if replica.log_end_offset < end:
+                end = replica.log_end_offset
+        if end <= log.high_watermark:
             return
         log.update_high_watermark(end)
         grown, self.unseen_bytes = self.unseen_bytes, 0

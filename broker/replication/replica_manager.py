@@ -19,7 +19,8 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol
 
 from broker.metadata.cache import MetadataCache
-from broker.replication.partition import NO_EPOCH, Partition, TopicCounters
+from broker.replication.partition import Partition, TopicCounters
+from broker.replication.roles import NO_EPOCH
 from broker.replication.topic_settings import TopicSettings, topic_settings
 from broker.replication.waiting_appends import WaitingAppends
 from broker.replication.watched_batches import WatchedBatches
@@ -150,7 +151,7 @@ class ReplicaManager:
         """
         counters = partition.counters
         counters.total_produce_requests += 1
-        if not partition.is_leader or partition.is_offline:
+        if not partition.is_leader:
             raise _refused(ErrorCode(partition.refusal(NO_EPOCH)), partition)
         if partition.is_under_min_isr and acks == ACKS_ALL:
             raise _refused(ErrorCode.NOT_ENOUGH_REPLICAS, partition)
@@ -401,6 +402,7 @@ class ReplicaManager:
                 replicas=entry.replicas,
                 isr=entry.isr,
                 min_insync_replicas=settings.min_insync_replicas,
+                now_ms=self._clock.monotonic_ms(),
             )
             if moved and (led or partition.is_leader):
                 changes.append(LeaderChange(topic, index, entry.leader_epoch, partition.is_leader))

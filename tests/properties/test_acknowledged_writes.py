@@ -146,7 +146,7 @@ class Writes(RuleBasedStateMachine):
     def follow(self, offset: int) -> None:
         for (name, _), partition in self.rig.replicas.by_name.items():
             if name == "copied":
-                partition.follower_fetched(2, max(0, partition.log.log_end_offset - offset), 0)
+                partition.follower_fetched(2, max(0, partition.log.log_end_offset - offset), 0, now_ms=0)
 
     # Disks and threads.
 

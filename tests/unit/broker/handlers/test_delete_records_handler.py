@@ -125,7 +125,7 @@ def led() -> HandlerRig:
 
 
 def fetched(rig: HandlerRig, follower: int, log_start_offset: int) -> None:
-    rig.replicas.by_name["r", 0].follower_fetched(follower, 10, log_start_offset)
+    rig.replicas.by_name["r", 0].follower_fetched(follower, 10, log_start_offset, now_ms=0)
 
 
 def test_the_answer_waits_until_all_replicas_have_cut(led: HandlerRig) -> None:
@@ -176,7 +176,13 @@ def test_who_leads_no_more_says_so(led: HandlerRig) -> None:
     waiting = ask(led, ("r", 0, 6))
     partition = led.replicas.by_name["r", 0]
     partition.follow_image(
-        leader_id=2, leader_epoch=1, partition_epoch=9, replicas=(1, 2, 3), isr=(2,), min_insync_replicas=1
+        leader_id=2,
+        leader_epoch=1,
+        partition_epoch=9,
+        replicas=(1, 2, 3),
+        isr=(2,),
+        min_insync_replicas=1,
+        now_ms=0,
     )
     assert told(now(waiting)) == {("r", 0): (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
 

@@ -109,7 +109,7 @@ def test_a_new_high_watermark_is_told_without_records(rig: HandlerRig) -> None:
     rig.write("r", count=5)
     consumer = Consumer(rig, topic="r", number=2)
     consumer.send({0: 4})
-    rig.replicas.by_name["r", 0].follower_fetched(2, 3)
+    rig.replicas.by_name["r", 0].follower_fetched(2, 3, now_ms=0)
     (topic,) = now(consumer.send()).responses
     assert (topic.partitions[0].high_watermark, topic.partitions[0].records) == (3, b"")
     assert consumer.rows() == []

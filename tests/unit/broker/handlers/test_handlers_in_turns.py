@@ -193,7 +193,7 @@ def test_a_low_watermark_that_moves_between_two_turns_is_not_missed() -> None:
     rig.topic("t", 2, replicas=(1, 2))
     for index in range(2):
         rig.write("t", index, 5)
-        rig.replicas.by_name["t", index].follower_fetched(2, 5, 0)
+        rig.replicas.by_name["t", index].follower_fetched(2, 5, 0, now_ms=0)
     request = DeleteRecordsRequest(
         [
             DeleteRecordsRequest.DeleteRecordsTopic(
@@ -205,13 +205,13 @@ def test_a_low_watermark_that_moves_between_two_turns_is_not_missed() -> None:
     turns = delete_records.handle.turns(rig.services, rig.context(ApiKey.DELETE_RECORDS, 2), request)  # type: ignore[attr-defined]
     for _ in range(4):  # a topic and two partitions are looked at, then the first is done
         next(turns)
-    rig.replicas.by_name["t", 0].follower_fetched(2, 5, 3)
+    rig.replicas.by_name["t", 0].follower_fetched(2, 5, 3, now_ms=0)
     next(turns)
     with pytest.raises(StopIteration) as end:
         next(turns)
     pending: Pending[Any] = end.value.value
     assert not pending.done
-    rig.replicas.by_name["t", 1].follower_fetched(2, 5, 3)
+    rig.replicas.by_name["t", 1].follower_fetched(2, 5, 3, now_ms=0)
     assert pending.response is not None
     answers = pending.response.topics[0].partitions
     assert [(answer.low_watermark, answer.error_code) for answer in answers] == [(3, 0), (3, 0)]

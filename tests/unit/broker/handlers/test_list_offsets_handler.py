@@ -113,7 +113,7 @@ def test_consumers_see_the_high_watermark_and_replicas_the_end() -> None:
     rig = HandlerRig()
     rig.topic("t", replicas=(1, 2))
     rig.write("t", count=4, timestamp=T0)
-    rig.replicas.by_name["t", 0].follower_fetched(2, 3)
+    rig.replicas.by_name["t", 0].follower_fetched(2, 3, now_ms=0)
     assert ask(rig, -1).offset == 3
     assert ask(rig, -1, isolation_level=1).offset == 3
     assert ask(rig, -1, replica_id=2).offset == 4
@@ -131,7 +131,7 @@ def test_a_new_leader_knows_its_end_when_its_followers_have_caught_up() -> None:
     assert ask(rig, -1).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     assert ask(rig, -1, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert ask(rig, -2).error_code == ErrorCode.NONE
-    rig.replicas.by_name["t", 0].follower_fetched(2, 3)
+    rig.replicas.by_name["t", 0].follower_fetched(2, 3, now_ms=0)
     assert ask(rig, -1) == Told(0, 0, -1, 3, 1)
 
 

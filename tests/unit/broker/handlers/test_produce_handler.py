@@ -374,9 +374,9 @@ def test_acks_all_waits_for_the_follower() -> None:
     assert isinstance(answer, Pending)
     assert answer.response is None
     partition = rig.replicas.by_name["t", 0]
-    partition.follower_fetched(2, 2)
+    partition.follower_fetched(2, 2, now_ms=0)
     assert answer.response is None
-    partition.follower_fetched(2, 3)
+    partition.follower_fetched(2, 3, now_ms=0)
     assert only(answer).base_offset == 0
     rig.timers.advance(5000)
     assert error(answer) == ErrorCode.NONE

@@ -49,6 +49,7 @@ def follow(partition: Partition, leader_id: int = 1, leader_epoch: int = 5, **ch
         "replicas": partition.replicas,
         "isr": partition.isr,
         "min_insync_replicas": partition.min_insync_replicas,
+        "now_ms": 0,
     }
     return partition.follow_image(**(values | changes))
 
@@ -72,7 +73,7 @@ def test_the_epoch_is_judged_before_the_role(
     _, partition = hosted(replicas=(1, 2))
     follow(partition, leader_id=leader)
     assert partition.refusal(epoch, leader_only=leader_only) == expected
-    partition.is_offline = True
+    partition.go_offline()
     assert partition.refusal(epoch, leader_only=leader_only) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -80,13 +81,13 @@ def test_the_high_watermark_is_the_smallest_end_in_sync() -> None:
     rig, partition = hosted(replicas=(1, 2, 3))
     rig.write("t", count=10)
     assert partition.log.high_watermark == 0
-    partition.follower_fetched(2, 7)
+    partition.follower_fetched(2, 7, now_ms=0)
     assert partition.log.high_watermark == 0, "the third was not heard yet"
-    partition.follower_fetched(3, 4)
+    partition.follower_fetched(3, 4, now_ms=0)
     assert partition.log.high_watermark == 4
-    partition.follower_fetched(3, 2)
+    partition.follower_fetched(3, 2, now_ms=0)
     assert partition.log.high_watermark == 4, "never back"
-    partition.follower_fetched(9, 10)
+    partition.follower_fetched(9, 10, now_ms=0)
     follow(partition, isr=(1, 2))
     assert partition.log.high_watermark == 7
     follow(partition, isr=(1,))
@@ -137,7 +138,7 @@ def test_who_waits_for_replicas_is_told_in_order_or_told_why_not() -> None:
     first, second, third = Waiter(), Waiter(), Waiter()
     for offset, waiter in ((2, first), (4, second), (6, third)):
         partition.wait_for_commit(offset, waiter)
-    partition.follower_fetched(2, 4)
+    partition.follower_fetched(2, 4, now_ms=0)
     assert [w.errors for w in (first, second, third)] == [[ErrorCode.NONE], [ErrorCode.NONE], []]
     follow(partition, leader_id=2, leader_epoch=6)
     assert third.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

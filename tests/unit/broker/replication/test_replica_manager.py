@@ -217,9 +217,9 @@ def test_a_coordinators_batch_waits_for_replicas_and_may_append_from_its_result(
 
     rig.replicas.append_internal("t", 0, bytes(rig.batch()), and_again)
     assert results == []
-    rig.replicas.by_name["t", 0].follower_fetched(2, 1)
+    rig.replicas.by_name["t", 0].follower_fetched(2, 1, now_ms=0)
     assert results == [(ErrorCode.NONE, 0)]
-    rig.replicas.by_name["t", 0].follower_fetched(2, 2)
+    rig.replicas.by_name["t", 0].follower_fetched(2, 2, now_ms=0)
     assert results == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
 
 

@@ -1,0 +1,139 @@
+"""Fetches of other brokers: what the leader learns from them, and what it must not believe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.handlers import fetch
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.metadata_log.brokers import RegisterBrokerRecord
+from protocol.metadata_log.topics import PartitionChangeRecord
+from protocol.serving.pending import Pending
+from tests.support.handler_rig import HandlerRig, now, topic_id
+
+REGISTERED = 5
+"""The epoch under which `HandlerRig.broker_record` registers a broker."""
+
+
+def ask(
+    rig: HandlerRig,
+    offset: int,
+    *,
+    replica: int = 2,
+    broker_epoch: int = REGISTERED,
+    leader_epoch: int = -1,
+    last_epoch: int = -1,
+    **options: Any,
+) -> Any:
+    wanted = FetchRequest.FetchPartition(0, leader_epoch, offset, last_epoch, 0, 1 << 20)
+    topics = [FetchRequest.FetchTopic("t", topic_id(1), [wanted])] if offset >= 0 else []
+    state = FetchRequest.ReplicaState(replica, broker_epoch)
+    request = FetchRequest(replica_state=state, topics=topics, **({"max_wait_ms": 0} | options))
+    return fetch.handle(rig.services, rig.context(1, 17), request)
+
+
+def only(answer: Any) -> FetchResponse.PartitionData:
+    ((data,),) = [topic.partitions for topic in now(answer).responses]
+    return data  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def rig() -> HandlerRig:
+    """Broker 1 leads in epoch 2; it wrote the offsets 0 to 3 in epoch 0 and 4 to 7 in epoch 2."""
+    made = HandlerRig()
+    made.apply(made.broker_record(2), made.broker_record(3))
+    made.topic("t", replicas=(1, 2, 3), isr=(1, 2))
+    made.write("t", count=4)
+    for _ in range(2):
+        made.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), leader=1))
+    made.write("t", count=4)
+    assert made.log("t").high_watermark == 0
+    return made
+
+
+def test_a_follower_moves_the_high_watermark(rig: HandlerRig) -> None:
+    assert only(ask(rig, 6, leader_epoch=2, last_epoch=2)).error_code == ErrorCode.NONE
+    assert rig.log("t").high_watermark == 6
+
+
+def test_a_diverging_follower_does_not(rig: HandlerRig) -> None:
+    """It has six records, of which the last two are not the leader's."""
+    data = only(ask(rig, 6, leader_epoch=2, last_epoch=1))
+    assert (data.error_code, data.diverging_epoch) == (0, FetchResponse.EpochEndOffset(0, 4))
+    assert rig.log("t").high_watermark == 0
+    assert only(ask(rig, 4, leader_epoch=2, last_epoch=0)).diverging_epoch is None
+    assert rig.log("t").high_watermark == 4
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "error"), [(1, ErrorCode.FENCED_LEADER_EPOCH), (3, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_a_follower_in_another_leader_epoch_does_not(
+    rig: HandlerRig, leader_epoch: int, error: ErrorCode
+) -> None:
+    assert only(ask(rig, 6, leader_epoch=leader_epoch)).error_code == error
+    assert rig.log("t").high_watermark == 0
+
+
+@pytest.mark.parametrize("offset", [9, 1 << 40])
+def test_a_follower_beyond_the_end_does_not(rig: HandlerRig, offset: int) -> None:
+    assert only(ask(rig, offset, leader_epoch=2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert rig.log("t").high_watermark == 0
+
+
+def test_an_earlier_life_of_a_follower_does_not(rig: HandlerRig) -> None:
+    """A fetch that was under way when its broker restarted says nothing of what the broker has now."""
+    record = rig.broker_record(2)
+    rig.apply(RegisterBrokerRecord(broker_id=2, broker_epoch=7, end_points=record.end_points))
+    assert only(ask(rig, 6, broker_epoch=6)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert rig.log("t").high_watermark == 0
+    assert only(ask(rig, 6, broker_epoch=7)).error_code == ErrorCode.NONE
+    assert rig.log("t").high_watermark == 6
+
+
+def test_a_life_that_was_seen_already_fences_earlier_ones(rig: HandlerRig) -> None:
+    """The follower's new registration is not in this broker's image yet."""
+    assert only(ask(rig, 5, broker_epoch=9)).error_code == ErrorCode.NONE
+    assert only(ask(rig, 6, broker_epoch=8)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert rig.log("t").high_watermark == 5
+
+
+def test_a_follower_outside_the_isr_is_known_and_does_not_count(rig: HandlerRig) -> None:
+    rig.clock.move(1000)
+    ask(rig, 8, replica=3)
+    assert rig.log("t").high_watermark == 0
+    state = rig.replicas.by_name["t", 0].state.replicas[3]  # type: ignore[union-attr]
+    assert (state.log_end_offset, state.log_start_offset, state.broker_epoch) == (8, 0, REGISTERED)
+    assert state.last_caught_up_time_ms == rig.clock.monotonic_ms()
+
+
+def test_a_long_poll_tells_when_the_follower_asked_and_not_when_it_was_answered(rig: HandlerRig) -> None:
+    asked_ms = rig.clock.monotonic_ms()
+    poll = ask(rig, 8, max_wait_ms=500, min_bytes=1)
+    assert isinstance(poll, Pending)
+    rig.write("t")
+    rig.timers.advance(500)
+    assert only(poll).records
+    state = rig.replicas.by_name["t", 0].state.replicas[2]  # type: ignore[union-attr]
+    assert (state.last_fetch_time_ms, state.last_caught_up_time_ms) == (asked_ms, asked_ms)
+    assert state.last_fetch_leader_log_end_offset == 8
+
+
+def test_a_session_asks_for_what_it_does_not_name_too(rig: HandlerRig) -> None:
+    """A follower at the log's end names nothing while nothing happens. It has caught up all the same, as long
+    as its requests come."""
+    opened = now(ask(rig, 8, session_epoch=0))
+    again = {"session_id": opened.session_id}
+    now(ask(rig, 8, session_epoch=1, **again))
+    session = rig.sessions.get(opened.session_id)
+    assert session is not None
+    assert not session.active
+    rig.clock.move(60_000)
+    assert now(ask(rig, -1, session_epoch=2, **again)).responses == []
+    state = rig.replicas.by_name["t", 0].state.replicas[2]  # type: ignore[union-attr]
+    assert state.last_caught_up_time_ms == rig.clock.monotonic_ms()
+    stale = ask(rig, -1, session_epoch=3, broker_epoch=REGISTERED - 1, **again)
+    assert only(stale).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
