@@ -9,7 +9,7 @@ import pytest
 from broker.handlers import fetch
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.metadata_log.brokers import RegisterBrokerRecord
+from protocol.metadata_log.registrations import RegisterBrokerRecord
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.serving.pending import Pending
 from tests.support.handler_rig import HandlerRig, now, topic_id
