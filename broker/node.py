@@ -1,4 +1,7 @@
-"""A node: the composition root. Only this module and the roles below it know everything.
+"""A node, put together from its config and its surroundings. Only this and `broker.server` know everything.
+
+What lies outside the node comes as one object (`broker.ports.surroundings`); neither this module nor anything
+that it imports makes a clock, a file, a thread or a socket by itself.
 
 The start, in order: lock the log directories and open the logs; open the controller's listener and the
 metadata log; open the broker's listeners, which gives the ports; then, with the loop running, the controller
@@ -11,13 +14,11 @@ logs, checkpoints and the clean marker are written.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from broker.admin.http import AdminServer
 from broker.admin.pages import Pages
 from broker.controller_channel.lifecycle import BrokerState
 from broker.metrics.loop_health import CollectorPauses, LoopHealth, next_second_ms, slow_turn_family
@@ -25,13 +26,14 @@ from broker.metrics.network_families import network_collector
 from broker.metrics.quorum_families import quorum_collector
 from broker.metrics.replica_families import coordinator_families, replica_collector
 from broker.metrics.request_families import request_collector
-from broker.metrics.watchdog import Watchdog
 from broker.policies.process import PolicyNotLoaded
+from broker.ports.surroundings import PageServer, Surroundings
 from broker.scheduling.idle_work import IdleWork, codec_imports
 from broker.server.broker_server import BrokerServer
 from broker.server.controller_server import ControllerServer
 from broker.server.shared_server import SharedServer
 from config.broker_config import BrokerConfig
+from config.listeners import address_text
 from controller.metadata.log_opening import OtherVoters
 from controller.quorum_controller import UnsupportedCluster
 from protocol.serving.request_context import RequestContext
@@ -57,7 +59,7 @@ class Node:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        surroundings: Surroundings,
         config: BrokerConfig,
         cluster_id: str,
         *,
@@ -69,18 +71,18 @@ class Node:
                 "process.roles must contain controller: this release has no brokers that are brokers alone"
             )
         self.is_stopping = False
-        self._loop = loop
+        self._surroundings = surroundings
         self._config = config
         self._on_ready = on_ready
         self._on_stopped = on_stopped
-        self._shared = SharedServer(loop, config, cluster_id)
+        self._shared = SharedServer(surroundings, config, cluster_id)
         self._controller: ControllerServer | None = None
         self._broker: BrokerServer | None = None
-        self._admin: AdminServer | None = None
-        self._health = LoopHealth(self._shared.clock, self._shared.timers)
-        self._pauses = CollectorPauses()
+        self._admin: PageServer | None = None
+        self._health = LoopHealth(self._shared.clock, self._shared.timers, surroundings.stalls.ran_ns)
+        self._pauses = CollectorPauses(self._shared.clock)
         self._idle_work = IdleWork(self._shared.clock, self._shared.timers, codec_imports())
-        self._watchdog = Watchdog(loop, self._shared.clock, self._current_request)
+        self._watchdog = surroundings.watch_loop(self._current_request)
 
     # Start
 
@@ -147,19 +149,8 @@ class Node:
         self._watchdog.start()
         address = self._config.admin_listener
         if address is not None:
-            self._admin = AdminServer(self._loop, Pages(self._shared.health, collectors))
-            self._loop.create_task(self._open_admin_port(self._admin, *address))
-
-    async def _open_admin_port(self, admin: AdminServer, host: str, port: int) -> None:
-        try:
-            await admin.start(host, port)
-            _log.info("Metrics and health at http://%s/", _address(host, admin.port))
-        except OSError as error:
-            _log.warning(
-                "No metrics and health at %s (barnabas.admin.listener): %s",
-                _address(host, port),
-                error.strerror,
-            )
+            self._admin = self._surroundings.serve_pages(Pages(self._shared.health, collectors))
+            self._admin.open(*address)
 
     def _current_request(self) -> RequestContext | None:
         return None if self._broker is None else self._broker.dispatcher.current
@@ -169,12 +160,14 @@ class Node:
             return
         self._shared.health.set_ready()
         controller = [
-            f"{name}://{_address(each.host, each.port)}" for name, each in self._controller.acceptors.items()
+            f"{name}://{address_text(each.host, each.port)}"
+            for name, each in self._controller.acceptors.items()
         ]
         serves = ""
         if self._broker is not None:
             broker = [
-                f"{name}://{_address(each.host, each.port)}" for name, each in self._broker.endpoints.items()
+                f"{name}://{address_text(each.host, each.port)}"
+                for name, each in self._broker.endpoints.items()
             ]
             serves = f" serves {', '.join(broker)};"
             self._shared.timers.call_soon(self._broker.dispatcher.routes.warm)
@@ -187,7 +180,7 @@ class Node:
     def client_address(self) -> str:
         """Where clients are told to connect, as one types it: the first listener; empty without a broker."""
         first = None if self._broker is None else next(iter(self._broker.endpoints.values()), None)
-        return "" if first is None else _address(first.host, first.port)
+        return "" if first is None else address_text(first.host, first.port)
 
     def _failed(self, sentence: str) -> None:
         _log.error("%s", sentence)
@@ -254,20 +247,11 @@ class Node:
 
     def close(self) -> None:
         """After the loop has ended: everything to the disk, and the mark that it is."""
-        self._shared.offload.close()
-        self._shared.quorum_offload.close()
-        self._shared.cold_offload.close()
-        self._shared.append_offload.close()
-        self._shared.codec_offload.close()
-        self._shared.workers.close()
-        self._shared.stalls.close()
+        if self._controller is not None:
+            self._controller.close_policies()
+        self._surroundings.close()
         if self._controller is not None:
             self._controller.close()
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
         self._shared.close_directories(epoch)
         _log.info("Stopped")
-
-
-def _address(host: str, port: int) -> str:
-    """As it may be typed into a client's configuration: an IPv6 address stands in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -29,8 +29,12 @@ class Endpoint(Struct, frozen=True, gc=False):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
+        return f"{self.listener}://{address_text(self.host, self.port)}"
+
+
+def address_text(host: str, port: int) -> str:
+    """As it may be typed into a client's configuration: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class QuorumVoter(Struct, frozen=True, gc=False):

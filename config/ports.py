@@ -1,4 +1,4 @@
-"""The doors to the outside world, as protocols: clock, chance, timers, helper threads, files.
+"""The ports to the outside world, as protocols: clock, randomness, timers, threads, files, processes.
 
 The pure parts of the broker (protocol, storage, the raft node, the coordinators' state machines) never call
 the operating system by themselves: they are given these objects. Each port has a real side (`broker/ports/`),
@@ -49,6 +49,10 @@ class Stalls(Protocol):
         """
         ...
 
+    def ran_ns(self) -> int:
+        """For how long the calling thread has run on a processor so far."""
+        ...
+
 
 class RandomSource(Protocol):
     """Randomness. In the simulator it comes from the seed, so that a run can be repeated."""
@@ -92,6 +96,39 @@ class Offload(Protocol):
 
     def submit(self, call: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Runs `call` in a thread, then `done` on the loop with its result or with what it raised."""
+        ...
+
+
+class ServiceManager(Protocol):
+    """Who started the process and wants to know how it is: systemd, where there is one."""
+
+    def notify(self, *lines: str) -> bool:
+        """Sends lines of `KEY=value` (sd_notify's protocol); whether there is somebody who took them."""
+        ...
+
+
+class ChildProcess(Protocol):
+    """A process that was started to do work, and is asked one thing at a time. Calls block."""
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    def call(
+        self, order: bytes, tell: Callable[[str], None], *, timeout_seconds: float | None = None
+    ) -> bytes:
+        """The process's answer to an order. tell: gets lines that it says meanwhile, for the log.
+
+        Raises `storage.jobs.JobFailed` with the reason: as the process gives it, because it has died, or
+        because it took longer than `timeout_seconds`, after which it is killed.
+        """
+        ...
+
+    def kill(self) -> None:
+        """Ends it in the middle, from any thread: a call that is under way raises JobFailed."""
+        ...
+
+    def end(self) -> None:
+        """Lets an idle process leave in order, and kills one that does not."""
         ...
 
 

@@ -7,13 +7,14 @@ what waits to be sent (a portion is made when the one before it has left).
 from __future__ import annotations
 
 import logging
-from asyncio import AbstractEventLoop, AbstractServer, BaseTransport, Protocol, TimerHandle, Transport
+from asyncio import AbstractEventLoop, AbstractServer, BaseTransport, Protocol, Task, TimerHandle, Transport
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Final, cast
 
 from broker.admin.pages import Page, Pages
 from config.limits import ADMIN_CONNECTIONS, ADMIN_REQUEST_BYTES
+from config.listeners import address_text
 
 _log = logging.getLogger("barnabas.admin")
 
@@ -23,14 +24,30 @@ _PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class AdminServer:
-    """`await start()`, then `port` is known; `close()` ends it with its connections."""
+    """`open`, or `await start()`, after which `port` is known; `close()` ends it with its connections."""
 
     def __init__(self, loop: AbstractEventLoop, pages: Pages) -> None:
         self.port = 0
         self._loop = loop
         self._pages = pages
         self._server: AbstractServer | None = None
+        self._opening: Task[None] | None = None
         self._open: set[AdminConnection] = set()
+
+    def open(self, host: str, port: int) -> None:
+        """Begins to listen; the log says where, or why not."""
+        self._opening = self._loop.create_task(self._open_port(host, port))
+
+    async def _open_port(self, host: str, port: int) -> None:
+        try:
+            await self.start(host, port)
+            _log.info("Metrics and health at http://%s/", address_text(host, self.port))
+        except OSError as error:
+            _log.warning(
+                "No metrics and health at %s (barnabas.admin.listener): %s",
+                address_text(host, port),
+                error.strerror,
+            )
 
     async def start(self, host: str, port: int) -> None:
         """Raises OSError when the address cannot be had."""

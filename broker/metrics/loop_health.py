@@ -8,9 +8,8 @@ touches a request.
 from __future__ import annotations
 
 import gc
-import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.metrics.families import Family, counter, gauge
@@ -30,9 +29,10 @@ def next_second_ms(now_ms: int) -> int:
 
 
 class LoopHealth:
-    """Must be made, started and stopped in the thread of the loop."""
+    """Must be made, started and stopped in the thread of the loop. ran_ns: see `config.ports.Stalls`."""
 
-    def __init__(self, clock: Clock, timers: Timers) -> None:
+    def __init__(self, clock: Clock, timers: Timers, ran_ns: Callable[[], int]) -> None:
+        self._ran_ns = ran_ns
         self._clock = clock
         self._timers = timers
         self._timer: Timer | None = None
@@ -45,7 +45,7 @@ class LoopHealth:
 
     def start(self) -> None:
         self._looked_ns = self._clock.monotonic_ns()
-        self._thread_ns = time.thread_time_ns()
+        self._thread_ns = self._ran_ns()
         self._arm()
 
     def stop(self) -> None:
@@ -58,7 +58,7 @@ class LoopHealth:
         self._timer = self._timers.call_at(self._due_ms, self._look)
 
     def _look(self) -> None:
-        now_ns, thread_ns = self._clock.monotonic_ns(), time.thread_time_ns()
+        now_ns, thread_ns = self._clock.monotonic_ns(), self._ran_ns()
         lag_ns = max(0, now_ns - self._due_ms * 1_000_000)
         self.lag[bisect_left(BOUNDS_NS, lag_ns)] += 1
         self.worst_lag_ms = max(self.worst_lag_ms, lag_ns // 1_000_000)
@@ -92,7 +92,8 @@ class CollectorPauses:
     """Time that the cyclic garbage collector took, per generation. `install` hooks it in, `remove` out
     again."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.pauses = [0, 0, 0]
         self.total_ns = [0, 0, 0]
         self.worst_ns = 0
@@ -107,9 +108,9 @@ class CollectorPauses:
 
     def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
-            self._began_ns = time.monotonic_ns()
+            self._began_ns = self._clock.monotonic_ns()
             return
-        took_ns = time.monotonic_ns() - self._began_ns
+        took_ns = self._clock.monotonic_ns() - self._began_ns
         generation = info["generation"]
         self.pauses[generation] += 1
         self.total_ns[generation] += took_ns

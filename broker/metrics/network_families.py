@@ -7,9 +7,9 @@ from typing import Final
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
 from broker.network.cold_reads import ColdReads
+from broker.network.interfaces import Traffic
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
-from broker.network.sockets import Traffic
 from config.limits import LABELS_PER_METRIC
 
 _PREFIX: Final = "kafka_server_socket_server_metrics_"
@@ -75,8 +75,8 @@ def network_collector(server: Server) -> Collector:
             "Connections that were closed because they were idle, all listeners",
             sum(acceptor.traffic.expired for acceptor in server.acceptors.values()),
         )
-        if server.cold is not None:
-            yield from _cold_reads(server.cold)
+        if server.network.cold is not None:
+            yield from _cold_reads(server.network.cold)
 
     return collect
 

@@ -13,14 +13,11 @@ import logging
 import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 from typing import Final
 
-import msgspec
-
-from broker.network.descriptors import highest_connection_descriptor
-from broker.network.limits import ConnectionLimits
-from broker.network.sockets import Traffic
+from broker.network.interfaces import ListenerSettings, Traffic
+from broker.network.limits import ConnectionLimits, plain_host
+from broker.ports.machine import highest_connection_descriptor
 from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN
 from config.ports import Clock, Timer, Timers
 
@@ -28,18 +25,6 @@ _log = logging.getLogger("barnabas.network")
 
 _LARGEST_PORT: Final = 65535
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-
-class ListenerSettings(msgspec.Struct, frozen=True):
-    """What is set for one listener. A buffer size below 1 leaves the choice to the kernel."""
-
-    name: str
-    host: str
-    port: int
-    backlog: int = 50
-    send_buffer_bytes: int = -1
-    receive_buffer_bytes: int = -1
-    security_protocol: str = "PLAINTEXT"
 
 
 class Acceptor:
@@ -196,15 +181,3 @@ def _listen(
         sock.close()
         raise
     return sock
-
-
-def plain_host(text: str) -> str:
-    """An address as Kafka shows it: IPv4 behind IPv6 as IPv4, IPv6 in eight groups without leading zeros."""
-    if ":" not in text:
-        return text
-    address = ip_address(text.partition("%")[0])
-    if not isinstance(address, IPv6Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

@@ -11,6 +11,7 @@ replicate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from broker.network.creation_rate import CreationRate
@@ -21,7 +22,7 @@ UNLIMITED: Final = 2**31 - 1
 class ConnectionLimits:
     """The limits may be changed at any time; what is open already stays open.
 
-    Addresses are written as `broker.network.acceptor.plain_host` writes them.
+    Addresses are written as `plain_host` writes them.
     """
 
     def __init__(
@@ -127,3 +128,15 @@ def _rate(before: CreationRate | None, per_second: int) -> CreationRate | None:
     if before is not None and before.per_second == per_second:
         return before
     return None if per_second == UNLIMITED else CreationRate(per_second)
+
+
+def plain_host(text: str) -> str:
+    """An address as Kafka shows it: IPv4 behind IPv6 as IPv4, IPv6 in eight groups without leading zeros."""
+    if ":" not in text:
+        return text
+    address = ip_address(text.partition("%")[0])
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

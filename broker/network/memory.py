@@ -14,8 +14,6 @@ accounted here, against `queued.max.request.bytes`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Final, Protocol
 
 from config.limits import (
@@ -31,7 +29,6 @@ SCARCE_READ_BYTES: Final = 16 * 1024
 """What one read takes while the pool is full."""
 
 _POISON: Final = 0xDD
-_UNLIMITED_CGROUP: Final = 1 << 60
 
 
 class MemoryHolder(Protocol):
@@ -125,38 +122,11 @@ class RequestMemory:
             holder.memory_freed()
 
 
-def pool_bound_bytes(queued_max_request_bytes: int, available_bytes: int | None = None) -> int:
+def pool_bound_bytes(queued_max_request_bytes: int, available_bytes: int) -> int:
     """The pool's bound for `queued.max.request.bytes`: as set, or for -1 a quarter of what there is.
 
-    available_bytes: memory of the machine or of its cgroup, whichever is less; read from the system if None.
+    available_bytes: memory of the machine or of its cgroup, whichever is less.
     """
     if queued_max_request_bytes > 0:
         return queued_max_request_bytes
-    if available_bytes is None:
-        available_bytes = available_memory_bytes()
     return max(LARGE_FRAME_POOL_MINIMUM_BYTES, int(available_bytes * LARGE_FRAME_POOL_FRACTION))
-
-
-def available_memory_bytes(
-    meminfo: Path = Path("/proc/meminfo"),
-    cgroup_files: Iterable[Path] = (
-        Path("/sys/fs/cgroup/memory.max"),
-        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-    ),
-) -> int:
-    """Memory of the machine, or of the cgroup where that is less; 0 where the system does not tell."""
-    amounts = [
-        int(line.split()[1]) * 1024 for line in _read(meminfo).splitlines() if line.startswith("MemTotal:")
-    ]
-    for path in cgroup_files:
-        text = _read(path).strip()
-        if text.isdigit() and int(text) < _UNLIMITED_CGROUP:
-            amounts.append(int(text))
-    return min(amounts, default=0)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -15,10 +15,9 @@ import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from broker.network.cold_reads import ColdReads, read_cold, send_cold
-from broker.network.interfaces import Transport
 from broker.network.response_pieces import BYTES_LIKE, FileSlice, Piece, release_pieces
 from config.limits import COLD_PART_BYTES
 
@@ -32,6 +31,32 @@ _READ_BYTES: Final = 256 * 1024
 
 SLICE_COST_BYTES: Final = 64 * 1024
 """What an unsent slice counts for where the queue is measured: it takes no memory, but a descriptor."""
+
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+
+
+class Transport(NamedTuple):
+    """What stands between a socket and its connection: nothing for plaintext, a filter for everything else.
+
+    It looks like the socket's own `recv_into` and `send`, non-blocking and raising what a socket raises. For
+    plaintext these *are* the socket's methods, bound once, so the way through costs nothing. A filter (TLS
+    over `ssl.MemoryBIO`) puts functions of its own there, reads and writes the socket underneath, and says
+    that files cannot be sent past it. It must raise BlockingIOError while it can give no plaintext, and
+    return 0 at the end.
+
+    receive: fills a buffer, 0 at the end of the stream. send: (data, flags) to the bytes taken.
+    """
+
+    descriptor: int
+    receive: Callable[[memoryview], int]
+    send: Callable[[BytesLike, int], int]
+    sends_files: bool
+
+
+def plain(sock: socket.socket) -> Transport:
+    """The socket itself."""
+    return Transport(sock.fileno(), sock.recv_into, sock.send, True)
 
 
 class FileShrank(ConnectionError):

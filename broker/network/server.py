@@ -1,4 +1,4 @@
-"""All listeners and connections of one loop, and how they end.
+"""All listeners of one node and their connections, and how they end.
 
 start        bind and accept
 stop         no new connections
@@ -9,22 +9,16 @@ abort        everything is closed now
 from __future__ import annotations
 
 import logging
-import socket
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 
 import msgspec
 
-from broker.network.acceptor import Acceptor, ListenerSettings
-from broker.network.cold_reads import ColdReads
 from broker.network.connection import Connection
-from broker.network.disconnects import Disconnects
 from broker.network.idle import IdleSweep
-from broker.network.interfaces import Service, Transport, plain
+from broker.network.interfaces import Channel, Listener, ListenerSettings, Network, Service
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory
 from broker.network.ready_queue import ReadyQueue
-from broker.network.sockets import SocketChannel
 from config.ports import Clock, Timers
 from protocol.serving.session import Session
 
@@ -41,58 +35,43 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
 
 class Server:
-    """The network of one loop. memory and ready_queue are shared by all its connections."""
+    """The listeners of one node, and their connections. memory and ready_queue are shared by all of these."""
 
     def __init__(
         self,
-        loop: AbstractEventLoop,
+        network: Network,
         *,
         clock: Clock,
         timers: Timers,
         memory: RequestMemory,
         limits: ConnectionLimits | None = None,
         settings: ServerSettings | None = None,
-        make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
-        cold: ColdReads | None = None,
     ) -> None:
         self.memory = memory
         self.limits = limits or ConnectionLimits()
-        self.ready_queue = ReadyQueue(loop.call_soon)
-        self.acceptors: dict[str, Acceptor] = {}
+        self.ready_queue = ReadyQueue(network.call_soon)
+        self.acceptors: dict[str, Listener] = {}
         self._services: dict[str, Service] = {}
-        self.cold = cold
-        self._loop = loop
+        self.network = network
         self._clock = clock
         self._timers = timers
         self._settings = settings or ServerSettings()
-        self._make_transport = make_transport or (lambda sock, _: plain(sock))
-        self._disconnects = Disconnects(loop)
         self._idle = IdleSweep(self._settings.connections_max_idle_ms, clock, timers)
-        self._channels: dict[SocketChannel, Connection] = {}
+        self._channels: dict[Channel, Connection] = {}
         self._number = 0
 
-    @property
-    def disconnects(self) -> Disconnects:
-        """For connections that this process makes itself: who has gone is noticed in one place."""
-        return self._disconnects
-
-    def listen(self, settings: ListenerSettings, service: Service | None = None) -> Acceptor:
+    def listen(self, settings: ListenerSettings, service: Service | None = None) -> Listener:
         """Opens a listener; its port is known now. It takes connections at `start`, and who serves them must
         be named by then, here or with `serve`: a service may want to know the ports first. Raises OSError."""
 
-        def on_accept(sock: socket.socket, host: str, port: int) -> None:
-            self._open(acceptor, self._services[settings.name], sock, host, port)
+        def on_accept(channel: Channel, port: int) -> None:
+            self._open(acceptor, self._services[settings.name], channel, port)
 
         if service is not None:
             self._services[settings.name] = service
 
-        acceptor = Acceptor(
-            settings,
-            loop=self._loop,
-            limits=self.limits,
-            clock=self._clock,
-            timers=self._timers,
-            on_accept=on_accept,
+        acceptor = self.network.listen(
+            settings, limits=self.limits, on_accept=on_accept, on_closed=self._closed
         )
         self.acceptors[settings.name] = acceptor
         return acceptor
@@ -112,19 +91,9 @@ class Server:
     def connection_count(self, listener: str) -> int:
         return sum(1 for connection in self._channels.values() if connection.session.listener == listener)
 
-    def _open(self, acceptor: Acceptor, service: Service, sock: socket.socket, host: str, port: int) -> None:
-        settings = acceptor.settings
+    def _open(self, acceptor: Listener, service: Service, channel: Channel, port: int) -> None:
+        settings, host = acceptor.settings, channel.host
         self._number += 1
-        channel = SocketChannel(
-            sock,
-            host,
-            self._make_transport(sock, settings),
-            loop=self._loop,
-            disconnects=self._disconnects,
-            traffic=acceptor.traffic,
-            on_closed=self._closed,
-            cold=self.cold,
-        )
         session = Session(
             connection_id=f"{acceptor.host}:{acceptor.port}-{host}:{port}-{self._number}",
             listener=settings.name,
@@ -147,7 +116,7 @@ class Server:
         channel.begin(connection)
         self._idle.add(channel)
 
-    def _closed(self, channel: SocketChannel) -> None:
+    def _closed(self, channel: Channel) -> None:
         listener = self._channels.pop(channel).session.listener
         acceptor = self.acceptors.get(listener)
         if acceptor is not None:  # a listener that was taken away goes before its connections
@@ -206,4 +175,4 @@ class Server:
         for channel in list(self._channels):
             channel.abort(reason)
         self._idle.close()
-        self._disconnects.close()
+        self.network.close()

@@ -22,13 +22,13 @@ import socket
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 from broker.network.cold_reads import ColdReads
 from broker.network.connection import CLOSED, TURN_OVER
 from broker.network.disconnects import Disconnects
-from broker.network.interfaces import Transport
-from broker.network.output import OutputQueue
+from broker.network.interfaces import ChannelUser, Traffic
+from broker.network.output import OutputQueue, Transport
 from broker.network.response_pieces import Piece, release_pieces
 from config.limits import OUTPUT_QUEUE_PAUSE_BYTES, OUTPUT_QUEUE_RESUME_BYTES, TURN_SENT_BYTES
 from protocol.errors import EndsProcess
@@ -39,45 +39,6 @@ _SENT_DIRECTLY: Final = (bytes, bytearray)
 _PEER_ERRORS: Final = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 )
-
-
-class SocketUser(Protocol):
-    """What a channel drives: `network.connection.Connection`, or the asking side of a peer's connection."""
-
-    holds: int
-    now_ns: int
-
-    @property
-    def connection_id(self) -> str: ...
-    @property
-    def waiting(self) -> int: ...
-    def space(self) -> memoryview: ...
-    def received(self, count: int) -> None: ...
-    def touch(self) -> None: ...
-    def output_full(self) -> None: ...
-    def output_drained(self) -> None: ...
-    def peer_gone(self, reason: str) -> None: ...
-    def peer_finished(self) -> None: ...
-    def failed(self) -> None:
-        """Called while an exception of ours is handled. Raises it again where the connection is the node's
-        own."""
-        ...
-
-    def close(self, reason: str) -> None: ...
-
-
-class Traffic:
-    """Bytes and connections of one listener, as plain integers."""
-
-    __slots__ = ("accepted", "closed", "expired", "received_bytes", "refused", "sent_bytes")
-
-    def __init__(self) -> None:
-        self.accepted = 0
-        self.closed = 0
-        self.expired = 0
-        self.refused = 0
-        self.received_bytes = 0
-        self.sent_bytes = 0
 
 
 class SocketChannel:
@@ -102,7 +63,7 @@ class SocketChannel:
         "open",
     )
 
-    connection: SocketUser
+    connection: ChannelUser
 
     def __init__(
         self,
@@ -133,7 +94,7 @@ class SocketChannel:
         self._finished = False
         """The end of the stream was seen; unread bytes may lie before it."""
 
-    def begin(self, connection: SocketUser) -> None:
+    def begin(self, connection: ChannelUser) -> None:
         self.connection = connection
         self.resume()
 

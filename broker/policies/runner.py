@@ -33,20 +33,22 @@ The module must be importable by the broker's Python: installed beside it, or in
 
 The wire
 --------
-One JSON value in each line: first ``{"policies": {kind: name}, "configs": {}}``, answered by
-``{"failure": text or null}``; then lists of questions, answered by lists of verdicts: ``null``,
-``["violation", text or null]`` or ``["fault", text]``.
+That of ``broker.workers.wire``, over standard input and output; bodies are JSON. The first order is
+``{"policies": {kind: name}, "configs": {}}``, answered by the result ``null`` or by a failure with its text;
+the others are lists of questions, answered by lists of verdicts: ``null``, ``["violation", text or null]`` or
+``["fault", text]``.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
-import socket
 import sys
 import traceback
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -57,29 +59,46 @@ class PolicyViolation(Exception):
     """The request is against the policy; the text is for whoever asked."""
 
 
-def run(descriptor: int) -> int:
+def run() -> int:
     """Serve until the broker closes its end; the exit code."""
+    wire = _wire()
+    orders, replies = os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno())
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     _offer_module()
-    with socket.socket(fileno=descriptor) as channel, channel.makefile("rwb") as stream:
-        order = json.loads(stream.readline())
-        policies: dict[str, Any] = {}
-        failure = None
+    policies: dict[str, Any] = {}
+    try:
+        order = json.loads(wire.read(orders)[1])
         try:
             for kind, name in order["policies"].items():
                 policies[kind] = _make(name, order["configs"])
         except Exception as error:
             traceback.print_exc()
-            failure = f"{type(error).__name__}: {error}"
-        _answer(stream, {"failure": failure})
-        if failure is not None:
+            wire.write(replies, wire.FAILURE, f"{type(error).__name__}: {error}".encode())
             return 1
-        for line in stream:
-            _answer(stream, [_verdict(policies, question) for question in json.loads(line)])
+        wire.write(replies, wire.RESULT, b"null")
+        while True:
+            questions = json.loads(wire.read(orders)[1])
+            verdicts = [_verdict(policies, question) for question in questions]
+            wire.write(replies, wire.RESULT, json.dumps(verdicts).encode())
+    except wire.PipeClosed:
+        pass  # the broker has no more questions, or has gone
     for policy in policies.values():
         if hasattr(policy, "close"):
             policy.close()
     return 0
+
+
+def _wire() -> Any:
+    """The module with the wire's functions, from its file: no folder of the broker's is on the path here."""
+    path = Path(__file__).resolve().parents[1] / "workers" / "wire.py"
+    spec = importlib.util.spec_from_file_location("_barnabas_wire", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _offer_module() -> None:
@@ -128,10 +147,5 @@ def _verdict(policies: dict[str, Any], question: dict[str, Any]) -> Any:
     return None
 
 
-def _answer(stream: Any, value: Any) -> None:
-    stream.write(json.dumps(value).encode() + b"\n")
-    stream.flush()
-
-
 if __name__ == "__main__":
-    sys.exit(run(int(sys.argv[1])))
+    sys.exit(run())

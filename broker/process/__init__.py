@@ -3,6 +3,7 @@
 In reading order:
 
 * `run`                a node from its start to its exit code: loop, signals, the line that says it is ready
+* `real_surroundings`  the clock, disks, threads, processes and network of this machine, for the node
 * `fatal_errors`       ends the process when an invariant does not hold
 * `other_process`      tells when the process ends to which this broker belongs
 * `service_manager`    tells systemd that the node is ready, and that it stops
@@ -10,5 +11,5 @@ In reading order:
 * `log_levels`         levels of loggers, changed while the process runs
 * `garbage_collector`  keeps Python's collector from walking what never becomes garbage
 
-`broker.__main__` and `broker.node` import it.
+`broker.__main__` imports it.
 """

@@ -18,11 +18,12 @@ from typing import Final
 import uvloop
 
 from broker.metrics.watchdog import dump_stacks_on_sigquit
-from broker.network.descriptors import raise_descriptor_limit
 from broker.node import Node, StartFailed
+from broker.ports.machine import raise_descriptor_limit
 from broker.process.fatal_errors import end_on_failure
 from broker.process.garbage_collector import settle_collector
 from broker.process.other_process import when_process_ends
+from broker.process.real_surroundings import real_surroundings
 from broker.process.service_manager import SignsOfLife, notify
 from config.broker_config import BrokerConfig
 
@@ -42,7 +43,8 @@ def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int |
     end_on_failure(loop)
     process = _Process(loop, config)
     try:
-        node = Node(loop, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
+        surroundings = real_surroundings(loop, config)
+        node = Node(surroundings, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
         node.start()
     except (StartFailed, OSError) as failure:
         print(f"barnabas: {_sentence(failure)}", file=sys.stderr)

@@ -6,7 +6,6 @@ In reading order:
 * `controller_server`   the controller: its replica of the metadata log, its decisions, its listeners
 * `broker_server`       the broker: replicas, coordinators, handlers, its registration with the controller
 * `dynamic_configs`     tells each part of a node when a config that it uses has changed
-* `group_settings`      the settings of consumer groups, read from a broker's configs
 
 The two roles share no object but the shared server; they exchange frames. `broker.node` imports this package.
 """

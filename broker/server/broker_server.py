@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
 from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
+from broker.coordinator.group.settings import GroupSettings
 from broker.dispatch.dispatcher import Dispatcher
 from broker.handlers.table import broker_handlers
 from broker.metadata.cache import MetadataCache
@@ -22,8 +24,7 @@ from broker.metadata.publishers.configs import BrokerConfigPublisher
 from broker.metadata.publishers.directories import DirectoryAssignments
 from broker.metadata.publishers.publisher import MetadataCachePublisher
 from broker.metadata.publishers.replicas import ReplicasPublisher
-from broker.network.acceptor import Acceptor
-from broker.process.fatal_errors import halt
+from broker.network.interfaces import Listener
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.fetching import FetchPurgatory
 from broker.replication.log_retries import LogRetries
@@ -32,8 +33,7 @@ from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
 from broker.server.dynamic_configs import DynamicConfigListeners
-from broker.server.group_settings import group_settings
-from broker.server.shared_server import SharedServer, advertised
+from broker.server.shared_server import SharedServer
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
@@ -44,6 +44,8 @@ from protocol.peer_channel import PeerChannel
 from storage.directories import FailedDirectory
 
 _log = logging.getLogger("barnabas.node")
+
+_MINUTE_MS: Final = 60_000
 
 
 class BrokerServer:
@@ -66,8 +68,8 @@ class BrokerServer:
         self._knows_its_logs = False
         self._serves = False
         config = shared.config
-        self.acceptors: dict[str, Acceptor] = shared.listen(config.broker_listeners)
-        self.endpoints = advertised(config.advertised_listeners, self.acceptors)
+        self.acceptors: dict[str, Listener] = shared.listen(config.broker_listeners)
+        self.endpoints = shared.advertised(config.advertised_listeners, self.acceptors)
         self.metadata = MetadataCache(random_source=shared.random_source)
         self.long_work = LongWork(shared.clock, shared.timers)
         self.replicas = ReplicaManager(
@@ -79,9 +81,9 @@ class BrokerServer:
             waiting=WaitingAppends(
                 clock=shared.clock,
                 timers=shared.timers,
-                disks=shared.append_offload,
-                codecs=shared.codec_offload,
-                stalls=shared.stalls,
+                disks=shared.threads.appends,
+                codecs=shared.threads.codecs,
+                stalls=shared.surroundings.stalls,
                 long_work=self.long_work,
             ),
         )
@@ -140,13 +142,13 @@ class BrokerServer:
                 random_source=shared.random_source,
             ),
             topics=topics,
-            lookups=Lookups(clock=shared.clock, work=self.long_work, threads=shared.codec_offload),
+            lookups=Lookups(clock=shared.clock, work=self.long_work, threads=shared.threads.codecs),
             producer_ids=ProducerIds(
                 node_id=shared.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
             ),
             controller=controller,
             handlers=broker_handlers(),
-            loggers=shared.loggers,
+            loggers=shared.surroundings.loggers,
             features=SUPPORTED_FEATURES,
             finalized_by_quorum={KRAFT_VERSION: kraft_version},
         )
@@ -294,10 +296,10 @@ class BrokerServer:
         shared = self._shared
         _log.warning("%d partitions went offline with log directory %s", len(keys), failed.path)
         if failed.path == shared.metadata_directory:
-            halt(f"Shutdown broker because the metadata log dir {failed.path} has failed")
+            shared.surroundings.halt(f"Shutdown broker because the metadata log dir {failed.path} has failed")
         if not shared.logs.directories:
             paths = ", ".join(shared.config.log_directories)
-            halt(f"Shutdown broker because all log dirs in {paths} have failed")
+            shared.surroundings.halt(f"Shutdown broker because all log dirs in {paths} have failed")
         if failed.directory_id is not None:
             timeout_ms = shared.config.integer("log.dir.failure.timeout.ms")
             self.lifecycle.directory_failed(failed.directory_id, timeout_ms)
@@ -322,3 +324,19 @@ class _DeletedTopics:
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         if delta.topics is not None and delta.topics.deleted:
             self._groups.topics_deleted({gone.name: gone.id for gone in delta.topics.deleted.values()})
+
+
+def group_settings(config: BrokerConfig) -> GroupSettings:
+    """The group coordinator's settings, from the broker's configuration."""
+    return GroupSettings(
+        group_min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
+        group_max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
+        group_max_size=config.integer("group.max.size"),
+        group_initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        offset_metadata_max_characters=config.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.integer("offsets.retention.minutes") * _MINUTE_MS,
+        offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+        offsets_commit_timeout_ms=config.integer("offsets.commit.timeout.ms"),
+        offsets_load_buffer_bytes=config.integer("offsets.load.buffer.size"),
+        offsets_topic_partition_count=config.integer("offsets.topic.num.partitions"),
+    )

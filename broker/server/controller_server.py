@@ -10,7 +10,7 @@ from broker.controller_channel.peer.tcp import TcpPeer
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.policies.process import configured_policies
-from broker.server.shared_server import SharedServer, advertised
+from broker.server.shared_server import SharedServer
 from controller.bootstrap_records import read_bootstrap_records
 from controller.handler_table import controller_handlers
 from controller.metadata.image.brokers import BrokerEndpoint
@@ -28,9 +28,9 @@ class ControllerServer:
         config = shared.config
         self._shared = shared
         self.handlers = controller_handlers()
-        self.policies = configured_policies(shared.loop, config)
+        self.policies = configured_policies(shared.surroundings, config)
         self.acceptors = shared.listen(config.controller_listeners)
-        endpoints = advertised(config.advertised_controller_listeners, self.acceptors)
+        endpoints = shared.advertised(config.advertised_controller_listeners, self.acceptors)
         quorum = raft_config(
             config, cluster_id=shared.cluster_id, directory_id=shared.directory_id, endpoints=endpoints
         )
@@ -40,10 +40,10 @@ class ControllerServer:
             files=shared.files,
             clock=shared.clock,
             timers=shared.timers,
-            offload=shared.offload,
+            offload=shared.threads.files,
             random_source=shared.random_source,
             make_channel=self._quorum_channel,
-            sync_offload=shared.quorum_offload,
+            sync_offload=shared.threads.quorum,
         )
         self.controller = QuorumController(
             node_id=shared.node_id,
@@ -65,7 +65,7 @@ class ControllerServer:
             controller=self.controller,
             log=self.log,
             handlers=self.handlers,
-            loggers=shared.loggers,
+            loggers=shared.surroundings.loggers,
             policies=self.policies,
         )
         self.dispatcher = Dispatcher(
@@ -91,10 +91,9 @@ class ControllerServer:
         return TcpPeer(
             host,
             port,
-            loop=shared.loop,
+            network=shared.surroundings.network,
             clock=shared.clock,
             timers=shared.timers,
-            disconnects=shared.server.disconnects,
             memory=shared.memory,
             client_id=client_id,
             is_patient=False,
@@ -139,8 +138,11 @@ class ControllerServer:
         self.registration.stop()
         self.controller.shut_down()
 
-    def close(self) -> None:
-        """After the loop has ended."""
+    def close_policies(self) -> None:
+        """After the loop has ended, and before the helper threads: one of them may wait for a verdict."""
         if self.policies is not None:
             self.policies.close()
+
+    def close(self) -> None:
+        """After the loop and the helper threads have ended."""
         self.log.shut_down()

@@ -10,14 +10,13 @@ start, because that is when a broker registers; one that is taken away closes it
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Iterable, Mapping
+from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
-from broker.network.acceptor import Acceptor, plain_host
-from broker.network.interfaces import Service
-from broker.network.limits import UNLIMITED, ConnectionLimits
+from broker.network.interfaces import Listener, Service
+from broker.network.limits import UNLIMITED, ConnectionLimits, plain_host
 from broker.server.shared_server import SharedServer, cleaner_settings, listener_settings
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
@@ -38,7 +37,7 @@ class DynamicConfigListeners:
     """
 
     def __init__(
-        self, shared: SharedServer, services: BrokerServices, acceptors: dict[str, Acceptor], service: Service
+        self, shared: SharedServer, services: BrokerServices, acceptors: dict[str, Listener], service: Service
     ) -> None:
         self._shared = shared
         self._services = services
@@ -82,7 +81,7 @@ class DynamicConfigListeners:
                     _log.error("max.connections.per.ip.overrides: there is no address of %s", host)
             change_limits(limits, config, named | literal)
 
-        self._shared.offload.submit(lambda: resolve(names), found)
+        self._shared.threads.files.submit(partial(self._shared.surroundings.network.resolve, names), found)
 
     def _follow_listeners(self, config: BrokerConfig) -> None:
         wanted = {endpoint.listener: endpoint for endpoint in config.broker_listeners}
@@ -133,14 +132,3 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def resolve(names: Iterable[str]) -> dict[str, list[str]]:
-    """The addresses of each name, none for a name that nobody knows. Blocks."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        try:
-            found[name] = sorted({plain_host(str(each[4][0])) for each in socket.getaddrinfo(name, None)})
-        except (OSError, UnicodeError):
-            found[name] = []
-    return found

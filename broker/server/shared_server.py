@@ -1,11 +1,8 @@
-"""What both roles of a node stand on: the ports to the outside world, the network, the log directories."""
+"""What both roles of a node use: its surroundings, the listeners, the log directories, health and metrics."""
 
 from __future__ import annotations
 
 import logging
-import os
-import socket
-from asyncio import AbstractEventLoop
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -13,33 +10,15 @@ from typing import Final
 from broker.admin.health import Health
 from broker.dispatch.lane import Lane
 from broker.metrics.families import Collectors
-from broker.network.acceptor import Acceptor, ListenerSettings
-from broker.network.cold_reads import ColdReads
-from broker.network.descriptors import descriptor_limit
+from broker.network.interfaces import Listener, ListenerSettings
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory, pool_bound_bytes
 from broker.network.server import Server, ServerSettings
-from broker.ports.clock import SystemClock
-from broker.ports.files import RealFiles
-from broker.ports.offload import ThreadOffload, run_side_by_side
-from broker.ports.random_source import SystemRandomSource
-from broker.ports.stalls import ThreadStalls
-from broker.ports.timers import LoopTimers
-from broker.process.log_levels import ProcessLoggers
-from broker.process.service_manager import notify
+from broker.ports.surroundings import Surroundings
 from broker.security.authorizer import AllowAll
-from broker.workers.pool import WorkerPool
 from config.broker_config import BrokerConfig
-from config.limits import (
-    APPEND_THREADS,
-    CODEC_NICENESS,
-    CODEC_THREADS,
-    COLD_READ_THREADS,
-    RESERVED_DESCRIPTORS,
-)
+from config.limits import RESERVED_DESCRIPTORS
 from config.listeners import Endpoint as ListenerEndpoint
-from config.log_levels import Loggers
-from config.ports import Clock, Files, RandomSource, Timers
 from controller.metadata.image.brokers import BrokerEndpoint
 from protocol.serving.authorization import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
@@ -49,16 +28,10 @@ from storage.housekeeping import LogManagerSettings
 from storage.log_config import LogConfig
 from storage.log_loading import RecoverySettings, StartReport
 from storage.log_manager import LogManager
-from storage.open_files import OpenFiles, bound_for
+from storage.open_files import bound_for
 from storage.recovery import OnDamage
 
 _log = logging.getLogger("barnabas.node")
-
-MOVING_WORKERS: Final = 1
-"""Worker processes beside the cleaner's, for replicas that move between directories."""
-
-LEAST_DESCRIPTORS: Final = 160
-"""A node opens some thirty files and sockets before its first client comes."""
 
 PATIENCE_SECONDS: Final = 60
 """So long after each word on the recovery a service manager is asked to wait for the next."""
@@ -71,30 +44,24 @@ SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
 class SharedServer:
     """Made first, closed last."""
 
-    def __init__(self, loop: AbstractEventLoop, config: BrokerConfig, cluster_id: str) -> None:
-        self.loop = loop
+    def __init__(self, surroundings: Surroundings, config: BrokerConfig, cluster_id: str) -> None:
+        self.surroundings = surroundings
         self.config = config
         self.cluster_id = cluster_id
         self.node_id = config.node_id
-        self.clock: Clock = SystemClock()
-        self.timers: Timers = LoopTimers(loop, self.clock)
-        self.random_source: RandomSource = SystemRandomSource()
-        self.stalls = ThreadStalls()
-        self.open_files = OpenFiles(bound_for(_enough_descriptors()))
-        self.files: Files = RealFiles(self.open_files)
-        self.offload = ThreadOffload(loop)
-        self.quorum_offload = ThreadOffload(loop, 1, name="quorum")
-        self.cold_offload = ThreadOffload(loop, COLD_READ_THREADS)
-        self.append_offload = ThreadOffload(loop, APPEND_THREADS, name="append")
-        self.codec_offload = ThreadOffload(loop, codec_threads(), name="codec", niceness=CODEC_NICENESS)
-        self.workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")) + MOVING_WORKERS)
+        self.clock = surroundings.clock
+        self.timers = surroundings.timers
+        self.random_source = surroundings.random_source
+        self.files = surroundings.files
+        self.threads = surroundings.threads
         self.authorizer: Authorizer = AllowAll()
-        self.loggers: Loggers = ProcessLoggers()
-        self.memory = RequestMemory(pool_bound_bytes(config.integer("queued.max.request.bytes")))
+        self.memory = RequestMemory(
+            pool_bound_bytes(config.integer("queued.max.request.bytes"), surroundings.available_memory_bytes)
+        )
         self.lane = Lane(clock=self.clock, timers=self.timers, memory=self.memory)
         self.limits = ConnectionLimits()
         self.server = Server(
-            loop,
+            surroundings.network,
             clock=self.clock,
             timers=self.timers,
             memory=self.memory,
@@ -102,22 +69,21 @@ class SharedServer:
             settings=ServerSettings(
                 config.integer("socket.request.max.bytes"), config.integer("connections.max.idle.ms")
             ),
-            cold=ColdReads(self.cold_offload),
         )
         self.logs = LogManager(
             self.files,
             config.log_directories,
             clock=self.clock,
             random_source=self.random_source,
-            offload=self.offload,
+            offload=self.threads.files,
             default_config=LogConfig(),
             settings=log_manager_settings(config),
-            workers=self.workers,
+            workers=surroundings.workers,
             recovery=RecoverySettings(
                 threads_per_directory=config.integer("num.recovery.threads.per.data.dir"),
                 on_damage=OnDamage(config.text("barnabas.recovery.corrupt")),
             ),
-            tell=tell_of_the_start,
+            tell=self._tell_of_the_start,
             required_directory=self.metadata_directory,
             cluster_id=cluster_id,
             node_id=config.node_id,
@@ -145,7 +111,7 @@ class SharedServer:
 
     def close_directories(self, broker_epoch: int) -> None:
         """The end in order. The metadata log is closed before."""
-        self.logs.shut_down(broker_epoch, side_by_side=run_side_by_side)
+        self.logs.shut_down(broker_epoch, side_by_side=self.threads.side_by_side)
         if self._metadata_home is not None:
             self._metadata_home.release()
 
@@ -167,40 +133,39 @@ class SharedServer:
 
     def tell_of_descriptors(self) -> None:
         """Says so if the logs have more files than may be open at a time."""
-        logs, bound = len(self.logs.logs), self.open_files.bound
+        descriptors = self.surroundings.descriptor_limit
+        logs, bound = len(self.logs.logs), bound_for(descriptors)
         if logs > bound:
             _log.warning(
                 "%d logs are here, and the process may have %d files and sockets open: at most %d of their "
                 "files stay open, the others are opened when they are needed. For all to stay open raise the "
                 "limit to %d (ulimit -n, or LimitNOFILE= in a systemd unit)",
-                logs, descriptor_limit(), bound, 2 * logs + RESERVED_DESCRIPTORS,
+                logs, descriptors, bound, 2 * logs + RESERVED_DESCRIPTORS,
             )  # fmt: skip
 
-    def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Acceptor]:
+    def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Listener]:
         """Open listeners; their ports are known now, they take connections when they are started."""
         return {each.listener: self.server.listen(listener_settings(each, self.config)) for each in listeners}
 
+    def advertised(
+        self, listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Listener]
+    ) -> dict[str, BrokerEndpoint]:
+        """Where clients are told to go: a port 0 becomes the real one, no host becomes this machine's
+        name."""
+        endpoints = {}
+        for each in listeners:
+            acceptor = opened.get(each.listener)
+            port = each.port or (acceptor.port if acceptor is not None else 0)
+            host = each.host or self.surroundings.network.host_name()
+            endpoints[each.listener] = BrokerEndpoint(host, port, SECURITY_PROTOCOLS[each.security_protocol])
+        return endpoints
 
-def _enough_descriptors() -> int:
-    """The process's limit. Raises OSError if nothing can work with it."""
-    limit = descriptor_limit()
-    if limit < LEAST_DESCRIPTORS:
-        raise OSError(
-            f"The process may have only {limit} files and sockets open, but needs {LEAST_DESCRIPTORS}:"
-            " raise the limit with ulimit -n, or LimitNOFILE= in a systemd unit"
+    def _tell_of_the_start(self, line: str) -> None:
+        """How far the recovery is: for the log, and for systemd, which then waits on."""
+        _log.info("%s", line)
+        self.surroundings.service_manager.notify(
+            f"STATUS={line}", f"EXTEND_TIMEOUT_USEC={PATIENCE_SECONDS * 1_000_000}"
         )
-    return limit
-
-
-def tell_of_the_start(line: str) -> None:
-    """How far the recovery is: for the log, and for systemd, which then waits on."""
-    _log.info("%s", line)
-    notify(f"STATUS={line}", f"EXTEND_TIMEOUT_USEC={PATIENCE_SECONDS * 1_000_000}")
-
-
-def codec_threads() -> int:
-    """The loop keeps a processor for itself."""
-    return max(1, min(len(os.sched_getaffinity(0)) - 1, CODEC_THREADS))
 
 
 def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> ListenerSettings:
@@ -220,20 +185,6 @@ def _if_set(config: BrokerConfig, name: str) -> int:
     """A buffer size that somebody chose, else -1: Kafka's own default of 100 KiB would switch off the
     kernel's tuning, and file slices would leave in small pieces."""
     return config.integer(name) if config.is_set(name) else -1
-
-
-def advertised(
-    listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Acceptor]
-) -> dict[str, BrokerEndpoint]:
-    """Where clients are told to go: a port 0 becomes the real one, no host becomes this machine's name."""
-    endpoints = {}
-    for each in listeners:
-        acceptor = opened.get(each.listener)
-        port = each.port or (acceptor.port if acceptor is not None else 0)
-        endpoints[each.listener] = BrokerEndpoint(
-            each.host or socket.getfqdn(), port, SECURITY_PROTOCOLS[each.security_protocol]
-        )
-    return endpoints
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:

@@ -1,10 +1,13 @@
-"""Processes that do what would keep the loop busy: compaction, recovery.
+"""Processes that do what would keep the loop busy: compaction, recovery, moves between directories.
 
-* `wire`    what passes between the two, over the worker's standard input and output
-* `child`   the worker: `python -m broker worker`, niced, gone when its parent has gone
-* `table`   the jobs that a worker knows
-* `process` one worker as its parent sees it
-* `pool`    `storage.jobs.Workers` over as many of them as are needed at a time; idle ones are let go
+In reading order:
+
+* `wire`            what passes between a node and a child process, over the child's standard input and
+                    output
+* `child`           the worker's side, `python -m broker worker`: it is niced, knows the jobs by name, and
+                    goes when its parent has gone
+* `child_process`   one child process as its parent sees it; the process of the policies is one, too
+* `pool`            `storage.jobs.Workers` over as many workers as are needed at a time; idle ones are let go
 
 A worker shares nothing with the broker but the files; see `storage.jobs`.
 """

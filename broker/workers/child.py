@@ -9,19 +9,36 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from broker.ports.files import RealFiles
-from broker.workers.table import JOBS
-from broker.workers.wire import FAILURE, LINE, RESULT, Order, PipeClosed, read, write
+from broker.workers.wire import FAILURE, LINE, RESULT, PipeClosed, read, write
+from storage.cleaner.job import CLEAN
 from storage.errors import LogStorageError
-from storage.jobs import JobAbandoned
+from storage.jobs import Job, JobAbandoned
+from storage.recovery_job import RECOVER
+from storage.replica_directory_move_job import MOVE
 
 NICENESS: Final = 10
 _LOOK_BYTES: Final = 4 * 1024 * 1024
 _LONGEST_SLEEP_SECONDS: Final = 0.5
+
+_ALL: Final[tuple[Job[Any, Any], ...]] = (CLEAN, MOVE, RECOVER)
+
+JOBS: Final[Mapping[str, Job[Any, Any]]] = MappingProxyType({job.name: job for job in _ALL})
+"""The jobs that a worker process knows, by name."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """job: its name. plan: its plan, encoded. bytes_per_second: 0 for no limit."""
+
+    job: str
+    plan: bytes
+    bytes_per_second: float
 
 
 def serve(orders: int, replies: int) -> int:

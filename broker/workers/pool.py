@@ -1,13 +1,17 @@
 """`storage.jobs.Workers` over processes: as many as there is work for, at most so many at once.
 
 Each order occupies one thread of ours, which sleeps in `read` until the answer is there; Python runs in it
-for the length of a few lines. A process that is free is used again; when none had work for half a minute
-they are all let go, so a broker that compacts once an hour keeps no second interpreter in memory.
+for the length of a few lines. It handles bytes only: plans and results are encoded and decoded by whoever
+made the order, because msgspec builds what it knows of a class when the class is first met, and two threads
+that meet it at the same moment can end the process. A process that is free is used again; when none had work
+for half a minute they are all let go, so a broker that compacts once an hour keeps no second interpreter in
+memory.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +21,25 @@ from typing import Final
 
 import msgspec
 
-from broker.workers.process import WorkerProcess
-from broker.workers.wire import Order
+from broker.workers.child import Order
+from broker.workers.child_process import ROOT, ChildProcess
 from storage.jobs import Job, JobFailed, P, R
 
 IDLE_SECONDS: Final = 30.0
 
 _log = logging.getLogger("barnabas.workers")
+
+_PROGRAM: Final = """\
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from broker.__main__ import main
+sys.exit(main())
+"""
+
+
+def start_worker() -> ChildProcess:
+    """A worker process, `barnabas worker`, under the interpreter that runs this one."""
+    return ChildProcess([sys.executable, "-P", "-c", _PROGRAM, ROOT, "worker"], name="worker process")
 
 
 class WorkerPool:
@@ -33,8 +49,8 @@ class WorkerPool:
         self._loop = loop
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="worker")
         self._lock = Lock()
-        self._idle: list[WorkerProcess] = []
-        self._busy: list[WorkerProcess] = []
+        self._idle: list[ChildProcess] = []
+        self._busy: list[ChildProcess] = []
         self._closed = False
         self._release: TimerHandle | None = None
 
@@ -102,7 +118,7 @@ class WorkerPool:
         finally:
             self._put_back(worker)
 
-    def _take(self) -> WorkerProcess | None:
+    def _take(self) -> ChildProcess | None:
         with self._lock:
             if self._closed:
                 return None
@@ -112,11 +128,11 @@ class WorkerPool:
                     break
                 worker.end()
             else:
-                worker = WorkerProcess()
+                worker = start_worker()
             self._busy.append(worker)
             return worker
 
-    def _put_back(self, worker: WorkerProcess) -> None:
+    def _put_back(self, worker: ChildProcess) -> None:
         with self._lock:
             self._busy.remove(worker)
             if worker.is_alive and not self._closed:

@@ -1,21 +1,21 @@
-"""What passes between a broker and its workers: a kind of one byte, a length of four (big endian), a body.
+"""What passes between a node and a child process: a kind of one byte, a length of four (big endian), a body.
 
-    broker → worker    ORDER      one at a time: an encoded `Order`
-    worker → broker    LINE …     any number, text for the log
-                       RESULT     exactly one of these two per order: an encoded result,
-                       FAILURE    or the reason, as text
+    node → child    ORDER      one at a time: what it shall do, encoded
+    child → node    LINE …     any number, text for the log
+                    RESULT     exactly one of these two per order: the result, encoded,
+                    FAILURE    or the reason, as text
 
-The threads that wait for a worker handle bytes only. Plans and results are encoded and decoded by whoever
-made the order: msgspec builds what it knows of a class when the class is first met, and two threads that
-meet it at the same moment can end the process.
+How orders and results are encoded is a matter of each kind of child: workers take msgpack, policies take
+JSON. The threads that wait for a child handle bytes only.
+
+This module imports nothing of ours: the policies' process, on whose path nothing of ours lies, loads it from
+its file.
 """
 
 from __future__ import annotations
 
 import os
 from typing import Final
-
-import msgspec
 
 ORDER: Final = b"O"
 LINE: Final = b"L"
@@ -24,14 +24,6 @@ FAILURE: Final = b"F"
 
 _HEAD_BYTES: Final = 5
 _LARGEST_BYTES: Final = 1 << 30
-
-
-class Order(msgspec.Struct, frozen=True):
-    """job: its name. plan: its plan, encoded. bytes_per_second: 0 for no limit."""
-
-    job: str
-    plan: bytes
-    bytes_per_second: float
 
 
 class PipeClosed(Exception):
@@ -48,11 +40,11 @@ def write(descriptor: int, kind: bytes, body: bytes) -> None:
         raise PipeClosed from error
 
 
-def read(descriptor: int) -> tuple[bytes, bytes]:
-    """(kind, body). Blocks. Raises PipeClosed."""
+def read(descriptor: int, largest_bytes: int = _LARGEST_BYTES) -> tuple[bytes, bytes]:
+    """(kind, body). Blocks. Raises PipeClosed, also for a body that is announced larger than allowed."""
     head = _read_exactly(descriptor, _HEAD_BYTES)
     size = int.from_bytes(head[1:], "big")
-    if size > _LARGEST_BYTES:
+    if size > largest_bytes:
         raise PipeClosed(f"a message of {size} bytes")
     return head[:1], _read_exactly(descriptor, size)
 

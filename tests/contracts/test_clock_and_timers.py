@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.ports.clock import SystemClock
+from broker.ports.clock import SystemClock, ThreadStalls
 from broker.ports.offload import ThreadOffload
 from broker.ports.random_source import SystemRandomSource
-from broker.ports.stalls import ThreadStalls
 from broker.ports.timers import LoopTimers
 from config.ports import Clock, Timers
 from protocol.errors import InvariantViolated

@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from broker.network.acceptor import ListenerSettings, open_listening_socket
+from broker.network.acceptor import open_listening_socket
+from broker.network.interfaces import ListenerSettings
 from tests.support.ports import free_ports
 
 

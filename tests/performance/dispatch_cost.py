@@ -25,12 +25,13 @@ import uvloop
 
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
-from broker.network.acceptor import ListenerSettings
 from broker.network.connection import Connection
+from broker.network.interfaces import ListenerSettings
 from broker.network.memory import RequestMemory
 from broker.network.ready_queue import ReadyQueue
 from broker.network.response_pieces import Piece
 from broker.network.server import Server
+from broker.network.socket_network import SocketNetwork
 from broker.ports.clock import SystemClock
 from broker.ports.timers import LoopTimers
 from broker.security.authorizer import AllowAll
@@ -145,7 +146,8 @@ async def serve(frame: bytes, in_flight: int) -> tuple[float, float, float]:
     loop = asyncio.get_running_loop()
     clock = SystemClock()
     timers, memory = LoopTimers(loop, clock), RequestMemory(128 * MIB)
-    server = Server(loop, clock=clock, timers=timers, memory=memory)
+    network = SocketNetwork(loop, clock=clock, timers=timers)
+    server = Server(network, clock=clock, timers=timers, memory=memory)
     lane = Lane(clock=clock, timers=timers, memory=memory)
     dispatcher = Dispatcher(null_handlers(), None, clock=clock, authorizer=AllowAll(), lane=lane)
     port = server.listen(ListenerSettings("PLAINTEXT", "127.0.0.1", 0), dispatcher).port

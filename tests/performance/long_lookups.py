@@ -22,8 +22,8 @@ from typing import Final
 
 import msgspec
 
-from broker.workers.process import WorkerProcess
-from broker.workers.wire import Order
+from broker.workers.child import Order
+from broker.workers.pool import start_worker
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.records.builder import SimpleRecord, build_batch
@@ -129,7 +129,7 @@ def worker_starts() -> list[float]:
     times = []
     for _ in range(5):
         began = time.perf_counter()
-        worker = WorkerProcess()
+        worker = start_worker()
         with suppress(JobFailed):
             worker.call(msgspec.msgpack.encode(Order("none", b"", 0)), print)
         times.append(time.perf_counter() - began)

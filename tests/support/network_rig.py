@@ -9,12 +9,14 @@ from typing import Any
 
 import uvloop
 
-from broker.network.acceptor import Acceptor, ListenerSettings
+from broker.network.acceptor import Acceptor
 from broker.network.cold_reads import ColdReads
-from broker.network.interfaces import Transport
+from broker.network.interfaces import ListenerSettings
 from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory
+from broker.network.output import Transport
 from broker.network.server import Server, ServerSettings
+from broker.network.socket_network import SocketNetwork
 from tests.support.hand_clock import HandClock, HandTimers
 from tests.support.sans_io import MIB, ScriptedService, framed
 
@@ -47,6 +49,7 @@ class NetworkRig:
         self.service = ScriptedService(self.clock)
         self.failures: list[dict[str, Any]] = []
         self.server: Server
+        self.network: SocketNetwork
         self.acceptor: Acceptor
         self.loop: asyncio.AbstractEventLoop
 
@@ -58,17 +61,24 @@ class NetworkRig:
     async def _run(self, scenario: Scenario) -> None:
         self.loop = asyncio.get_running_loop()
         self.loop.set_exception_handler(lambda loop, context: self.failures.append(context))
-        self.server = Server(
+        self.network = SocketNetwork(
             self.loop,
+            clock=self.clock,
+            timers=self.timers,
+            make_transport=self._make_transport,
+            cold=self._cold,
+        )
+        self.server = Server(
+            self.network,
             clock=self.clock,
             timers=self.timers,
             memory=self._memory,
             limits=self._limits,
             settings=self._settings,
-            make_transport=self._make_transport,
-            cold=self._cold,
         )
-        self.acceptor = self.server.listen(ListenerSettings("PLAINTEXT", self._host, 0), self.service)
+        acceptor = self.server.listen(ListenerSettings("PLAINTEXT", self._host, 0), self.service)
+        assert isinstance(acceptor, Acceptor)
+        self.acceptor = acceptor
         self._take_ours_only(self.acceptor)
         self.server.start()
         try:

@@ -24,7 +24,7 @@ _read_size: Final = Struct(">i").unpack_from
 
 
 class ReplyConnection:
-    """What a `SocketChannel` drives (`network.sockets.Endpoint`).
+    """What a channel drives (`network.interfaces.ChannelUser`).
 
     on_reply gets each frame without its size. A frame that has only begun is not looked at until it is whole.
     """

@@ -18,20 +18,15 @@ wants to know at once. After a failure the next attempt waits, twice as long eac
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import socket
-from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Final
 
 from broker.controller_channel.peer.calls import Call, Calls, OnResponse
 from broker.controller_channel.peer.replies import ReplyConnection
-from broker.network.disconnects import Disconnects
-from broker.network.interfaces import Transport, plain
+from broker.network.interfaces import Channel, ConnectAttempt, Network, Traffic
 from broker.network.memory import RequestMemory
-from broker.network.sockets import SocketChannel, Traffic
 from config.ports import Clock, Timers
 from protocol.codec.message import Message
 from protocol.errors import EncodeError, ErrorCode, ProtocolError
@@ -70,13 +65,11 @@ class TcpPeer:
         host: str,
         port: int,
         *,
-        loop: asyncio.AbstractEventLoop,
+        network: Network,
         clock: Clock,
         timers: Timers,
-        disconnects: Disconnects,
         memory: RequestMemory,
         client_id: str,
-        make_transport: Callable[[socket.socket], Transport] = plain,
         is_patient: bool = True,
     ) -> None:
         self.state = State.IDLE
@@ -84,21 +77,19 @@ class TcpPeer:
         self._host = host
         self._told = f"{host[:_HOST_TOLD]}:{port}"
         self._port = port
-        self._loop = loop
+        self._network = network
         self._clock = clock
         self._timers = timers
-        self._disconnects = disconnects
         self._memory = memory
         self._client_id = client_id
-        self._make_transport = make_transport
         self._is_patient = is_patient
         self._sent = Calls(clock, timers, self._no_answer)
         self._unsent = Calls(clock, timers, self._not_sent)
         self._waiting: list[Call] = []
         self._versions: dict[int, tuple[int, int]] = {}
         self._rest_ms = FIRST_REST_MS
-        self._channel: SocketChannel | None = None
-        self._connecting: asyncio.Task[None] | None = None
+        self._channel: Channel | None = None
+        self._connecting: ConnectAttempt | None = None
 
     def send(self, request: Message, on_response: OnResponse, *, timeout_ms: int) -> None:
         """See `protocol.peer_channel.PeerChannel`."""
@@ -128,53 +119,24 @@ class TcpPeer:
 
     def _connect(self) -> None:
         self.state = State.CONNECTING
-        self._connecting = self._loop.create_task(self._open())
-
-    async def _open(self) -> None:
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_MS / 1000):
-                sock = await self._open_socket()
-        except (OSError, TimeoutError) as error:
-            self._failed(f"cannot connect: {error or 'no answer in time'}")
-            return
-        finally:
-            self._connecting = None
-        self.state = State.NEGOTIATING
-        channel = SocketChannel(
-            sock,
+        self._connecting = self._network.connect(
             self._host,
-            self._make_transport(sock),
-            loop=self._loop,
-            disconnects=self._disconnects,
+            self._port,
+            timeout_ms=CONNECT_TIMEOUT_MS,
             traffic=self.traffic,
+            done=self._connected,
             on_closed=self._closed,
         )
+
+    def _connected(self, channel: Channel | OSError) -> None:
+        self._connecting = None
+        if isinstance(channel, OSError):
+            self._failed(f"cannot connect: {channel}")
+            return
+        self.state = State.NEGOTIATING
         self._channel = channel
         channel.begin(ReplyConnection(channel, self._memory, self._clock, self._reply, f"to {self._told}"))
         self._negotiate(api(ApiKey.API_VERSIONS).versions.last)
-
-    async def _open_socket(self) -> socket.socket:
-        """The first of the host's addresses that answers."""
-        try:
-            addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        except UnicodeError as error:
-            raise OSError(f"{self._told} is no address: {error}") from error
-        failure: OSError = OSError(f"{self._told} has no address")
-        for family, kind, protocol, _, address in addresses:
-            sock = socket.socket(family, kind, protocol)
-            try:
-                sock.setblocking(False)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                await self._loop.sock_connect(sock, address)
-            except OSError as error:
-                sock.close()
-                failure = error
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                return sock
-        raise failure
 
     def _negotiate(self, version: int) -> None:
         request = ApiVersionsRequest(*_SOFTWARE)
@@ -252,7 +214,7 @@ class TcpPeer:
             self._sent.fail_all(reason)
             channel.abort(reason)
 
-    def _closed(self, channel: SocketChannel) -> None:
+    def _closed(self, channel: Channel) -> None:
         if channel is self._channel:
             self._channel = None
             self._failed("the connection is broken")

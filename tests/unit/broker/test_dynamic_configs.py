@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.network.acceptor import plain_host
-from broker.network.limits import ConnectionLimits
-from broker.server.dynamic_configs import change_limits, is_address, resolve
+from broker.network.limits import ConnectionLimits, plain_host
+from broker.network.socket_network import resolve
+from broker.server.dynamic_configs import change_limits, is_address
 from tests.support.controllers import one_node_config
 
 

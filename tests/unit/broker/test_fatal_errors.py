@@ -14,9 +14,10 @@ PROGRAM = """
 import asyncio, logging, socket, sys
 import uvloop
 from broker.process.fatal_errors import end_on_failure
-from broker.network.acceptor import ListenerSettings
+from broker.network.interfaces import ListenerSettings
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
+from broker.network.socket_network import SocketNetwork
 from broker.ports.clock import SystemClock
 from broker.ports.timers import LoopTimers
 from protocol.errors import invariant
@@ -35,7 +36,9 @@ async def main():
     loop = asyncio.get_running_loop()
     end_on_failure(loop)
     clock = SystemClock()
-    server = Server(loop, clock=clock, timers=LoopTimers(loop, clock), memory=RequestMemory(1 << 27))
+    timers = LoopTimers(loop, clock)
+    network = SocketNetwork(loop, clock=clock, timers=timers)
+    server = Server(network, clock=clock, timers=timers, memory=RequestMemory(1 << 27))
     port = server.listen(ListenerSettings("PLAINTEXT", "127.0.0.1", 0), Service()).port
     server.start()
     sock = socket.create_connection(("127.0.0.1", port))

@@ -6,11 +6,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from broker.policies.process import PolicyNotLoaded, PolicyProcess
+from broker.ports.offload import ThreadOffload
+from broker.workers.child_process import ChildProcess
 from controller.subjects.policy_questions import ConfigQuestion, PolicyQuestion, TopicQuestion, Verdict
 from protocol.errors import ErrorCode
 
@@ -62,9 +65,16 @@ def make(loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "rules.py").write_text(RULES)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{Path(__file__).parents[3]}")
     made: list[PolicyProcess] = []
+    threads = ThreadOffload(loop, 1)
 
     def make(*, verdict_seconds: float = 30, **names: str) -> PolicyProcess:
-        policies = PolicyProcess(loop, names, {"forbidden": "retention.ms"}, verdict_seconds=verdict_seconds)
+        policies = PolicyProcess(
+            partial(ChildProcess, name="process"),
+            threads,
+            names,
+            {"forbidden": "retention.ms"},
+            verdict_seconds=verdict_seconds,
+        )
         made.append(policies)
         policies.start()
         return policies
@@ -72,6 +82,7 @@ def make(loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.Mo
     yield make
     for each in made:
         each.close()
+    threads.close()
 
 
 def topic(name: str, partitions: int = 1) -> TopicQuestion:
@@ -115,7 +126,7 @@ def test_configs_are_told_and_judged(loop: asyncio.AbstractEventLoop, make: Make
     ]
 
 
-def test_more_than_a_socket_holds(loop: asyncio.AbstractEventLoop, make: Make) -> None:
+def test_more_than_a_pipe_holds(loop: asyncio.AbstractEventLoop, make: Make) -> None:
     policies = make(create="rules:Create")
     many = [topic(f"no-{number}-{'x' * 200}") for number in range(5_000)]
     (answers,) = verdicts(loop, policies, many)

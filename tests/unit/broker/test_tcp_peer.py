@@ -15,10 +15,10 @@ from broker.controller_channel.peer import tcp
 from broker.controller_channel.peer.tcp import State, TcpPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
-from broker.network.acceptor import ListenerSettings
-from broker.network.disconnects import Disconnects
+from broker.network.interfaces import ListenerSettings
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
+from broker.network.socket_network import SocketNetwork
 from broker.security.authorizer import AllowAll
 from protocol.codec.message import Message
 from protocol.messages.api_versions import ApiVersionsResponse
@@ -94,7 +94,8 @@ class TwoNodes:
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.memory = RequestMemory(128 * MIB, poison=True)
-        self.server = Server(loop, clock=self.clock, timers=self.timers, memory=self.memory)
+        network = SocketNetwork(loop, clock=self.clock, timers=self.timers)
+        self.server = Server(network, clock=self.clock, timers=self.timers, memory=self.memory)
         dispatcher = Dispatcher(
             self.handlers,
             None,
@@ -104,14 +105,13 @@ class TwoNodes:
         )
         self.acceptor = self.server.listen(ListenerSettings("P", "127.0.0.1", 0), dispatcher)
         self.server.start()
-        disconnects = Disconnects(loop)
+        network = SocketNetwork(loop, clock=self.clock, timers=self.timers)
         self.peer = TcpPeer(
             "127.0.0.1",
             self.acceptor.port,
-            loop=loop,
+            network=network,
             clock=self.clock,
             timers=self.timers,
-            disconnects=disconnects,
             memory=self.memory,
             client_id="node-2",
             is_patient=self.is_patient,
@@ -121,7 +121,7 @@ class TwoNodes:
         finally:
             self.peer.close_channel()
             self.server.abort("the test is over")
-            disconnects.close()
+            network.close()
         assert failures == []
 
 
@@ -324,14 +324,13 @@ def test_an_answer_that_is_none_ends_the_connection() -> None:
         other = await asyncio.start_server(babble, "127.0.0.1", 0)
         clock = HandClock()
         timers = HandTimers(clock)
-        disconnects = Disconnects(loop)
+        network = SocketNetwork(loop, clock=clock, timers=timers)
         peer = TcpPeer(
             "127.0.0.1",
             other.sockets[0].getsockname()[1],
-            loop=loop,
+            network=network,
             clock=clock,
             timers=timers,
-            disconnects=disconnects,
             memory=RequestMemory(16 * MIB),
             client_id="x",
         )
@@ -343,7 +342,7 @@ def test_an_answer_that_is_none_ends_the_connection() -> None:
         assert len(answers) == 1
         assert isinstance(answers[0], PeerError)
         peer.close_channel()
-        disconnects.close()
+        network.close()
         other.close()
 
     uvloop.run(main())

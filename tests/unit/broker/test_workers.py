@@ -13,9 +13,9 @@ import pytest
 
 from broker.ports.files import RealFiles
 from broker.workers import child
-from broker.workers.pool import WorkerPool
-from broker.workers.process import WorkerProcess
-from broker.workers.wire import FAILURE, LINE, ORDER, RESULT, Order, PipeClosed, read, write
+from broker.workers.child import Order
+from broker.workers.pool import WorkerPool, start_worker
+from broker.workers.wire import FAILURE, LINE, ORDER, RESULT, PipeClosed, read, write
 from config.ports import Files
 from storage.jobs import DirectWorkers, Job, JobAbandoned, JobFailed, Pace
 
@@ -114,7 +114,7 @@ def test_an_orphan_stops_in_the_middle() -> None:
 
 
 def test_a_real_process_answers_and_dies_with_a_word() -> None:
-    worker = WorkerProcess()
+    worker = start_worker()
     try:
         with pytest.raises(JobFailed, match="no job is called 'knit'"):
             worker.call(KNIT, print)
@@ -128,7 +128,7 @@ def test_a_real_process_answers_and_dies_with_a_word() -> None:
 
 
 def test_ctrl_c_does_not_reach_a_worker_and_its_niceness_counts() -> None:
-    worker = WorkerProcess()
+    worker = start_worker()
     try:
         assert os.getpgid(worker.pid) == worker.pid
         assert os.getsid(worker.pid) == os.getsid(0)
@@ -138,7 +138,7 @@ def test_ctrl_c_does_not_reach_a_worker_and_its_niceness_counts() -> None:
 
 def test_a_worker_leaves_when_its_broker_is_killed() -> None:
     """All that a dead parent leaves is a closed pipe."""
-    worker = WorkerProcess()
+    worker = start_worker()
     with pytest.raises(JobFailed):
         worker.call(KNIT, print)
     process = worker._process

@@ -91,7 +91,7 @@ def test_names_are_those_of_the_jmx_exporter() -> None:
         await client.ask("hello", 6)
         metrics = RequestMetrics()
         metrics.counts("Fetch", 17).errors[3] = 1
-        health = LoopHealth(rig.clock, rig.timers)
+        health = LoopHealth(rig.clock, rig.timers, lambda: 0)
         collectors = Collectors()
         for collector in (request_collector([metrics]), network_collector(rig.server), health.collect):
             collectors.register(collector)
@@ -127,7 +127,7 @@ def test_the_network_is_counted_by_listener() -> None:
 def test_lag_is_how_late_the_loop_comes() -> None:
     clock = HandClock()
     timers = HandTimers(clock)
-    health = LoopHealth(clock, timers)
+    health = LoopHealth(clock, timers, lambda: 0)
     health.start()
     timers.advance(1000)
     assert health.worst_lag_ms == 0
@@ -142,7 +142,7 @@ def test_lag_is_how_late_the_loop_comes() -> None:
 
 
 def test_pauses_of_the_collector_are_counted_by_generation() -> None:
-    pauses = CollectorPauses()
+    pauses = CollectorPauses(SystemClock())
     pauses.install()
     gc.collect(0)
     gc.collect(2)

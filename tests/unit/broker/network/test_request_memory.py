@@ -10,9 +10,9 @@ from broker.network.connection import AWAITS_MEMORY, Connection
 from broker.network.memory import (
     SCARCE_READ_BYTES,
     RequestMemory,
-    available_memory_bytes,
     pool_bound_bytes,
 )
+from broker.ports.machine import available_memory_bytes
 from tests.support.sans_io import KIB, MIB, RecordingWire, Rig, other
 
 

@@ -9,10 +9,11 @@ from contextlib import suppress
 import pytest
 
 from broker.network import acceptor as acceptor_module
-from broker.network.acceptor import ListenerSettings, plain_host
-from broker.network.descriptors import highest_connection_descriptor
-from broker.network.limits import ConnectionLimits
+from broker.network.acceptor import Acceptor
+from broker.network.interfaces import ListenerSettings
+from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.server import ServerSettings
+from broker.ports.machine import highest_connection_descriptor
 from tests.support.network_rig import NetworkRig
 from tests.support.sans_io import KIB, MIB, other
 
@@ -26,6 +27,7 @@ def test_the_kernel_chooses_a_port_and_several_listeners_serve() -> None:
         assert 0 < second.port != rig.acceptor.port > 0
         first_client = await rig.connect()
         assert await first_client.ask("one", 4) == b"one!"
+        assert isinstance(second, Acceptor)
         rig.acceptor = second
         second_client = await rig.connect()
         assert await second_client.ask("two", 4) == b"two!"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from broker.network.acceptor import ListenerSettings
 from broker.network.connection import Connection
-from broker.network.interfaces import BytesLike, DelayedAnswer, Transport
+from broker.network.interfaces import DelayedAnswer, ListenerSettings
+from broker.network.output import BytesLike, Transport
 from broker.network.response_pieces import Piece
 from broker.network.server import ServerSettings
 from tests.support.file_slices import CountedFile, Slice
@@ -209,7 +209,7 @@ async def waits_with(rig: NetworkRig, behind: bytes) -> Client:
     await rig.until(lambda: rig.service.waiting)
     if behind:
         await client.send(behind)
-        await rig.until(lambda: len(rig.server._disconnects) == 1)
+        await rig.until(lambda: len(rig.network.disconnects) == 1)
     return client
 
 
@@ -223,7 +223,7 @@ def test_a_peer_that_leaves_with_a_reset_while_it_waits_is_noticed(behind: str) 
         await rig.until(lambda: rig.server.limits.count == 0)
         assert rig.service.waiting["wait"].cancelled
         assert rig.service.requests == ["wait"]
-        assert len(rig.server._disconnects) == 0
+        assert len(rig.network.disconnects) == 0
 
     rig.run(scenario)
 
@@ -239,13 +239,13 @@ def test_a_peer_that_resets_after_its_last_byte_is_noticed_too(behind: str, when
         client.sock.shutdown(socket.SHUT_WR)
         if when == "later":
             await asyncio.sleep(0.02)
-            assert len(rig.server._disconnects) == 1
+            assert len(rig.network.disconnects) == 1
             assert not rig.service.waiting["wait"].cancelled
         client.reset()
         await rig.until(lambda: rig.server.limits.count == 0)
         assert rig.service.waiting["wait"].cancelled
         assert rig.service.requests == ["wait"]
-        assert len(rig.server._disconnects) == 0
+        assert len(rig.network.disconnects) == 0
 
     rig.run(scenario)
 
@@ -277,7 +277,7 @@ def test_a_half_closed_peer_gets_the_answer_that_waits_and_those_behind_it(close
         assert await client.at_end()
         await rig.until(lambda: rig.server.limits.count == 0)
         assert rig.service.requests == ["first", "wait", "a", "wait too", "b"]
-        assert len(rig.server._disconnects) == 0
+        assert len(rig.network.disconnects) == 0
 
     rig.run(scenario)
 
@@ -291,7 +291,7 @@ def test_a_half_closed_peer_gets_its_acknowledgements() -> None:
         client.sock.send(produce("wait 1") + produce("wait 2") + produce("now"))
         client.sock.shutdown(socket.SHUT_WR)
         await rig.until(lambda: len(rig.service.requests) == 3)
-        await rig.until(lambda: len(rig.server._disconnects) == 1)
+        await rig.until(lambda: len(rig.network.disconnects) == 1)
         rig.service.answer("wait 2")
         rig.timers.run_soon()
         rig.service.answer("wait 1")
@@ -332,9 +332,9 @@ def test_what_waits_behind_the_end_of_a_stream_is_idle_at_last(behind: str) -> N
         await rig.until(lambda: len(rig.service.waiting) == 2)
         if BEHIND[behind]:
             await client.send(BEHIND[behind])
-            await rig.until(lambda: len(rig.server._disconnects) == 1)
+            await rig.until(lambda: len(rig.network.disconnects) == 1)
         client.close()
-        await rig.until(lambda: len(rig.server._disconnects) == 1)
+        await rig.until(lambda: len(rig.network.disconnects) == 1)
         await asyncio.sleep(0.02)
         rig.timers.advance(59_000)
         assert rig.server.limits.count == 2
@@ -369,12 +369,12 @@ def test_what_was_sent_behind_a_waiting_request_is_served_after_it() -> None:
         await client.send(other("wait"))
         await rig.until(lambda: rig.service.waiting)
         await client.send(other("a") + other("b"))
-        await rig.until(lambda: len(rig.server._disconnects) == 1)
+        await rig.until(lambda: len(rig.network.disconnects) == 1)
         rig.service.answer("wait")
         rig.timers.run_soon()
         assert await client.receive(9) == b"wait!a!b!"
         assert await client.ask("c", 2) == b"c!"
-        assert len(rig.server._disconnects) == 0
+        assert len(rig.network.disconnects) == 0
 
     rig.run(scenario)
 

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from broker.ports.clock import SystemClock
+from broker.ports.clock import SystemClock, ThreadStalls
 from broker.ports.files import RealFiles
 from broker.ports.offload import ThreadOffload
-from broker.ports.stalls import ThreadStalls
 from broker.ports.timers import LoopTimers
 from broker.replication.waiting_appends import WaitingAppends
 from config.limits import SLOW_DIRECTORY_MS

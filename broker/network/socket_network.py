@@ -1,0 +1,151 @@
+"""The network of this machine: listeners and outgoing connections on non-blocking sockets of one loop.
+
+The real side of `interfaces.Network`. A connection that was accepted and one that was made here become the
+same `SocketChannel`; who drives it is the caller's matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from broker.network.acceptor import Acceptor
+from broker.network.cold_reads import ColdReads
+from broker.network.disconnects import Disconnects
+from broker.network.interfaces import Channel, ListenerSettings, Traffic
+from broker.network.limits import ConnectionLimits, plain_host
+from broker.network.output import Transport, plain
+from broker.network.sockets import SocketChannel
+from config.ports import Clock, Timers
+
+
+class SocketNetwork:
+    """`interfaces.Network`.
+
+    make_transport: what stands between the socket of an accepted connection and the connection. cold: sends
+    slices of files that are not in memory; without it the loop sends all of them.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Clock,
+        timers: Timers,
+        make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
+        cold: ColdReads | None = None,
+    ) -> None:
+        self.cold = cold
+        self.call_soon = loop.call_soon
+        self._loop = loop
+        self._clock = clock
+        self._timers = timers
+        self._make_transport = make_transport or (lambda sock, _: plain(sock))
+        self.disconnects = Disconnects(loop)
+
+    def listen(
+        self,
+        settings: ListenerSettings,
+        *,
+        limits: ConnectionLimits,
+        on_accept: Callable[[Channel, int], None],
+        on_closed: Callable[[Channel], None],
+    ) -> Acceptor:
+        """See `interfaces.Network`."""
+
+        def take(sock: socket.socket, host: str, port: int) -> None:
+            channel = SocketChannel(
+                sock,
+                host,
+                self._make_transport(sock, settings),
+                loop=self._loop,
+                disconnects=self.disconnects,
+                traffic=acceptor.traffic,
+                on_closed=on_closed,
+                cold=self.cold,
+            )
+            on_accept(channel, port)
+
+        acceptor = Acceptor(
+            settings, loop=self._loop, limits=limits, clock=self._clock, timers=self._timers, on_accept=take
+        )
+        return acceptor
+
+    def connect(
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_ms: int,
+        traffic: Traffic,
+        done: Callable[[Channel | OSError], None],
+        on_closed: Callable[[Channel], None],
+    ) -> asyncio.Task[None]:
+        """See `interfaces.Network`."""
+
+        async def attempt() -> None:
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    sock = await self._open_socket(host, port)
+            except (OSError, TimeoutError) as error:
+                done(error if error.args else OSError("no answer in time"))
+                return
+            channel = SocketChannel(
+                sock,
+                host,
+                plain(sock),
+                loop=self._loop,
+                disconnects=self.disconnects,
+                traffic=traffic,
+                on_closed=on_closed,
+            )
+            done(channel)
+
+        return self._loop.create_task(attempt())
+
+    async def _open_socket(self, host: str, port: int) -> socket.socket:
+        """The first of the host's addresses that answers."""
+        try:
+            addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except UnicodeError as error:
+            raise OSError(f"it is no address: {error}") from error
+        failure: OSError = OSError("it has no address")
+        for family, kind, protocol, _, address in addresses:
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await self._loop.sock_connect(sock, address)
+            except OSError as error:
+                sock.close()
+                failure = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise failure
+
+    def host_name(self) -> str:
+        """See `interfaces.Network`."""
+        return socket.getfqdn()
+
+    def resolve(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """See `interfaces.Network`."""
+        return resolve(names)
+
+    def close(self) -> None:
+        """See `interfaces.Network`."""
+        self.disconnects.close()
+
+
+def resolve(names: Sequence[str]) -> dict[str, list[str]]:
+    """The addresses of each name, none for a name that nobody knows. Blocks."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        try:
+            found[name] = sorted({plain_host(str(each[4][0])) for each in socket.getaddrinfo(name, None)})
+        except (OSError, UnicodeError):
+            found[name] = []
+    return found

@@ -1,0 +1,111 @@
+"""One child process as its parent sees it: a worker, or the process of the operator's policies."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from broker.workers.wire import LINE, ORDER, RESULT, PipeClosed, read, write
+from storage.jobs import JobFailed
+
+ROOT: Final = str(Path(__file__).resolve().parents[2])
+"""The folder that holds `broker`: the clone, or the private root within the wheel."""
+
+
+class ChildProcess:
+    """`config.ports.ChildProcess` over pipes to a program's standard input and output.
+
+    Calls are made in a thread that waits in `os.read`, or before the loop runs. name: how messages call it.
+    """
+
+    def __init__(self, command: Sequence[str], *, name: str) -> None:
+        self._name = name
+        self._process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env=_environment(),
+            # Ctrl-C is for the broker, which tells its children by closing the pipe: so a group of its own.
+            # But in the broker's session: under `sched_autogroup` niceness counts within a session only.
+            process_group=0,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def call(
+        self, order: bytes, tell: Callable[[str], None], *, timeout_seconds: float | None = None
+    ) -> bytes:
+        """See `config.ports.ChildProcess`."""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self.kill()
+
+        alarm = None if timeout_seconds is None else threading.Timer(timeout_seconds, give_up)
+        if alarm is not None:
+            alarm.start()
+        try:
+            kind, body = self._exchange(order, tell)
+        except (PipeClosed, OSError) as error:
+            self.end()
+            if late.is_set():
+                raise JobFailed(f"the {self._name} took longer than {timeout_seconds:g} s") from error
+            raise JobFailed(f"the {self._name} died (exit code {self._process.returncode})") from error
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+        if kind != RESULT:
+            raise JobFailed(body.decode())
+        return body
+
+    def _exchange(self, order: bytes, tell: Callable[[str], None]) -> tuple[bytes, bytes]:
+        write(self._descriptor(self._process.stdin), ORDER, order)
+        kind, body = read(self._descriptor(self._process.stdout))
+        while kind == LINE:
+            tell(body.decode())
+            kind, body = read(self._descriptor(self._process.stdout))
+        return kind, body
+
+    def kill(self) -> None:
+        """See `config.ports.ChildProcess`."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Closes the pipes, at which an idle child leaves at once and a busy one soon, and kills one that
+        does not."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @staticmethod
+    def _descriptor(pipe: IO[bytes] | None) -> int:
+        if pipe is None or pipe.closed:
+            raise PipeClosed("no pipe")
+        return pipe.fileno()
+
+
+def _environment() -> dict[str, str]:
+    """Ours without our own folder on the path, where a clone may have it: policies import nothing of ours."""
+    environment = dict(os.environ)
+    folders = environment.pop("PYTHONPATH", "").split(os.pathsep)
+    kept = [folder for folder in folders if folder and str(Path(folder).resolve()) != ROOT]
+    if kept:
+        environment["PYTHONPATH"] = os.pathsep.join(kept)
+    return environment
