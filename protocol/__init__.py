@@ -16,6 +16,7 @@ In reading order:
 * `crc`                              CRC-32C, the checksum of record batches
 * `records/`                         record batches
 * `serving/`                         what a handler is, and the answers that come later
+* `refusals`                         answers that refuse a whole request with one error
 * `peer_channel`                     the port through which a node asks another one
 
 Every other package may import it; it imports none of them.

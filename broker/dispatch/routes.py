@@ -20,7 +20,7 @@ from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Kind, schema
 from protocol.framing import encode_response_frame
 from protocol.registry import ApiKey, api
-from protocol.serving.handler_table import HandlerTable, Registration
+from protocol.serving.handler_table import HandlerTable, ServedApi
 
 ErrorCounter = Callable[[Any, dict[int, int]], None]
 """Adds the error codes of a response, zero left out, to a count per code."""
@@ -73,7 +73,7 @@ class Route:
         "version",
     )
 
-    def __init__(self, registration: Registration, version: int, counts: RequestCounts) -> None:
+    def __init__(self, registration: ServedApi[Any], version: int, counts: RequestCounts) -> None:
         api_key, handler = registration.api_key, registration.handler
         described = api(api_key)
         self.api_key = api_key

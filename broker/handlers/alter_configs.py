@@ -17,8 +17,6 @@ from broker.metadata.config_requests import change, refused
 from controller.subjects.config_changes import Change, ConfigChangeResult, ConfigOperation, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from protocol.registry import ApiKey
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from broker.services import BrokerServices
 
 
-@serves(ApiKey.ALTER_CONFIGS)
 def handle(
     services: BrokerServices, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse | Pending[AlterConfigsResponse]:

@@ -24,15 +24,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from config.limits import ONE_STEP_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 from storage.file_names import may_have_future
@@ -44,7 +41,6 @@ TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
-@serves(ApiKey.ALTER_REPLICA_LOG_DIRS, memory_bytes=ONE_STEP_MEMORY_BYTES)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: AlterReplicaLogDirsRequest

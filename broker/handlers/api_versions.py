@@ -26,7 +26,7 @@ from controller.metadata.image.features import METADATA_VERSION
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import ApiKey, api
-from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.handler_table import HandlerTable
 from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_LENGTH_MAX: Final = 256
 
 
-@serves(ApiKey.API_VERSIONS)
 def handle(
     services: BrokerServices, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:

@@ -13,12 +13,9 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from protocol.registry import ApiKey
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 def handle(
     services: GroupServices, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:

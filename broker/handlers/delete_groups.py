@@ -12,18 +12,14 @@ from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.waiting import gather
-from config.limits import ONE_STEP_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
 
-@serves(ApiKey.DELETE_GROUPS, memory_bytes=ONE_STEP_MEMORY_BYTES)
 @in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: DeleteGroupsRequest

@@ -20,9 +20,7 @@ from broker.replication.delayed_delete_records import (
 )
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
@@ -34,7 +32,6 @@ TopicAnswer = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionAnswer = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
-@serves(ApiKey.DELETE_RECORDS)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest

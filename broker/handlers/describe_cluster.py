@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorized_operations import NOT_ASKED, cluster_operations
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-@serves(ApiKey.DESCRIBE_CLUSTER)
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:

@@ -32,9 +32,7 @@ from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -69,7 +67,6 @@ class Refused(Exception):
         super().__init__(self.message)
 
 
-@serves(ApiKey.DESCRIBE_CONFIGS)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest

@@ -14,15 +14,12 @@ from __future__ import annotations
 from broker.coordinator.group.coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.authorized_operations import authorized_operations
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
 
-@serves(ApiKey.DESCRIBE_GROUPS)
 @in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: DescribeGroupsRequest

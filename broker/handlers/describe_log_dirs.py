@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -42,7 +40,6 @@ Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 Replica = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
-@serves(ApiKey.DESCRIBE_LOG_DIRS)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -28,7 +26,6 @@ PartitionAnswer = DescribeProducersResponse.PartitionResponse
 Producer = DescribeProducersResponse.ProducerState
 
 
-@serves(ApiKey.DESCRIBE_PRODUCERS)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeProducersRequest

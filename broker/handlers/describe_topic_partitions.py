@@ -22,10 +22,8 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.authorized_operations import authorized_operations
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -39,7 +37,6 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 _TOPIC: Final = ResourceType.TOPIC
 
 
-@serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeTopicPartitionsRequest

@@ -37,12 +37,9 @@ from broker.replication.fetch_sessions import WantedPartition
 from broker.replication.fetching import Fetch, FetchLimits, refused_data
 from broker.replication.partition import Partition
 from broker.replication.partition_state import NO_BROKER_EPOCH
-from config.limits import FETCH_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -63,7 +60,6 @@ _READ: Final = Operation.READ
 _TOPIC: Final = ResourceType.TOPIC
 
 
-@serves(ApiKey.FETCH, memory_bytes=FETCH_MEMORY_BYTES)
 def handle(
     services: BrokerServices, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Pending[FetchResponse]:

@@ -23,9 +23,7 @@ from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.ports import CoordinatorEndpoint
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -38,7 +36,6 @@ NO_TRANSACTIONS: Final = (
 )
 
 
-@serves(ApiKey.FIND_COORDINATOR)
 @in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: FindCoordinatorRequest

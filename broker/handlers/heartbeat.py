@@ -12,13 +12,10 @@ from __future__ import annotations
 from broker.coordinator.group.coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.HEARTBEAT)
 def handle(services: GroupServices, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -20,8 +20,6 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from protocol.registry import ApiKey
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from broker.services import BrokerServices
 
 
-@serves(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def handle(
     services: BrokerServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | Pending[IncrementalAlterConfigsResponse]:

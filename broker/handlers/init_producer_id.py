@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -34,7 +32,6 @@ NO_PRODUCER_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
 
 
-@serves(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
 def handle(
     services: BrokerServices, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:

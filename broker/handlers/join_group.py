@@ -18,17 +18,13 @@ from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.group.operation import fitted, join_error
-from config.limits import JOIN_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.JOIN_GROUP, memory_bytes=JOIN_MEMORY_BYTES)
 def handle(
     services: GroupServices, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Pending[JoinGroupResponse]:

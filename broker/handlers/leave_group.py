@@ -17,16 +17,13 @@ from broker.coordinator.group.coordinator import GroupServices
 from broker.coordinator.waiting import then
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 SEVERAL_SINCE: Final = 3
 
 
-@serves(ApiKey.LEAVE_GROUP)
 def handle(
     services: GroupServices, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:

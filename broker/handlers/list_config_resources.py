@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Final
 from controller.metadata.image.configs import ConfigResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ _IN_ORDER: Final = (
 )
 
 
-@serves(ApiKey.LIST_CONFIG_RESOURCES)
 def handle(
     services: BrokerServices, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from broker.coordinator.group.coordinator import GroupServices
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.LIST_GROUPS)
 def handle(
     services: GroupServices, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:

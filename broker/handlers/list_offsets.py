@@ -28,9 +28,7 @@ from typing import TYPE_CHECKING, Final
 from broker.replication.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from storage.errors import LogStorageError
@@ -74,7 +72,6 @@ Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
 TopicAnswer = ListOffsetsResponse.ListOffsetsTopicResponse
 
 
-@serves(ApiKey.LIST_OFFSETS)
 def handle(
     services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Pending[ListOffsetsResponse]:

@@ -31,10 +31,8 @@ from controller.metadata.image.topics import TopicImage, TopicsImage
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 from protocol.values import ZERO_UUID
@@ -65,7 +63,6 @@ class _Picture(NamedTuple):
         return self.view.topic(image, self.wording)
 
 
-@serves(ApiKey.METADATA)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: MetadataRequest

@@ -24,9 +24,7 @@ from broker.coordinator.waiting import then
 from config.limits import OFFSETS_PER_COMMIT
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
@@ -35,7 +33,6 @@ from protocol.values import ZERO_UUID
 TOPIC_IDS_SINCE: Final = 10
 
 
-@serves(ApiKey.OFFSET_COMMIT)
 @in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: OffsetCommitRequest

@@ -28,13 +28,10 @@ import msgspec
 from broker.coordinator.group.coordinator import NO_IDS, GroupServices
 from broker.coordinator.group.offset_fetch import FetchedGroup, FetchedPartition, FetchedTopic
 from broker.coordinator.waiting import gather, then
-from config.limits import OFFSET_FETCH_MEMORY_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.primitives import Uuid
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns, run_through
@@ -77,7 +74,6 @@ Make = Callable[[FetchedTopic], Any]
 """From a topic's offsets to the struct of the response; None leaves it out."""
 
 
-@serves(ApiKey.OFFSET_FETCH, memory_bytes=OFFSET_FETCH_MEMORY_BYTES)
 @in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: OffsetFetchRequest

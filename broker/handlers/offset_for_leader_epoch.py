@@ -19,9 +19,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 Answer = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-@serves(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 @in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: OffsetForLeaderEpochRequest

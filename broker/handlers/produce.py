@@ -37,13 +37,10 @@ from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import NotHosted
-from config.limits import PRODUCE_MEMORY_BYTES
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.header import MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from storage.append_lane import WaitingAppend
@@ -96,7 +93,6 @@ _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 
 
-@serves(ApiKey.PRODUCE, memory_bytes=PRODUCE_MEMORY_BYTES)
 def handle(
     services: BrokerServices, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[Any] | None:

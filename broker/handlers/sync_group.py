@@ -15,16 +15,13 @@ from typing import Final
 from broker.coordinator.group.coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 NAMES_PROTOCOL_SINCE: Final = 5
 
 
-@serves(ApiKey.SYNC_GROUP)
 def handle(
     services: GroupServices, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Pending[SyncGroupResponse]:

@@ -1,28 +1,25 @@
-"""The APIs of a broker listener: the one list of its handlers. ApiVersions is read from it."""
+"""What a broker listener serves: the one table of its APIs. ApiVersions is read from it."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from broker.handlers import (
     alter_configs,
-    alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
     consumer_group_heartbeat,
-    create_partitions,
-    create_topics,
     delete_groups,
     delete_records,
-    delete_topics,
     describe_cluster,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_producers,
-    describe_quorum,
     describe_topic_partitions,
-    elect_leaders,
     fetch,
     find_coordinator,
+    forwarding,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -31,7 +28,6 @@ from broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
-    list_partition_reassignments,
     metadata,
     offset_commit,
     offset_delete,
@@ -39,53 +35,54 @@ from broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
-    unregister_broker,
-    update_features,
 )
-from protocol.serving.handler_table import LISTENER_BROKER, HandlerTable
+from config.limits import (
+    FETCH_MEMORY_BYTES,
+    JOIN_MEMORY_BYTES,
+    OFFSET_FETCH_MEMORY_BYTES,
+    ONE_STEP_MEMORY_BYTES,
+    PRODUCE_MEMORY_BYTES,
+)
+from protocol.registry import ApiKey
+from protocol.serving.handler_table import LISTENER_BROKER, HandlerTable, ServedApi, serve
+
+if TYPE_CHECKING:
+    from broker.services import BrokerServices
+
+SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
+    serve(ApiKey.PRODUCE, produce.handle, memory_bytes=PRODUCE_MEMORY_BYTES),
+    serve(ApiKey.FETCH, fetch.handle, memory_bytes=FETCH_MEMORY_BYTES),
+    serve(ApiKey.LIST_OFFSETS, list_offsets.handle),
+    serve(ApiKey.METADATA, metadata.handle),
+    serve(ApiKey.OFFSET_COMMIT, offset_commit.handle),
+    serve(ApiKey.OFFSET_FETCH, offset_fetch.handle, memory_bytes=OFFSET_FETCH_MEMORY_BYTES),
+    serve(ApiKey.FIND_COORDINATOR, find_coordinator.handle),
+    serve(ApiKey.JOIN_GROUP, join_group.handle, memory_bytes=JOIN_MEMORY_BYTES),
+    serve(ApiKey.HEARTBEAT, heartbeat.handle),
+    serve(ApiKey.LEAVE_GROUP, leave_group.handle),
+    serve(ApiKey.SYNC_GROUP, sync_group.handle),
+    serve(ApiKey.DESCRIBE_GROUPS, describe_groups.handle),
+    serve(ApiKey.LIST_GROUPS, list_groups.handle),
+    serve(ApiKey.API_VERSIONS, api_versions.handle),
+    serve(ApiKey.DELETE_RECORDS, delete_records.handle),
+    serve(ApiKey.INIT_PRODUCER_ID, init_producer_id.handle, versions=(0, 5)),
+    serve(ApiKey.OFFSET_FOR_LEADER_EPOCH, offset_for_leader_epoch.handle),
+    serve(ApiKey.DESCRIBE_CONFIGS, describe_configs.handle),
+    serve(ApiKey.ALTER_CONFIGS, alter_configs.handle),
+    serve(ApiKey.ALTER_REPLICA_LOG_DIRS, alter_replica_log_dirs.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
+    serve(ApiKey.DESCRIBE_LOG_DIRS, describe_log_dirs.handle),
+    serve(ApiKey.DELETE_GROUPS, delete_groups.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
+    serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.handle),
+    serve(ApiKey.OFFSET_DELETE, offset_delete.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
+    serve(ApiKey.DESCRIBE_CLUSTER, describe_cluster.handle),
+    serve(ApiKey.DESCRIBE_PRODUCERS, describe_producers.handle),
+    serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat.handle),
+    serve(ApiKey.LIST_CONFIG_RESOURCES, list_config_resources.handle),
+    serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions.handle),
+    *(serve(key, forwarding.handle) for key in forwarding.FORWARDED),
+)
+"""All stable versions of an API, unless `versions` says which."""
 
 
 def broker_handlers() -> HandlerTable:
-    return HandlerTable(
-        (
-            alter_configs,
-            alter_partition_reassignments,
-            alter_replica_log_dirs,
-            api_versions,
-            consumer_group_heartbeat,
-            create_partitions,
-            create_topics,
-            delete_groups,
-            delete_records,
-            delete_topics,
-            describe_cluster,
-            describe_configs,
-            describe_groups,
-            describe_log_dirs,
-            describe_producers,
-            describe_quorum,
-            describe_topic_partitions,
-            elect_leaders,
-            fetch,
-            find_coordinator,
-            heartbeat,
-            incremental_alter_configs,
-            init_producer_id,
-            join_group,
-            leave_group,
-            list_config_resources,
-            list_groups,
-            list_offsets,
-            list_partition_reassignments,
-            metadata,
-            offset_commit,
-            offset_delete,
-            offset_fetch,
-            offset_for_leader_epoch,
-            produce,
-            sync_group,
-            unregister_broker,
-            update_features,
-        ),
-        LISTENER_BROKER,
-    )
+    return HandlerTable(LISTENER_BROKER, SERVED)

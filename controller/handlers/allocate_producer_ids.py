@@ -8,14 +8,11 @@ from __future__ import annotations
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.ALLOCATE_PRODUCER_IDS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> Pending[AllocateProducerIdsResponse] | AllocateProducerIdsResponse:

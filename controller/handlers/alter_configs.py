@@ -13,13 +13,10 @@ from controller.config_requests import alter
 from controller.services import ControllerServices
 from controller.subjects.config_changes import ConfigChangeResult, replaced_by
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from protocol.registry import ApiKey
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.ALTER_CONFIGS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: AlterConfigsRequest
 ) -> Pending[AlterConfigsResponse]:

@@ -8,31 +8,29 @@ from __future__ import annotations
 
 from controller.request_size import names_too_much
 from controller.services import ControllerServices
-from controller.subjects.reassignment import alter_reassignments, alter_refused
+from controller.subjects.reassignment import alter_reassignments
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from protocol.registry import ApiKey
+from protocol.refusals import alter_partition_reassignments_refused
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.ALTER_PARTITION_REASSIGNMENTS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Pending[AlterPartitionReassignmentsResponse] | AlterPartitionReassignmentsResponse:
     if not context.allows_cluster(Operation.ALTER):
-        return alter_refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return alter_partition_reassignments_refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.timeout_ms <= 0:
-        return alter_refused(request, ErrorCode.REQUEST_TIMED_OUT)
+        return alter_partition_reassignments_refused(request, ErrorCode.REQUEST_TIMED_OUT)
     if names_too_much(request):
-        return alter_refused(request, ErrorCode.POLICY_VIOLATION)
+        return alter_partition_reassignments_refused(request, ErrorCode.POLICY_VIOLATION)
     controller = services.controller
     return controller.decide(
         lambda image: alter_reassignments(image, request, controller.rules.unclean_elections(image)),
-        lambda error: alter_refused(request, error),
+        lambda error: alter_partition_reassignments_refused(request, error),
     )

@@ -15,8 +15,7 @@ from controller.metadata.image.features import KRAFT_VERSION
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.registry import ApiKey, api
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
+from protocol.registry import api
 from protocol.serving.request_context import RequestContext
 
 FEATURES_SINCE: Final = 3
@@ -26,7 +25,6 @@ SOFTWARE_LENGTH: Final = 256
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-@serves(ApiKey.API_VERSIONS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.BROKER_HEARTBEAT, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> Pending[BrokerHeartbeatResponse] | BrokerHeartbeatResponse:

@@ -12,25 +12,19 @@ from __future__ import annotations
 from controller.request_size import names_too_much
 from controller.services import ControllerServices
 from controller.subjects.partition_growth import create_partitions
-from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from protocol.registry import ApiKey
+from protocol.refusals import TOO_LARGE, create_partitions_refused
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.CREATE_PARTITIONS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: CreatePartitionsRequest
 ) -> Pending[CreatePartitionsResponse] | CreatePartitionsResponse:
     def refuse(error: ErrorCode, message: str | None = None) -> CreatePartitionsResponse:
-        result = CreatePartitionsResponse.CreatePartitionsTopicResult
-        return CreatePartitionsResponse(
-            results=[result(topic.name, error, message) for topic in request.topics]
-        )
+        return create_partitions_refused(request, error, message)
 
     if request.timeout_ms <= 0:
         return refuse(ErrorCode.REQUEST_TIMED_OUT)

@@ -19,25 +19,23 @@ from controller.policies import decide_by_policies
 from controller.request_size import names_too_much
 from controller.services import ControllerServices
 from controller.subjects.policy_questions import Judge
-from controller.subjects.result import TOO_LARGE, Decision
+from controller.subjects.result import Decision
 from controller.subjects.topics import CreationRules, create_topics
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from protocol.registry import ApiKey
+from protocol.refusals import TOO_LARGE, create_topics_refused
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.CREATE_TOPICS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: CreateTopicsRequest
 ) -> Pending[CreateTopicsResponse] | CreateTopicsResponse:
     if request.timeout_ms <= 0:
-        return _refused(request, ErrorCode.REQUEST_TIMED_OUT, None)
+        return create_topics_refused(request, ErrorCode.REQUEST_TIMED_OUT, None)
     if names_too_much(request):
-        return _refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+        return create_topics_refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     controller = services.controller
     everywhere = context.allows_cluster(Operation.CREATE)
 
@@ -56,13 +54,8 @@ def handle(
         return create_topics(image, request, rules, controller.random_source)
 
     return decide_by_policies(
-        controller, services.policies, decide, lambda error: _refused(request, error, error.message)
-    )
-
-
-def _refused(request: CreateTopicsRequest, error: ErrorCode, message: str | None) -> CreateTopicsResponse:
-    """The same error for each topic."""
-    result = CreateTopicsResponse.CreatableTopicResult
-    return CreateTopicsResponse(
-        topics=[result(topic.name, error_code=error, error_message=message) for topic in request.topics]
+        controller,
+        services.policies,
+        decide,
+        lambda error: create_topics_refused(request, error, error.message),
     )

@@ -14,12 +14,10 @@ from typing import Final
 
 from controller.request_size import names_too_much
 from controller.services import ControllerServices
-from controller.subjects.result import TOO_LARGE
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from protocol.registry import ApiKey
+from protocol.refusals import TOO_LARGE, delete_topics_refused
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.values import ZERO_UUID
@@ -30,7 +28,6 @@ IDS_SINCE: Final = 6
 DISABLED_CODE_SINCE: Final = 3
 
 
-@serves(ApiKey.DELETE_TOPICS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: DeleteTopicsRequest
 ) -> Pending[DeleteTopicsResponse] | DeleteTopicsResponse:
@@ -40,11 +37,11 @@ def handle(
     else:
         names, ids = list(request.topic_names), []
     if not services.controller.deletes_topics:
-        return _disabled(context.version, request, names)
+        return _disabled(context.version, request)
     if request.timeout_ms <= 0:
-        return _refuse_all(request, names, ErrorCode.REQUEST_TIMED_OUT, None)
+        return delete_topics_refused(request, ErrorCode.REQUEST_TIMED_OUT, None)
     if names_too_much(request):
-        return _refuse_all(request, names, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+        return delete_topics_refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     refused = _contradictions(request) if context.version >= IDS_SINCE else []
     wrong_names = {result.name for result in refused if result.name is not None}
     wrong_ids = {result.topic_id for result in refused}
@@ -133,17 +130,6 @@ def _resolve(
     return wanted
 
 
-def _disabled(version: int, request: DeleteTopicsRequest, names: list[str]) -> DeleteTopicsResponse:
+def _disabled(version: int, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     error = ErrorCode.TOPIC_DELETION_DISABLED if version >= DISABLED_CODE_SINCE else ErrorCode.INVALID_REQUEST
-    return _refuse_all(request, names, error, error.message)
-
-
-def _refuse_all(
-    request: DeleteTopicsRequest, names: list[str], error: ErrorCode, message: str | None
-) -> DeleteTopicsResponse:
-    """The same error for whatever is named. Only the newest version has `topics`."""
-    if request.topics:
-        return DeleteTopicsResponse(
-            responses=[Result(state.name, state.topic_id, error, message) for state in request.topics]
-        )
-    return DeleteTopicsResponse(responses=[Result(name, ZERO_UUID, error, message) for name in names])
+    return delete_topics_refused(request, error, error.message)

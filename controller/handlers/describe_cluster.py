@@ -20,10 +20,8 @@ from controller.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
 from protocol.serving.authorized_operations import NOT_ASKED, cluster_operations
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -32,7 +30,6 @@ CONTROLLERS: Final = 2
 LONGEST_WAIT_MS: Final = 5_000
 
 
-@serves(ApiKey.DESCRIBE_CLUSTER, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse | Pending[DescribeClusterResponse]:

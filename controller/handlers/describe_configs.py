@@ -30,9 +30,7 @@ from controller.services import ControllerServices
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -43,7 +41,6 @@ Row = DescribeConfigsResponse.DescribeConfigsResourceResult
 _DESCRIBE: Final = Operation.DESCRIBE_CONFIGS
 
 
-@serves(ApiKey.DESCRIBE_CONFIGS, listener=LISTENER_CONTROLLER)
 @in_turns
 def handle(
     services: ControllerServices, context: RequestContext, request: DescribeConfigsRequest

@@ -14,9 +14,7 @@ from controller.metadata.topic_names import METADATA_TOPIC
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.request_context import RequestContext
 
 PartitionData = DescribeQuorumResponse.PartitionData
@@ -24,7 +22,6 @@ PartitionData = DescribeQuorumResponse.PartitionData
 DIRECTORIES_SINCE: Final = 2
 
 
-@serves(ApiKey.DESCRIBE_QUORUM, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:

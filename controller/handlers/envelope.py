@@ -23,7 +23,7 @@ from protocol.headers import ResponseHeader, decode_request_header
 from protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from protocol.registry import ApiKey, api
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, Registration, serves
+from protocol.serving.handler_table import ServedApi
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal, Session
@@ -66,21 +66,20 @@ class _Refused(Exception):
         self.error = error
 
 
-@serves(ApiKey.ENVELOPE, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: EnvelopeRequest
 ) -> EnvelopeResponse | Pending[EnvelopeResponse]:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
-        registration, inner, wrapped = _open(services, context, request)
+        served, inner, wrapped = _open(services, context, request)
     except _Refused as refused:
         return EnvelopeResponse(error_code=refused.error)
     except ProtocolError:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     if not services.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    answer = registration.handler(services, inner, wrapped)
+    answer = served.handler(services, inner, wrapped)
     if not isinstance(answer, Pending):
         return _close(inner, answer)
     return answer.then(lambda response: _close(inner, response))
@@ -88,18 +87,18 @@ def handle(
 
 def _open(
     services: ControllerServices, context: RequestContext, envelope: EnvelopeRequest
-) -> tuple[Registration, RequestContext, Any]:
+) -> tuple[ServedApi[Any], RequestContext, Any]:
     """The wrapped request, its handler, and a context that speaks for the client."""
     principal = _principal(envelope.request_principal)
     host = _host(envelope.client_host_address)
     header, position = decode_request_header(envelope.request_data, 0)
-    registration = services.handlers.get(header.request_api_key)
-    if header.request_api_key not in FORWARDED or registration is None:
+    served = services.handlers.get(header.request_api_key)
+    if header.request_api_key not in FORWARDED or served is None:
         raise _Refused(ErrorCode.INVALID_REQUEST)
     version = header.request_api_version
-    if not registration.min_version <= version <= registration.max_version:
+    if not served.min_version <= version <= served.max_version:
         raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
-    wrapped, end = _decoded(registration, version, envelope.request_data, position)
+    wrapped, end = _decoded(served, version, envelope.request_data, position)
     if end != len(envelope.request_data):
         raise _Refused(ErrorCode.INVALID_REQUEST)
     outer = context.session
@@ -120,12 +119,12 @@ def _open(
         authorizer=context.authorizer,
         frame_size_bytes=len(envelope.request_data),
     )
-    return registration, inner, wrapped
+    return served, inner, wrapped
 
 
-def _decoded(registration: Registration, version: int, data: bytes, position: int) -> tuple[Message, int]:
+def _decoded(served: ServedApi[Any], version: int, data: bytes, position: int) -> tuple[Message, int]:
     """The wrapped request and its end; a long one takes no more memory than if it came by itself."""
-    request = api(registration.api_key).request
+    request = api(served.api_key).request
     if len(data) <= LONG_REQUEST_BYTES:
         return decoder(request, version)(data, position)
     return run_through(stepping_decoder(request, version)(data, position, ONE_STEP_MEMORY_BYTES))

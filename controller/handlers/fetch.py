@@ -19,9 +19,7 @@ from controller.services import ControllerServices
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.values import METADATA_TOPIC_ID
@@ -35,7 +33,6 @@ LARGEST_ANSWER_BYTES: Final = 8 << 20
 Partition = FetchRequest.FetchPartition
 
 
-@serves(ApiKey.FETCH, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Pending[FetchResponse] | Pending[Message]:

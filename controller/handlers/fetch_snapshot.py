@@ -16,9 +16,7 @@ from controller.services import ControllerServices
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -27,7 +25,6 @@ PartitionSnapshot = FetchSnapshotResponse.PartitionSnapshot
 LARGEST_PIECE_BYTES: Final = 1 << 20
 
 
-@serves(ApiKey.FETCH_SNAPSHOT, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: FetchSnapshotRequest
 ) -> FetchSnapshotResponse | Pending[Message]:

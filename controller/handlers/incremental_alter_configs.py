@@ -20,14 +20,11 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.INCREMENTAL_ALTER_CONFIGS, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Pending[IncrementalAlterConfigsResponse]:

@@ -10,14 +10,11 @@ from __future__ import annotations
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 
-@serves(ApiKey.UNREGISTER_BROKER, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: UnregisterBrokerRequest
 ) -> Pending[UnregisterBrokerResponse] | UnregisterBrokerResponse:

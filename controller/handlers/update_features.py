@@ -14,16 +14,13 @@ from typing import Final
 from controller.services import ControllerServices
 from protocol.errors import ErrorCode
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation
-from protocol.serving.handler_table import LISTENER_CONTROLLER, serves
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 RESULTS_UNTIL: Final = 1
 
 
-@serves(ApiKey.UPDATE_FEATURES, listener=LISTENER_CONTROLLER)
 def handle(
     services: ControllerServices, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Pending[UpdateFeaturesResponse] | UpdateFeaturesResponse:

@@ -29,10 +29,11 @@ from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.subjects.configs import CLUSTER_DEFAULT, ConfigRules
 from controller.subjects.policy_questions import ConfigQuestion, Judge
-from controller.subjects.result import TOO_LARGE, ControllerError, Decision
+from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.cluster import ConfigRecord
+from protocol.refusals import TOO_LARGE
 
 __all__ = [
     "ConfigChangeResult",

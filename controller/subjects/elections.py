@@ -16,13 +16,16 @@ from controller.subjects.result import Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from protocol.refusals import elect_leaders_refused
 
-__all__ = ["PREFERRED", "UNCLEAN", "elect_leaders", "refused"]
+__all__ = ["PREFERRED", "UNCLEAN", "elect_leaders"]
+
+KIND_SINCE: Final = 1
+"""The version since which a request says the kind of election; before, it is the preferred one."""
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
-WHOLE_ERROR_SINCE: Final = 1
 """Since this version, which is also the first to name the kind."""
 
 TopicResult = ElectLeadersResponse.ReplicaElectionResult
@@ -33,7 +36,7 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Decision
     """Where all partitions are meant, those that have the leader already are left out of the answer."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         unknown = f"Unknown election type {request.election_type}"
-        return Decision((), refused(request, ErrorCode.INVALID_REQUEST, unknown))
+        return Decision((), elect_leaders_refused(request, ErrorCode.INVALID_REQUEST, unknown, KIND_SINCE))
     election = Election.UNCLEAN if request.election_type == UNCLEAN else Election.PREFERRED
     records: list[Message] = []
     results = []
@@ -54,20 +57,6 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Decision
                 answers = [_elect(image, found, index, election, records) for index in named.partitions]
             results.append(TopicResult(topic=named.topic, partition_result=answers))
     return Decision(records, ElectLeadersResponse(replica_election_results=results))
-
-
-def refused(
-    request: ElectLeadersRequest, error: ErrorCode, message: str | None = None, *, version: int = 1
-) -> ElectLeadersResponse:
-    """The same error for each partition that is named and, where the version has a place for it, the
-    whole."""
-    return ElectLeadersResponse(
-        error_code=error if version >= WHOLE_ERROR_SINCE else ErrorCode.NONE,
-        replica_election_results=[
-            TopicResult(named.topic, [PartitionResult(index, error, message) for index in named.partitions])
-            for named in request.topic_partitions or ()
-        ],
-    )
 
 
 def _elect(

@@ -35,7 +35,7 @@ from protocol.messages.list_partition_reassignments import (
 )
 from protocol.metadata_log.topics import PartitionChangeRecord
 
-__all__ = ["alter_reassignments", "alter_refused", "list_reassignments", "list_refused"]
+__all__ = ["alter_reassignments", "list_reassignments"]
 
 TopicAnswer = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 PartitionAnswer = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
@@ -174,34 +174,3 @@ def _list(response: ListPartitionReassignmentsResponse, topic: TopicImage, index
             )
     if moving:
         response.topics.append(MovingTopic(topic.name, moving))
-
-
-def alter_refused(
-    request: AlterPartitionReassignmentsRequest, error: ErrorCode
-) -> AlterPartitionReassignmentsResponse:
-    """The same error for the whole request and each of its partitions."""
-    return AlterPartitionReassignmentsResponse(
-        error_code=error,
-        error_message=None,
-        responses=[
-            TopicAnswer(
-                topic.name,
-                [PartitionAnswer(target.partition_index, error, None) for target in topic.partitions],
-            )
-            for topic in request.topics
-        ],
-    )
-
-
-def list_refused(
-    request: ListPartitionReassignmentsRequest, error: ErrorCode
-) -> ListPartitionReassignmentsResponse:
-    """The error, with the partitions that were asked for and nothing about them."""
-    return ListPartitionReassignmentsResponse(
-        error_code=error,
-        error_message=None,
-        topics=[
-            MovingTopic(asked.name, [Moving(index) for index in asked.partition_indexes])
-            for asked in request.topics or ()
-        ],
-    )

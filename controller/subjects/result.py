@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 
-__all__ = ["TOO_LARGE", "ControllerError", "Decision"]
+__all__ = ["ControllerError", "Decision"]
 
 R = TypeVar("R")
-
-TOO_LARGE: Final = "Unable to perform excessively large batch operation."
-"""With POLICY_VIOLATION: Kafka's sentence on a request that would make more records than one may."""
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):

@@ -29,12 +29,13 @@ from controller.metadata.topic_names import METADATA_TOPIC, Collisions, name_fau
 from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.configs import ConfigRules
 from controller.subjects.policy_questions import ConfigQuestion, Judge, PolicyQuestion, TopicQuestion
-from controller.subjects.result import TOO_LARGE, ControllerError, Decision
+from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.metadata_log.cluster import ConfigRecord
 from protocol.metadata_log.topics import RemoveTopicRecord, TopicRecord
+from protocol.refusals import TOO_LARGE
 
 __all__ = ["CreationRules", "create_topics", "delete_topics", "new_topic_id"]
 

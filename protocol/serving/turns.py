@@ -2,7 +2,6 @@
 
 A request may name a hundred thousand groups. A handler that looks at each of them is written as a generator::
 
-    @serves(ApiKey.DESCRIBE_GROUPS)
     @in_turns
     def handle(services, context, request) -> Turns[DescribeGroupsResponse]:
         for group_id in request.groups:

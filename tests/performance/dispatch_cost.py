@@ -18,7 +18,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import uvloop
@@ -41,7 +40,7 @@ from protocol.framing import encode_request_frame
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.registry import ApiKey
-from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.session import Session
 
 REQUESTS = 100_000
@@ -50,20 +49,13 @@ Partition = ProduceResponse.PartitionProduceResponse
 
 
 def null_handlers() -> HandlerTable:
-    module = ModuleType("null_handlers")
-
-    @serves(ApiKey.HEARTBEAT)
     def heartbeat(services: Any, context: Any, request: HeartbeatRequest) -> HeartbeatResponse:
         return HeartbeatResponse()
 
-    @serves(ApiKey.PRODUCE)
     def produce(services: Any, context: Any, request: ProduceRequest) -> ProduceResponse:
         return ProduceResponse([Topic("topic", partition_responses=[Partition(0, 0, 17)])])
 
-    for function in (heartbeat, produce):
-        function.__module__ = module.__name__
-        setattr(module, function.__name__, function)
-    return HandlerTable([module], "broker")
+    return HandlerTable("broker", (serve(ApiKey.HEARTBEAT, heartbeat), serve(ApiKey.PRODUCE, produce)))
 
 
 def frames() -> dict[str, bytes]:
@@ -141,7 +133,7 @@ def client(port: int, frame: bytes, in_flight: int, requests: int) -> None:
                 left -= more
 
 
-async def serve(frame: bytes, in_flight: int) -> tuple[float, float, float]:
+async def served(frame: bytes, in_flight: int) -> tuple[float, float, float]:
     """(requests a second, user µs, system µs) per request."""
     loop = asyncio.get_running_loop()
     clock = SystemClock()
@@ -176,7 +168,7 @@ def main() -> None:
     for name, frame in frames().items():
         for in_flight in (1, 5, 64):
             alone = python_ns_per_request(frame, in_flight) / 1000
-            rate, user, system = uvloop.run(serve(frame, in_flight))
+            rate, user, system = uvloop.run(served(frame, in_flight))
             print(f"{name:<18}{in_flight:>10}{alone:>11.2f}{rate:>12,.0f}{user:>9.2f}{system:>11.2f}")
 
 

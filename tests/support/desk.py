@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from broker.dispatch.dispatcher import Dispatcher
@@ -16,7 +15,7 @@ from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.list_groups import ListGroupsResponse
 from protocol.registry import ApiKey
-from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.request_context import RequestContext
 from tests.support.sans_io import Rig
 
@@ -47,7 +46,6 @@ class Desk:
         self.connection = self.rig.connection = self.rig.another()
 
     def _table(self) -> HandlerTable:
-        module = ModuleType("scripted_handlers")
         served = {
             ApiKey.HEARTBEAT: None,
             ApiKey.API_VERSIONS: None,
@@ -57,11 +55,8 @@ class Desk:
             ApiKey.METADATA: None,
             ApiKey.CREATE_TOPICS: None,
         }
-        for key, versions in served.items():
-            function = self._handler(key)
-            function.__module__ = module.__name__
-            setattr(module, key.name, serves(key, versions=versions)(function))
-        return HandlerTable([module], "broker")
+        rows = [serve(key, self._handler(key), versions=versions) for key, versions in served.items()]
+        return HandlerTable("broker", rows)
 
     def _handler(self, key: ApiKey) -> Callable[[Any, RequestContext, Any], Any]:
         def handle(services: Any, context: RequestContext, request: Any) -> Any:

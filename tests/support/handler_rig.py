@@ -198,7 +198,7 @@ class HandlerRig:
             producer_ids=ProducerIds(node_id=1, broker_epoch=lambda: 5, channel=channel),
             features={"metadata.version": (7, 30), "kraft.version": (0, 1)},
             finalized_by_quorum={"kraft.version": 1},
-            handlers=HandlerTable([], "broker"),
+            handlers=HandlerTable("broker", []),
             loggers=HandLoggers(),
         )
         self.apply(FeatureLevelRecord("metadata.version", 30), self.broker_record(1))

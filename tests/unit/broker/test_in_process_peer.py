@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
-from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal
@@ -34,7 +33,6 @@ class Controller:
         self.seen: list[Any] = []
         self.contexts: list[RequestContext] = []
         self.answer: Callable[[Any], Any] = lambda request: BrokerHeartbeatResponse(is_fenced=False)
-        module = ModuleType("controller_handlers")
 
         def heartbeat(services: Any, context: RequestContext, request: Any) -> Any:
             self.seen.append(request)
@@ -44,10 +42,8 @@ class Controller:
         def vote(services: Any, context: RequestContext, request: Any) -> Any:
             return VoteResponse()
 
-        for function, key in ((heartbeat, ApiKey.BROKER_HEARTBEAT), (vote, ApiKey.VOTE)):
-            function.__module__ = module.__name__
-            setattr(module, key.name, serves(key, listener="controller")(function))
-        self.handlers = HandlerTable([module], "controller")
+        rows = (serve(ApiKey.BROKER_HEARTBEAT, heartbeat), serve(ApiKey.VOTE, vote))
+        self.handlers = HandlerTable("controller", rows)
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.memory = RequestMemory(16 * MIB, scratch_bytes=8 * KIB, poison=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGro
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.registry import ApiKey
-from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
@@ -75,18 +74,15 @@ class Desk:
         self.before: Callable[[str], None] = lambda name: None
         self.result: Callable[[], Any] = DescribeGroupsResponse
         self.pendings: list[Pending[DeleteGroupsResponse]] = []
-        module = ModuleType("handlers_of_the_test")
-        for function in (
-            self._describe(),
-            self._delete(),
-            self._heartbeat(),
-            self._produce(),
-            self._create(),
-        ):
-            function.__module__ = module.__name__
-            setattr(module, function.registration.api_key.name, function)
+        rows = (
+            serve(ApiKey.DESCRIBE_GROUPS, self._describe()),
+            serve(ApiKey.DELETE_GROUPS, self._delete()),
+            serve(ApiKey.HEARTBEAT, self._heartbeat()),
+            serve(ApiKey.PRODUCE, self._produce()),
+            serve(ApiKey.CREATE_TOPICS, self._create()),
+        )
         self.dispatcher = Dispatcher(
-            HandlerTable([module], "broker"),
+            HandlerTable("broker", rows),
             None,
             clock=self.rig.clock,
             authorizer=AllowAll(),
@@ -96,7 +92,6 @@ class Desk:
         self.rig.service = self.dispatcher  # type: ignore[assignment]
 
     def _describe(self) -> Any:
-        @serves(ApiKey.DESCRIBE_GROUPS)
         @in_turns
         def handle(services: Any, context: RequestContext, request: Any) -> Turns[Any]:
             try:
@@ -112,7 +107,6 @@ class Desk:
         return handle
 
     def _delete(self) -> Any:
-        @serves(ApiKey.DELETE_GROUPS)
         def handle(services: Any, context: RequestContext, request: Any) -> Any:
             self.handled.append(f"{len(request.groups_names)} deleted")
             self.pendings.append(Pending())
@@ -121,14 +115,12 @@ class Desk:
         return handle
 
     def _heartbeat(self) -> Any:
-        @serves(ApiKey.HEARTBEAT)
         def handle(services: Any, context: RequestContext, request: Any) -> Any:
             return HeartbeatResponse(error_code=27)
 
         return handle
 
     def _produce(self) -> Any:
-        @serves(ApiKey.PRODUCE)
         def handle(services: Any, context: RequestContext, request: Any) -> Any:
             self.handled.append(f"{len(request.topic_data)} topics")
             raise CloseConnection("seen")
@@ -136,7 +128,6 @@ class Desk:
         return handle
 
     def _create(self) -> Any:
-        @serves(ApiKey.CREATE_TOPICS)
         @in_turns
         def handle(services: Any, context: RequestContext, request: Any) -> Turns[Any]:
             yield None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.vote import VoteRequest
 from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
-from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from tests.support.hand_clock import HandClock, HandTimers
@@ -49,8 +48,6 @@ class TwoNodes:
         self.is_patient = True
 
     def _table(self, heartbeat_versions: tuple[int, int], api_versions: tuple[int, int]) -> HandlerTable:
-        module = ModuleType("other_node")
-
         def versions(services: Any, context: RequestContext, request: Any) -> ApiVersionsResponse:
             return ApiVersionsResponse(
                 api_keys=[
@@ -65,14 +62,12 @@ class TwoNodes:
         def fetch(services: Any, context: RequestContext, request: Any) -> Any:
             return self.fetch(request)
 
-        for function, key, served in (
-            (versions, ApiKey.API_VERSIONS, api_versions),
-            (heartbeat, ApiKey.HEARTBEAT, heartbeat_versions),
-            (fetch, ApiKey.FETCH, (4, 17)),
-        ):
-            function.__module__ = module.__name__
-            setattr(module, key.name, serves(key, versions=served)(function))
-        return HandlerTable([module], "broker")
+        rows = (
+            serve(ApiKey.API_VERSIONS, versions, versions=api_versions),
+            serve(ApiKey.HEARTBEAT, heartbeat, versions=heartbeat_versions),
+            serve(ApiKey.FETCH, fetch, versions=(4, 17)),
+        )
+        return HandlerTable("broker", rows)
 
     def send(self, request: Message, timeout_ms: int = 1000) -> None:
         self.peer.send(request, self.answers.append, timeout_ms=timeout_ms)

@@ -4,7 +4,6 @@ answer leaves at once, and then the connection is deaf for that time (KIP-219)."
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -18,7 +17,7 @@ from protocol.codec.message import Message
 from protocol.codec.schema import schema
 from protocol.framing import decode_response, encode_request_frame
 from protocol.registry import ApiKey, api
-from protocol.serving.handler_table import HandlerTable, serves
+from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from tests.support.messages import RandomChoice, build
@@ -56,21 +55,17 @@ EVERYTHING: Final = served("broker") + served("controller")
 def answering(listener: str, answer: Callable[[ApiKey], Any]) -> HandlerTable:
     """The real table's APIs and versions, with handlers that answer what the test wants."""
     real = TABLES[listener]()
-    module = ModuleType("answering")
 
     def made(key: ApiKey) -> Callable[[Any, RequestContext, Any], Any]:
         def handle(services: Any, context: RequestContext, request: Any) -> Any:
             return answer(key)
 
-        handle.__module__ = module.__name__
         return handle
 
-    for key in ApiKey:
-        registration = real.get(key)
-        if registration is not None:
-            versions = (registration.min_version, registration.max_version)
-            setattr(module, key.name, serves(key, versions=versions, listener=listener)(made(key)))
-    return HandlerTable([module], listener)
+    rows = [
+        serve(row.api_key, made(row.api_key), versions=(row.min_version, row.max_version)) for row in real
+    ]
+    return HandlerTable(listener, rows)
 
 
 def desk(listener: str, answer: Callable[[ApiKey], Any]) -> tuple[Rig, FixedThrottle]:

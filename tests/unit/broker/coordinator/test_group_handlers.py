@@ -21,6 +21,7 @@ from broker.handlers import (
     offset_fetch,
     sync_group,
 )
+from broker.handlers.table import broker_handlers
 from protocol.codec.compiler import decode, encode
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -35,6 +36,7 @@ from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import ServedApi
 from tests.support.group_world import GroupWorld, is_parked, now
 
 MODULES = (
@@ -55,7 +57,7 @@ MODULES = (
 def ask(world: GroupWorld, module: Any, request: Any, version: int) -> Any:
     """The handler's answer after a trip over the wire, both ways, in this version."""
     request = decode(type(request), version, encode(request, version))
-    context = world.context(module.handle.registration.api_key, version)
+    context = world.context(served(module).api_key, version)
     answer = module.handle(SimpleNamespace(groups=world.groups), context, request)
     if is_parked(answer):
         return answer
@@ -74,9 +76,14 @@ def world() -> GroupWorld:
     return world
 
 
+def served(module: Any) -> ServedApi[Any]:
+    """The module's row in the broker's table."""
+    return next(row for row in broker_handlers() if row.handler is module.handle)
+
+
 def versions(module: Any) -> range:
-    registration = module.handle.registration
-    return range(registration.min_version, registration.max_version + 1)
+    row = served(module)
+    return range(row.min_version, row.max_version + 1)
 
 
 EVERY_VERSION = [(module, version) for module in MODULES for version in versions(module)]
@@ -114,7 +121,7 @@ def test_every_version_is_answered_by_an_empty_coordinator(
 
 
 def test_the_ranges_of_versions_are_those_of_kafka() -> None:
-    assert [(int(m.handle.registration.api_key), versions(m)[0], versions(m)[-1]) for m in MODULES] == [
+    assert [(int(served(m).api_key), versions(m)[0], versions(m)[-1]) for m in MODULES] == [
         (42, 0, 2),
         (15, 0, 6),
         (10, 0, 6),

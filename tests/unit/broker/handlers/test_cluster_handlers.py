@@ -8,15 +8,12 @@ import pytest
 
 from broker.handlers import (
     api_versions,
-    create_topics,
-    delete_topics,
     describe_cluster,
     describe_configs,
-    describe_quorum,
-    fetch,
+    forwarding,
     init_producer_id,
-    produce,
 )
+from broker.handlers.table import broker_handlers
 from protocol.codec.compiler import decode, encode
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -41,7 +38,9 @@ from tests.support.handler_rig import CLUSTER_ID, HandlerRig, now
 @pytest.fixture
 def rig() -> HandlerRig:
     made = HandlerRig()
-    made.services.handlers = HandlerTable([produce, fetch, api_versions, init_producer_id], "broker")
+    made.services.handlers = HandlerTable(
+        "broker", [row for row in broker_handlers() if row.api_key in (0, 1, 18, 22)]
+    )
     return made
 
 
@@ -318,7 +317,7 @@ def test_a_request_goes_to_the_controller_as_its_client_sent_it(rig: HandlerRig)
     request = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("new", 3, 1)])
     context = rig.context(19, 7, client_id="admin")
     context.session.principal = Principal("alice")
-    answer = create_topics.handle(rig.services, context, request)
+    answer = forwarding.handle(rig.services, context, request)
     assert isinstance(answer, Pending)
     (sent,) = rig.peer.requests
     assert isinstance(sent, EnvelopeRequest)
@@ -342,7 +341,7 @@ def test_a_request_goes_to_the_controller_as_its_client_sent_it(rig: HandlerRig)
 
 
 def test_no_controller_for_a_moment_is_no_error(rig: HandlerRig) -> None:
-    answer = delete_topics.handle(rig.services, rig.context(20, 5), DeleteTopicsRequest(topic_names=["t"]))
+    answer = forwarding.handle(rig.services, rig.context(20, 5), DeleteTopicsRequest(topic_names=["t"]))
     for attempt in range(3):
         rig.peer.open[attempt](EnvelopeResponse(None, ErrorCode.NOT_CONTROLLER))
         assert answer.response is None
@@ -353,7 +352,7 @@ def test_no_controller_for_a_moment_is_no_error(rig: HandlerRig) -> None:
 def test_no_controller_for_long_is_a_timeout(rig: HandlerRig) -> None:
     rig.peer.answer = lambda request: EnvelopeResponse(None, ErrorCode.NOT_CONTROLLER)
     request = DeleteTopicsRequest(topic_names=["t"])
-    answer = delete_topics.handle(rig.services, rig.context(20, 5), request)
+    answer = forwarding.handle(rig.services, rig.context(20, 5), request)
     rig.timers.advance(31_000)
     assert answer.response is not None
     (result,) = answer.response.responses
@@ -376,21 +375,21 @@ def test_faults_of_the_wrapping_are_not_the_clients(
     rig: HandlerRig, failure: Message, error: ErrorCode
 ) -> None:
     rig.peer.answer = lambda request: failure
-    quorum = describe_quorum.handle(rig.services, rig.context(55, 2), DescribeQuorumRequest())
+    quorum = forwarding.handle(rig.services, rig.context(55, 2), DescribeQuorumRequest())
     rig.timers.advance(REQUEST_TIMEOUT_MS)  # a broken connection is tried again until the time is up
     assert quorum.response is not None
     assert (quorum.response.error_code, quorum.response.error_message) == (error, error.message)
     topics = CreateTopicsRequest(
         [CreateTopicsRequest.CreatableTopic("a"), CreateTopicsRequest.CreatableTopic("b")]
     )
-    answer = create_topics.handle(rig.services, rig.context(19, 5), topics)
+    answer = forwarding.handle(rig.services, rig.context(19, 5), topics)
     rig.timers.advance(REQUEST_TIMEOUT_MS)
     assert answer.response is not None
     assert [(t.name, t.error_code) for t in answer.response.topics] == [("a", error), ("b", error)]
 
 
 def test_a_client_that_has_gone_is_not_answered(rig: HandlerRig) -> None:
-    answer = create_topics.handle(rig.services, rig.context(19, 7), CreateTopicsRequest())
+    answer = forwarding.handle(rig.services, rig.context(19, 7), CreateTopicsRequest())
     answer.cancel()
     rig.peer.open[0](EnvelopeResponse(None, ErrorCode.NOT_CONTROLLER))
     rig.timers.advance(1000)

@@ -33,7 +33,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.metadata_log.topics import RemoveTopicRecord
 from protocol.registry import ApiKey, api
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.handler_table import HandlerTable, Registration
+from protocol.serving.handler_table import HandlerTable, ServedApi
 from protocol.serving.pending import Pending
 from protocol.serving.turns import with_elements
 from tests.support.group_world import GroupWorld
@@ -45,7 +45,7 @@ FRAME_BYTES = 24_000
 MOST_BETWEEN_TURNS = 500
 
 TABLE: HandlerTable = broker_handlers()
-IN_TURNS = [registration for registration in TABLE if registration.turns is not None]
+IN_TURNS = [served for served in TABLE if served.turns is not None]
 
 ONE_STEP = {
     (ApiKey.OFFSET_COMMIT, "partitions"): "the offsets of a commit are one batch",
@@ -57,13 +57,13 @@ ONE_STEP = {
 
 def cases() -> list[Any]:
     found = []
-    for registration in IN_TURNS:
-        cls = api(registration.api_key).request
-        low = max(registration.min_version, cls.declaration.versions.first)
-        for version in dict.fromkeys((low, registration.max_version)):
+    for served in IN_TURNS:
+        cls = api(served.api_key).request
+        low = max(served.min_version, cls.declaration.versions.first)
+        for version in dict.fromkeys((low, served.max_version)):
             for path in array_paths(cls, version):
-                name = f"{registration.api_key.name}-{version}-{'.'.join(path)}"
-                found.append(pytest.param(registration, version, path, id=name))
+                name = f"{served.api_key.name}-{version}-{'.'.join(path)}"
+                found.append(pytest.param(served, version, path, id=name))
     return found
 
 
@@ -92,35 +92,35 @@ WORDS: dict[str, Words] = {
 }
 
 
-def request_of(registration: Registration, version: int, path: Path, words: Words) -> tuple[Any, bytes, int]:
+def request_of(served: ServedApi[Any], version: int, path: Path, words: Words) -> tuple[Any, bytes, int]:
     """The request, its frame, and how many elements its wide array has."""
-    cls = api(registration.api_key).request
+    cls = api(served.api_key).request
     sized = long_frame(cls, version, path, FRAME_BYTES, words)
     position = 4 + 10 + len("long") + cls.declaration.flexible.covers(version)
     return decoder(cls, version)(sized.frame, position)[0], sized.frame, sized.elements
 
 
-@pytest.mark.parametrize(("registration", "version", "path"), cases())
+@pytest.mark.parametrize(("served", "version", "path"), cases())
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
-def test_a_turn_may_end_often(registration: Registration, version: int, path: Path, words: Words) -> None:
+def test_a_turn_may_end_often(served: ServedApi[Any], version: int, path: Path, words: Words) -> None:
     node = Node()
-    request, _, elements = request_of(registration, version, path, words)
-    context = node.rig.context(registration.api_key, version)
-    assert registration.turns is not None
-    count = sum(1 for _ in registration.turns(node.services, context, request))
-    if (registration.api_key, path[-1]) not in ONE_STEP:
+    request, _, elements = request_of(served, version, path, words)
+    context = node.rig.context(served.api_key, version)
+    assert served.turns is not None
+    count = sum(1 for _ in served.turns(node.services, context, request))
+    if (served.api_key, path[-1]) not in ONE_STEP:
         assert count >= elements // MOST_BETWEEN_TURNS
 
 
-@pytest.mark.parametrize(("registration", "version", "path"), cases())
+@pytest.mark.parametrize(("served", "version", "path"), cases())
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 def test_the_answer_is_the_same_however_many_turns_it_takes(
-    registration: Registration, version: int, path: Path, words: Words
+    served: ServedApi[Any], version: int, path: Path, words: Words
 ) -> None:
-    request, frame, _ = request_of(registration, version, path, words)
+    request, frame, _ = request_of(served, version, path, words)
     node = Node()
-    context = node.rig.context(registration.api_key, version)
-    response = now(registration.handler(node.services, context, request))
+    context = node.rig.context(served.api_key, version)
+    response = now(served.handler(node.services, context, request))
     pieces = encode_response_frame(response, version, 77)
     expected = b"".join(piece for piece in pieces if isinstance(piece, bytes))
 
