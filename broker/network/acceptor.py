@@ -1,9 +1,8 @@
-"""A listening socket: takes new connections while there is room for them, and rests while there is not.
+"""A listening socket: it accepts connections while there is room for them, and pauses while there is not.
 
-Four things make it rest: `max.connections` is reached (until a connection ends), connections come faster than
-`max.connection.creation.rate`, the process has no descriptor left, or connections have used up their share of
-descriptors (for a second). Meanwhile the
-kernel's backlog holds who comes.
+Four things make it pause: `max.connections` is reached (until a connection ends), connections come faster
+than `max.connection.creation.rate`, the process has no descriptor left, or connections have used up their
+share of descriptors (for a second). Meanwhile new connections wait in the kernel's backlog.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
 
 
 class Acceptor:
-    """One listening socket. `on_accept` gets each new socket, non-blocking, with its peer's address.
+    """One listening socket. `on_accept` is called with each new socket, which is non-blocking, and with its
+    peer's host and port.
 
-    port: the real one, where 0 was asked for.
+    `port` is the port that the socket got; it differs from the setting where the setting is 0.
     """
 
     host: str
@@ -66,7 +66,7 @@ class Acceptor:
             self._loop.add_reader(self._socket.fileno(), self._ready)
 
     def close(self) -> None:
-        """No more connections: further ones are refused by the kernel."""
+        """Closes the listening socket; the kernel refuses further connections."""
         self._pause()
         if self._rest is not None:
             self._rest.cancel()
@@ -98,8 +98,8 @@ class Acceptor:
                 if error.errno in _OUT_OF_RESOURCES:
                     self._rest_a_while(f"no new connections for now: {error.strerror}")
                     return
-                continue  # the peer gave up between its knock and our answer
-            self._limits.came(self.settings.name, now_ms)
+                continue  # the peer closed the connection before it was accepted
+            self._limits.record(self.settings.name, now_ms)
             if sock.fileno() > self._highest_descriptor:
                 sock.close()
                 self.traffic.refused += 1
@@ -119,7 +119,7 @@ class Acceptor:
             sock.setblocking(False)
             self._set_options(sock)
         except OSError:
-            sock.close()  # it was reset already
+            sock.close()  # the peer has reset the connection already
             return
         self.traffic.accepted += 1
         self._on_accept(sock, host, address[1])
@@ -138,11 +138,11 @@ class Acceptor:
 
 
 def open_listening_socket(settings: ListenerSettings) -> socket.socket:
-    """Binds and listens. An empty host means all interfaces, over IPv6 and IPv4 where the machine has
-    both."""
+    """Binds the socket and listens. An empty host means all interfaces, over IPv6 and IPv4 where the machine
+    has both."""
     host: str | None = settings.host or None
     where = f"{settings.host or '*'}:{settings.port}"
-    if not 0 <= settings.port <= _LARGEST_PORT:  # the resolver would take the rest of a division by 65536
+    if not 0 <= settings.port <= _LARGEST_PORT:  # the resolver would take it modulo 65536
         raise OSError(0, f"listener {settings.name} cannot listen on {where}: no such port")
     flags = socket.AI_PASSIVE
     try:
@@ -172,7 +172,7 @@ def _listen(
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if dual else 1)
-        if settings.receive_buffer_bytes > 0:  # before listen: connections inherit it with their window scale
+        if settings.receive_buffer_bytes > 0:  # connections inherit it, and their window scale
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
         sock.setblocking(False)
         sock.bind(address)

@@ -32,13 +32,15 @@ _NOT_KNOWN: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 def send_cold(target: int, descriptor: int, position: int, size_bytes: int) -> int:
-    """For a thread: sendfile of bytes that are not in memory; how many left."""
+    """Sends bytes of a file to the socket `target` and returns how many left. It waits for the disk, so only
+    a helper thread may call it."""
     _order(descriptor, position, size_bytes)
     return os.sendfile(target, descriptor, position, size_bytes)
 
 
 def read_cold(descriptor: int, size_bytes: int, position: int) -> bytes:
-    """For a thread: the same for a socket that cannot send files."""
+    """Reads bytes of a file, for a socket that cannot send files. It waits for the disk, so only a helper
+    thread may call it."""
     _order(descriptor, position, size_bytes)
     return os.pread(descriptor, size_bytes, position)
 
@@ -49,7 +51,10 @@ def _order(descriptor: int, position: int, size_bytes: int) -> None:
 
 
 class ColdReads:
-    """parts: how many parts of slices went to a helper thread. cold_bytes: how many bytes those had."""
+    """Decides which file slices the loop may send itself, and gives the others to helper threads.
+
+    parts: how many parts of slices went to a helper thread. cold_bytes: how many bytes those had.
+    """
 
     __slots__ = ("_byte", "_offload", "_page_cache", "_unable", "cold_bytes", "parts")
 
@@ -60,7 +65,7 @@ class ColdReads:
         self._page_cache = PageCache()
         self._byte = [bytearray(1)]
         self._unable: dict[int, None] = {}
-        """Devices whose file system cannot tell."""
+        """The devices whose file system cannot say whether a byte is in memory."""
 
     def warm_bytes(self, descriptor: int, position: int, size_bytes: int) -> int:
         """How many bytes from `position` on can be sent without waiting for the disk: all or none, as nobody
@@ -91,7 +96,8 @@ class ColdReads:
     def submit(
         self, size_bytes: int, call: Callable[[], T], done: Callable[[T | BaseException], None]
     ) -> None:
-        """Has a thread make the system call that waits for the disk."""
+        """Lets a helper thread make a system call that waits for the disk; `done` gets its result or its
+        error."""
         self.parts += 1
         self.cold_bytes += size_bytes
         self._offload.submit(call, done)

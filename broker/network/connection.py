@@ -39,27 +39,41 @@ from protocol.errors import EndsProcess
 from protocol.serving.pending import CloseConnection
 from protocol.serving.session import Session
 
+# The bits of `Connection.holds`, each a reason for which no further request may begin.
+
 AWAITS_ANSWER: Final = 1
+"""A request is being answered, and the next one may not wait beside it."""
 MUTED: Final = 2
+"""The client is throttled (KIP-219)."""
 OUTPUT_FULL: Final = 4
+"""The peer does not take its answers, and the output queue is too long."""
 TURN_OVER: Final = 8
+"""This turn has done enough; the rest follows through the ready queue."""
 AWAITS_MEMORY: Final = 16
+"""A large frame waits for room in the memory pool."""
 DRAINING: Final = 32
+"""The server is shutting down."""
 CLOSED: Final = 64
+"""The connection is closed."""
 FINISHED: Final = 128
+"""The peer has sent its last byte, and some of its requests are still being answered."""
 
 _TURN_NS: Final = TURN_MS * 1_000_000
 _read_size: Final = Struct(">i").unpack_from
 
 
 class Connection:
-    """See the module.
+    """One connection, as the head of this module describes it.
 
-    holds: why no request is begun, as bits; 0 when nothing stands against it.
-    now_ns: when the connection was last seen to do something (monotonic).
-    received_bytes: all that ever came.
-    turn_began_ns: when the bytes that are handled now were there.
-    last_served: the service's own; nobody else looks at it.
+    holds: the reasons for which no request may begin, as the bits above; 0 when there is none.
+
+    now_ns: when the connection was last active, in monotonic nanoseconds.
+
+    received_bytes: all bytes that ever arrived.
+
+    turn_began_ns: when the bytes that are handled now had arrived.
+
+    last_served: belongs to the service; nobody else reads it.
     """
 
     __slots__ = (
@@ -125,7 +139,8 @@ class Connection:
     # What the wire calls
 
     def space(self) -> memoryview:
-        """Where to put what arrives. Valid until `received`, and only while `holds` is 0."""
+        """The buffer into which the wire puts the next bytes. It is valid until `received` is called, and may
+        be asked for only while `holds` is 0."""
         large = self._large
         if large is not None:
             return large.space()
@@ -139,7 +154,7 @@ class Connection:
         return self._memory.space_after(size)
 
     def received(self, count: int) -> None:
-        """`count` bytes were put into `space`; handles what is complete."""
+        """Handles the complete requests after the wire has put `count` bytes into `space`."""
         try:
             self.received_bytes += count
             large = self._large
@@ -173,19 +188,20 @@ class Connection:
             self.failed()
 
     def peer_gone(self, reason: str) -> None:
-        """The peer will take no answer: what waits for one is given up. Nothing new is begun."""
+        """Ends the connection because the peer will take no answer: pending answers are cancelled and no
+        request begins."""
         self.close(reason)
 
     def peer_finished(self) -> None:
-        """The peer has sent its last byte, and all requests before it have begun. It may still read: what
-        waits is answered, then the connection is closed."""
+        """Ends the connection when all is answered: the peer has sent its last byte, but it may still read
+        answers."""
         if self._waiting:
             self.holds |= FINISHED
         else:
             self.close("the peer has closed the connection")
 
     def touch(self) -> None:
-        """The peer has taken something: it is not idle."""
+        """Notes that the peer has just taken some output, so the connection is not idle."""
         self.now_ns = self._clock.monotonic_ns()
 
     @property
@@ -194,16 +210,16 @@ class Connection:
 
     @property
     def waiting(self) -> int:
-        """Requests whose answer is not sent yet."""
+        """The number of requests whose answer has not been sent yet."""
         return len(self._waiting)
 
     @property
     def has_output(self) -> bool:
-        """Answers are ready that the wire has not seen yet."""
+        """Whether answers are ready that were not handed to the wire yet."""
         return bool(self._out) or self._is_queued
 
     def output_full(self) -> None:
-        """The wire has more to send than is good: no more requests until `output_drained`."""
+        """Lets no request begin until `output_drained`, because the wire's output queue is too long."""
         self.holds |= OUTPUT_FULL
 
     def output_drained(self) -> None:
@@ -214,7 +230,7 @@ class Connection:
     # What the service, the memory and the server call
 
     def mute(self, throttle_ms: int) -> None:
-        """No further request is begun for so long; the answer at hand still goes out (KIP-219)."""
+        """Lets no request begin for `throttle_ms`; the answers that are ready still leave (KIP-219)."""
         if self.holds & CLOSED or throttle_ms <= 0:
             return
         self.holds |= MUTED
@@ -233,7 +249,8 @@ class Connection:
             self._schedule()
 
     def answered(self, answer: DelayedAnswer, pieces: list[Piece]) -> None:
-        """An awaited answer is there; it leaves in the next turn, if it is its turn."""
+        """Takes the answer of a delayed request. It leaves in the next turn, once all answers before it have
+        left."""
         if self.holds & CLOSED:
             release_pieces(pieces)
             return
@@ -242,11 +259,12 @@ class Connection:
             self._schedule()
 
     def drain(self) -> None:
-        """No further request is begun, for good; what waits is still answered."""
+        """Lets no request begin any more; the requests that wait are still answered."""
         self.holds |= DRAINING
 
     def turn(self) -> None:
-        """What the ready queue calls: sends what has been answered, and goes on with the tail."""
+        """Sends what has been answered and goes on with the bytes that were kept. The ready queue calls
+        it."""
         self._is_queued = False
         if self.holds & CLOSED:
             return
@@ -270,7 +288,8 @@ class Connection:
             self.failed()
 
     def close(self, reason: str) -> None:
-        """Ends the connection from either side; answers that are ready are still tried to be sent."""
+        """Ends the connection, for either side; answers that are ready are still sent if the peer takes
+        them."""
         if self.holds & CLOSED:
             return
         self._flush()
@@ -289,7 +308,8 @@ class Connection:
         self._wire.close(reason)
 
     def failed(self) -> None:
-        """Called while an exception of ours is handled: this connection pays for it."""
+        """Ends this connection after an exception that is our fault. It must be called from the `except`
+        clause."""
         self._service.failed(self)
         out, self._out = self._out, []
         release_pieces(out)
@@ -298,8 +318,8 @@ class Connection:
     # Parsing
 
     def _parse(self, view: memoryview, at: int, end: int) -> int:
-        """Serves the complete frames in `view[at:end]` until one is cut off or held; tells how far it
-        came."""
+        """Serves the complete frames in `view[at:end]`, until one is incomplete or a bit of `holds` is set,
+        and returns the position that it reached."""
         serve = self._serve
         out = self._out
         last = end - 4
@@ -347,7 +367,7 @@ class Connection:
 
     @staticmethod
     def _drop(answer: list[Piece] | DelayedAnswer | None) -> None:
-        """The connection was closed while its request was served."""
+        """Throws away the answer to a request during which the connection was closed."""
         if isinstance(answer, DelayedAnswer):
             answer.cancel()
         elif answer is not None:
@@ -376,14 +396,14 @@ class Connection:
             self._keep(memoryview(tail)[reached:])
 
     def _needs_buffer(self, rest: memoryview) -> int:
-        """The size of a cut-off frame that has to be assembled in a buffer of its own, else 0."""
+        """The size of an incomplete frame that needs a buffer of its own; 0 if it needs none."""
         if self.holds or len(rest) < 4:
             return 0
         size = 4 + int(_read_size(rest)[0])
         return size if size > self._memory.largest_small_frame_bytes else 0
 
     def _keep(self, rest: memoryview) -> None:
-        """Copies what was not handled, for a later turn."""
+        """Copies the bytes that were not handled, for a later turn."""
         size = self._needs_buffer(rest)
         if size:
             self._tail = None
@@ -409,7 +429,7 @@ class Connection:
     # Answers
 
     def _collect(self) -> None:
-        """Moves what has been answered, in the order of the requests, to what is to be sent."""
+        """Moves the answers that are known, in the order of the requests, to the output of this turn."""
         waiting = self._waiting
         while waiting:
             pieces = waiting[0].pieces

@@ -1,9 +1,10 @@
-"""How fast connections may come: `max.connection.creation.rate`, for the broker or one listener. KIP-612.
+"""The limit on how fast connections are created: `max.connection.creation.rate`, for a broker or a listener
+(KIP-612).
 
-Kafka takes the mean over the last ten seconds, so a crowd that comes at once after a quiet time is let in,
-and only who keeps coming must wait. The same here, as a bucket: it holds ten seconds' worth, is full at the
-beginning, and fills at the rate. Nobody is refused; accepting rests, and the kernel's backlog holds who
-comes.
+Kafka takes the mean rate over the last ten seconds, so a burst after a quiet time is accepted, and only
+connections that keep coming must wait. The same is done here with a token bucket: it holds ten seconds' worth
+of connections, is full at the start, and fills at the configured rate. No connection is refused: the listener
+stops accepting for a while, and new connections wait in the kernel's backlog.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ LONGEST_REST_MS: Final = 1_000
 
 
 class CreationRate:
-    """One bucket. Times are monotonic milliseconds."""
+    """A token bucket of connections that may be accepted. Times are monotonic milliseconds."""
 
     __slots__ = ("_full", "_left", "_per_ms", "_seen_ms", "per_second")
 
     def __init__(self, per_second: int) -> None:
-        """per_second: at least 1."""
+        """Starts with a full bucket. `per_second` is the configured rate and at least 1."""
         self.per_second = per_second
         self._per_ms = per_second / 1000
         self._full = float(per_second * BURST_SECONDS)
@@ -28,14 +29,14 @@ class CreationRate:
         self._seen_ms: int | None = None
 
     def rest_ms(self, now_ms: int) -> int:
-        """How long accepting must rest; 0 if one may come now."""
+        """The milliseconds for which the listener must not accept; 0 if it may accept one connection now."""
         self._fill(now_ms)
         if self._left >= 1:
             return 0
         return min(LONGEST_REST_MS, max(1, round((1 - self._left) / self._per_ms)))
 
-    def came(self, now_ms: int) -> None:
-        """One connection was accepted."""
+    def record(self, now_ms: int) -> None:
+        """Takes one token out of the bucket, for a connection that was accepted."""
         self._fill(now_ms)
         self._left -= 1
 

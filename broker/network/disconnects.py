@@ -1,12 +1,12 @@
-"""Who tells that a peer has gone while nobody reads from it.
+"""Notices that a peer has disconnected while its connection is not being read.
 
-A connection that waits for an answer, is throttled or does not take its answers is not read. If unread data
-lies in its socket, readiness tells nothing any more, and reading on would take memory. The kernel knows the
-end of a stream behind unread data: an epoll set of its own, asked for nothing but hang-ups, is watched by
-the loop as a single descriptor. Most connections never come here: a long poll with nothing behind it is
-seen to end by the loop's ordinary readiness.
+A connection is not read while it waits for an answer, is throttled, or does not take its answers. If unread
+data lies in its socket, the socket stays readable and says nothing about its end, and reading on would take
+memory. The kernel knows the end of a stream behind unread data: so such sockets are registered in an epoll
+set of their own that asks for hang-ups only, and the loop watches that set as a single descriptor. Most
+connections are never registered: the end of one without unread data is seen by the loop's ordinary readiness.
 
-Where there is no epoll (macOS) such a peer is noticed when its connection is read or written again.
+Where there is no epoll (macOS) the disconnection is noticed when the connection is read or written again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ DisconnectCallback = Callable[[bool], None]
 
 
 class Disconnects:
-    """Watches descriptors that are not read. Each is told of once, and then no longer watched."""
+    """Watches the descriptors of connections that are not read. Each disconnection is reported once, and the
+    descriptor is then no longer watched."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -36,13 +37,16 @@ class Disconnects:
         return len(self._callbacks)
 
     def watch(self, descriptor: int, callback: DisconnectCallback, *, finished: bool = False) -> None:
-        """finished: the peer's last byte has come already, only that the connection breaks is news."""
+        """Calls `callback` when the peer disconnects.
+
+        finished: the peer's last byte has arrived already, so only a reset is reported.
+        """
         if self._epoll is not None and descriptor not in self._callbacks:
             self._callbacks[descriptor] = callback
             self._epoll.register(descriptor, 0 if finished else select.EPOLLRDHUP)
 
     def forget(self, descriptor: int) -> None:
-        """Before the descriptor is read again, and before it is closed."""
+        """Stops watching the descriptor. Must be called before it is read again and before it is closed."""
         if self._epoll is not None and self._callbacks.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 

@@ -1,9 +1,9 @@
-"""Connections that have been silent for longer than `connections.max.idle.ms`.
+"""Closes connections that have been idle for longer than `connections.max.idle.ms`.
 
-A request does not touch a timer. Each connection has one entry in a heap, with the moment at which it would
-be idle if it had done nothing since the entry was made. When that moment comes the connection tells when it
-was last heard of, and the entry goes back with the moment that follows from it. A connection that waits for
-an answer of ours is not idle, whatever the clock says.
+A request touches no timer. Each connection has one entry in a heap, with the time at which it would be idle
+if it did nothing since the entry was made. When that time comes the connection says when it was last active,
+and the entry goes back into the heap with the time that follows from it. A connection that waits for an
+answer of this broker is not idle, however long it waits.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ _REBUILD_FROM: Final = 64
 
 
 class IdleCandidate(Protocol):
-    """A connection, as far as idleness is concerned."""
+    """What the idle sweep needs of a connection."""
 
     @property
     def open(self) -> bool: ...
 
     def last_active_ms(self) -> int: ...
 
-    def awaits_us(self) -> bool:
-        """Whether the silence is ours."""
+    def is_awaiting_answer(self) -> bool:
+        """Whether the peer waits for an answer of this broker, so that its silence does not count as
+        idleness."""
         ...
 
     def expire(self) -> None: ...
 
 
 class IdleSweep:
-    """maximum_ms: below 0 means never."""
+    """Closes idle connections after `maximum_ms`; a negative value means that none is closed for idleness."""
 
     def __init__(self, maximum_ms: int, clock: Clock, timers: Timers) -> None:
         self.maximum_ms = maximum_ms
@@ -49,7 +50,8 @@ class IdleSweep:
             self._arm()
 
     def removed(self) -> None:
-        """A connection has ended. When most entries are of such, the heap is built anew."""
+        """Counts a connection that has ended; the heap is rebuilt when most of its entries belong to such
+        connections."""
         self._gone += 1
         if self._gone * 2 > len(self._heap) > _REBUILD_FROM:
             self._heap = [entry for entry in self._heap if entry[2].open]
@@ -79,7 +81,7 @@ class IdleSweep:
                 self._gone = max(0, self._gone - 1)
                 continue
             due_ms = candidate.last_active_ms() + self.maximum_ms
-            if candidate.awaits_us():
+            if candidate.is_awaiting_answer():
                 self._push(now_ms + self.maximum_ms, candidate)
             elif due_ms <= now_ms:
                 candidate.expire()

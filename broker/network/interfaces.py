@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
 
 class Wire(Protocol):
-    """What is below a connection."""
+    """What carries the bytes of a connection: a socket, a peer in the same process, or a simulated
+    network."""
 
     def send(self, pieces: list[Piece]) -> None:
         """Takes the pieces over and sends them, in order, when the peer takes them."""
         ...
 
     def resume(self) -> None:
-        """Reading may go on, if it had stopped."""
+        """Goes on reading, if reading was paused."""
         ...
 
     def close(self, reason: str) -> None: ...
 
 
 class DelayedAnswer:
-    """An answer that comes later. The service subclasses it; `pieces` is None until it is there."""
+    """An answer that comes later. The service subclasses it; `pieces` is None until the answer is known."""
 
     __slots__ = ("connection", "is_produce", "pieces")
 
@@ -45,35 +46,37 @@ class DelayedAnswer:
         self.pieces = pieces
 
     def complete(self, pieces: list[Piece]) -> None:
-        """An empty list: there is nothing to be sent, but the wait is over."""
+        """Delivers the answer. An empty list means that nothing is sent, but the wait is over."""
         self.connection.answered(self, pieces)
 
     def cancel(self) -> None:
-        """The peer has gone; nobody waits any longer."""
+        """Gives up the request because the peer has disconnected. A subclass releases what the request
+        holds."""
 
 
 class Service(Protocol):
-    """Who serves the requests of a connection (`broker.dispatch`)."""
+    """Serves the requests of a connection; `broker.dispatch` implements it."""
 
     def serve(
         self, connection: Connection, frame: memoryview, arrived_ns: int
     ) -> list[Piece] | DelayedAnswer | None:
-        """Answers one request: at once, later, or not at all. Raises CloseConnection.
+        """Answers one request: at once (the pieces), later (a `DelayedAnswer`), or never (None).
 
-        Leaves the time of its end in `connection.now_ns`.
+        It leaves the time of its end in `connection.now_ns`. It raises CloseConnection to end the connection.
         """
         ...
 
     def sent(self, connection: Connection) -> None:
-        """The answers of a turn have been handed to the wire."""
+        """Called when the answers of a turn have been handed to the wire."""
         ...
 
     def malformed(self, connection: Connection, reason: str) -> None:
-        """What arrived is no request; counted, and logged now and then."""
+        """Called when the bytes that arrived are no request; counts and sometimes logs it."""
         ...
 
     def failed(self, connection: Connection) -> None:
-        """Called while an exception of ours is handled that has no request to end at: counted and logged."""
+        """Called from an `except` clause for an exception of ours that belongs to no single request; counts
+        and logs it."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""A frame that is too long to be copied from turn to turn, arriving.
+"""A frame that is still arriving and too long to be copied from turn to turn.
 
-Its buffer follows the bytes that have arrived and never the length that was announced: whoever announces
-100 MB and sends ten bytes costs 64 KiB. It grows fourfold, so each byte is moved about once, and each growth
-asks the pool.
+Its buffer grows with the bytes that have arrived and never with the length that was announced: a client that
+announces 100 MB and sends ten bytes costs 64 KiB. The buffer grows fourfold each time, so each byte is moved
+about once, and each growth asks the memory pool.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from config.limits import LARGE_FRAME_FIRST_BYTES, LARGE_FRAME_GROWTH
 
 
 class LargeFrame:
-    """size_bytes: with the four bytes of the length. filled_bytes: what has arrived. The buffer may be longer
-    than the frame."""
+    """One incomplete frame.
+
+    size_bytes: the length of the frame, with the four bytes of its size field. filled_bytes: the bytes that
+    have arrived. The buffer may be longer than the frame.
+    """
 
     __slots__ = ("_holder", "_memory", "buffer", "filled_bytes", "size_bytes")
 
@@ -26,7 +29,7 @@ class LargeFrame:
         self.filled_bytes = filled = len(begun)
         capacity = self._allowed(filled)
         if not memory.may_grow(holder, capacity):
-            capacity = filled  # it is in memory already; for more it has to wait
+            capacity = filled  # these bytes are in memory already; for more the frame waits
             memory.hold(holder, capacity)
         self.buffer = memory.take_buffer(capacity)
         self.buffer[:filled] = begun
@@ -37,25 +40,26 @@ class LargeFrame:
 
     @property
     def frame(self) -> memoryview:
-        """What has arrived."""
+        """The bytes of the frame that have arrived so far."""
         return memoryview(self.buffer)[: self.filled_bytes]
 
     def _allowed(self, arrived_bytes: int) -> int:
         return min(self.size_bytes, max(LARGE_FRAME_FIRST_BYTES, LARGE_FRAME_GROWTH * arrived_bytes))
 
     def make_room(self) -> bool:
-        """Whether there is room for another read; grows if need be, and if the pool allows it."""
+        """Whether there is room for another read. The buffer grows if it is full and the pool has room."""
         filled = self.filled_bytes
         if filled < len(self.buffer):
             return True
         wanted = self._allowed(filled)
         if not self._memory.may_grow(self._holder, wanted):
             return False
-        larger = self._memory.take_buffer(wanted)  # not extended in place: the reader may still hold a view
+        larger = self._memory.take_buffer(wanted)  # the reader may still hold a view of the old one
         larger[:filled] = self.buffer
         self.buffer = larger
         return True
 
     def space(self) -> memoryview:
-        """Never beyond the frame: what follows it is somebody else's request."""
+        """The part of the buffer for the next read. It ends with the frame, because what follows is another
+        request."""
         return memoryview(self.buffer)[self.filled_bytes : self.size_bytes]

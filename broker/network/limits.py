@@ -1,11 +1,13 @@
-"""How many connections there may be: in all, per listener, per address; and how fast they may come.
+"""Limits on connections: how many there may be in all, per listener and per address, and how fast they may
+come.
 
-As in Kafka the two kinds of limit act differently. Beyond `max.connections` nobody is refused: accepting
-rests until a connection ends, and the kernel's backlog holds who comes. Beyond `max.connections.per.ip` the
-new connection is closed at once, because waiting would let one address stop all others.
+As in Kafka the two kinds of limit act differently. Beyond `max.connections` no connection is refused: the
+listener stops accepting until a connection ends, and new ones wait in the kernel's backlog. Beyond
+`max.connections.per.ip` the new connection is closed at once, because waiting would let one address stop all
+others.
 
-The listener between brokers is exempt from the limit of all (but not from its own): a full broker must still
-replicate.
+The inter-broker listener is exempt from the limit of the whole broker (but not from its own): a full broker
+must still replicate.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ UNLIMITED: Final = 2**31 - 1
 
 
 class ConnectionLimits:
-    """The limits may be changed at any time; what is open already stays open.
+    """Counts the open connections and knows their limits. The limits may be changed at any time; connections
+    that are open stay open.
 
     Addresses are written as `plain_host` writes them.
     """
@@ -57,7 +60,8 @@ class ConnectionLimits:
         creation_rate: int = UNLIMITED,
         creation_rate_per_listener: Mapping[str, int] | None = None,
     ) -> None:
-        """New limits; who waits for room looks again at once. A rate that stays goes on where it is."""
+        """Sets new limits; listeners that wait for room check again at once. A rate that does not change
+        keeps its state."""
         self.maximum = maximum
         self.maximum_per_ip = maximum_per_ip
         self.per_ip_overrides = dict(per_ip_overrides)
@@ -70,28 +74,30 @@ class ConnectionLimits:
         self._wake()
 
     def rest_ms(self, listener: str, now_ms: int) -> int:
-        """How long the listener must rest before it accepts one more; 0 as a rule."""
+        """The milliseconds for which the listener must not accept because of a creation rate; 0 as a rule."""
         rest_ms = 0
         if self._rate is not None and listener != self.exempt_listener:
             rest_ms = self._rate.rest_ms(now_ms)
         own = self._rates.get(listener)
         return rest_ms if own is None else max(rest_ms, own.rest_ms(now_ms))
 
-    def came(self, listener: str, now_ms: int) -> None:
-        """The listener accepted one; whether it may stay is asked after."""
+    def record(self, listener: str, now_ms: int) -> None:
+        """Counts a connection that the listener accepted against the creation rates. Ask `refusal` whether it
+        may stay."""
         if self._rate is not None:
-            self._rate.came(now_ms)
+            self._rate.record(now_ms)
         if listener in self._rates:
-            self._rates[listener].came(now_ms)
+            self._rates[listener].record(now_ms)
 
     def has_room(self, listener: str) -> bool:
-        """Whether the listener may accept one more."""
+        """Whether the listener may accept one more connection."""
         if self._by_listener.get(listener, 0) >= self.per_listener.get(listener, UNLIMITED):
             return False
         return self.count < self.maximum or listener == self.exempt_listener
 
     def refusal(self, host: str) -> str | None:
-        """Why an accepted connection of this address must be closed; None if it may stay."""
+        """The reason for which an accepted connection from this address must be closed; None if it may
+        stay."""
         limit = self.per_ip_overrides.get(host, self.maximum_per_ip)
         if self._by_host.get(host, 0) >= limit:
             return f"{host} has {limit} connections already (max.connections.per.ip)"
@@ -119,12 +125,14 @@ class ConnectionLimits:
                 callback()
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Calls back once, when a connection has ended; whoever waits asks `has_room` again."""
+        """Calls `callback` once, when a connection has ended. There may be no room again by then, so it asks
+        `has_room`."""
         self._waiting[callback] = None
 
 
 def _rate(before: CreationRate | None, per_second: int) -> CreationRate | None:
-    """None where there is no limit."""
+    """The limiter for `per_second`: the one from before if the rate is the same; None where there is no
+    limit."""
     if before is not None and before.per_second == per_second:
         return before
     return None if per_second == UNLIMITED else CreationRate(per_second)

@@ -26,24 +26,24 @@ from config.limits import (
 )
 
 SCARCE_READ_BYTES: Final = 16 * 1024
-"""What one read takes while the pool is full."""
+"""The most bytes that one read takes while the pool is full."""
 
 _POISON: Final = 0xDD
 
 
 class MemoryHolder(Protocol):
-    """Somebody who holds a part of the pool, and may be waiting for more."""
+    """The user of a part of the pool; it may be waiting for more."""
 
     def memory_freed(self) -> None:
-        """The pool has room again: ask once more."""
+        """Called when the pool has room again; the holder asks for memory once more."""
         ...
 
 
 class RequestMemory:
-    """The scratch buffer and the pool of one loop.
+    """The scratch buffer and the memory pool of one loop.
 
-    space: where the next read goes. It shrinks while the pool is full.
-    poison: overwrite the scratch buffer after each turn, so that a view that was kept shows itself (tests).
+    space: where the next read puts its bytes; it shrinks while the pool is full. poison: the scratch buffer
+    is overwritten after each turn, so that tests see a view that was kept too long.
     """
 
     def __init__(
@@ -62,34 +62,35 @@ class RequestMemory:
 
     @property
     def largest_small_frame_bytes(self) -> int:
-        """A cut-off frame beyond this is assembled in a buffer of its own, with leave of the pool."""
+        """The size above which an incomplete frame gets a buffer of its own, with the pool's permission."""
         return min(LARGE_FRAME_FIRST_BYTES if self.full else SMALL_FRAME_BYTES, self.scratch_bytes)
 
     @property
     def waiting(self) -> int:
-        """Holders that wait for room."""
+        """The number of holders that wait for room in the pool."""
         return len(self._waiting)
 
     def take_buffer(self, size_bytes: int) -> bytearray:
-        """A buffer of at least `size_bytes` for one large frame; what is in it is nobody's."""
+        """A buffer of at least `size_bytes` for one large frame; it may hold old bytes."""
         spare, self._spare = self._spare, None
         return spare if spare is not None and len(spare) >= size_bytes else bytearray(size_bytes)
 
     def give_back(self, buffer: bytearray) -> None:
-        """Nobody looks at the buffer any more; it may serve the next large frame."""
+        """Takes back a buffer that is no longer used; it may serve the next large frame."""
         if SMALL_FRAME_BYTES < len(buffer) <= SPARE_FRAME_BYTES:
             if self.poison:
                 buffer[:] = bytes((_POISON,)) * len(buffer)
             self._spare = buffer
 
     def space_after(self, tail_bytes: int) -> memoryview:
-        """Where the next read goes, behind a tail that was put to the beginning of the buffer."""
+        """Where the next read puts its bytes, after `tail_bytes` of an earlier read were copied to the
+        buffer's beginning."""
         if self.full:
             return self.view[tail_bytes : tail_bytes + SCARCE_READ_BYTES]
         return self.view[tail_bytes:]
 
     def hold(self, holder: MemoryHolder, size_bytes: int) -> None:
-        """Enters what a holder has in memory, whatever the bound says; 0 gives everything back."""
+        """Records how many bytes a holder has in memory, even beyond the bound; 0 gives everything back."""
         before = self._held.pop(holder, 0) if size_bytes == 0 else self._held.get(holder, 0)
         if size_bytes:
             self._held[holder] = size_bytes
@@ -103,7 +104,8 @@ class RequestMemory:
             self._wake()
 
     def may_grow(self, holder: MemoryHolder, size_bytes: int) -> bool:
-        """Whether the holder may have `size_bytes` in all. If not, it is told when to ask again."""
+        """Whether the holder may have `size_bytes` in all. If not, `memory_freed` tells it when to ask
+        again."""
         before = self._held.get(holder, 0)
         fits = self.used_bytes - before + size_bytes <= self.bound_bytes
         if not fits and self._held and next(iter(self._held)) is not holder:
@@ -113,7 +115,7 @@ class RequestMemory:
         return True
 
     def overwrite(self) -> None:
-        """Fills the scratch buffer with 0xDD."""
+        """Fills the scratch buffer with the byte 0xDD."""
         self.view[:] = bytes((_POISON,)) * self.scratch_bytes
 
     def _wake(self) -> None:

@@ -27,10 +27,10 @@ _JOIN_BYTES: Final = 64 * 1024
 cheaper than a system call, a copy of a large one is not."""
 
 _READ_BYTES: Final = 256 * 1024
-"""What is read of a slice at once for a transport that cannot send files."""
+"""The bytes of a slice that are read at once for a transport that cannot send files."""
 
 SLICE_COST_BYTES: Final = 64 * 1024
-"""What an unsent slice counts for where the queue is measured: it takes no memory, but a descriptor."""
+"""The cost of an unsent slice in the queue's length: it takes no memory, but keeps a file open."""
 
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
@@ -60,10 +60,12 @@ def plain(sock: socket.socket) -> Transport:
 
 
 class FileShrank(ConnectionError):
-    """A file has fewer bytes than were announced; the connection cannot be saved."""
+    """A file has fewer bytes than the answer announced; the connection cannot go on."""
 
 
 class _SliceInFlight:
+    """A slice of which a part may have been sent."""
+
     __slots__ = ("descriptor", "is_cold", "left_bytes", "position", "slice")
 
     def __init__(self, piece: FileSlice, descriptor: int) -> None:
@@ -72,14 +74,17 @@ class _SliceInFlight:
         self.position = piece.position
         self.left_bytes = piece.size_bytes
         self.is_cold = False
-        """Some of it was not in memory: helper threads send the rest too, the loop has better to do."""
+        """Whether a part was not in memory. Helper threads then send the rest too, without asking again."""
 
 
 class OutputQueue:
-    """A plain list inside: it is short, and an empty deque costs 0.7 KiB for each idle connection.
+    """The bytes and file slices that one socket must still send.
 
-    cost_bytes: unsent bytes in memory, and SLICE_COST_BYTES for each slice. sent_bytes: all that ever
-    left. `on_helped` is called when a helper thread has come back: with what it met, or None."""
+    cost_bytes: the unsent bytes in memory, and SLICE_COST_BYTES for each slice. sent_bytes: all bytes that
+    ever left. `on_helped` is called when a helper thread is done, with its error or None.
+
+    The queue is a plain list: it is short, and an empty deque costs 0.7 KiB for each idle connection.
+    """
 
     __slots__ = ("_busy", "_cold", "_items", "_on_helped", "_transport", "cost_bytes", "sent_bytes")
 
@@ -89,7 +94,7 @@ class OutputQueue:
         cold: ColdReads | None = None,
         on_helped: Callable[[BaseException | None], None] | None = None,
     ) -> None:
-        """Without `cold` slices are sent by the loop, in memory or not."""
+        """Without `cold` the loop sends slices itself, whether they are in memory or not."""
         self._transport = transport
         self._cold = cold
         self._on_helped = on_helped
@@ -103,11 +108,12 @@ class OutputQueue:
 
     @property
     def is_busy(self) -> bool:
-        """A helper thread uses the socket, or the first slice's file."""
+        """Whether a helper thread is using the socket or the file of the first slice."""
         return self._busy is not None
 
     def append(self, pieces: list[Piece]) -> None:
-        """Takes the pieces over; small neighbours are joined. OSError: a slice's file cannot be opened."""
+        """Takes over the pieces of an answer; small pieces next to each other are joined. Raises OSError if
+        the file of a slice cannot be opened."""
         joined: list[bytes | bytearray | memoryview] = []
         joined_bytes = 0
         for number, piece in enumerate(pieces):
@@ -149,9 +155,10 @@ class OutputQueue:
             self.cost_bytes += SLICE_COST_BYTES
 
     def write(self, budget_bytes: int) -> bool:
-        """Sends until all has left (True), the peer takes no more, the budget is spent, or a helper has to.
+        """Sends until all has left (returns True), the peer takes no more, the budget is spent, or a helper
+        thread has to.
 
-        Raises OSError when the connection is broken, FileShrank when it cannot be kept.
+        Raises OSError when the connection is broken, and FileShrank when it cannot go on.
         """
         items = self._items
         try:
@@ -180,7 +187,7 @@ class OutputQueue:
         return sent
 
     def _send_file(self, item: _SliceInFlight, budget_bytes: int) -> int:
-        """Bytes sent; 0 if a helper thread has to do it."""
+        """Sends a part of the slice and returns the number of bytes; 0 if a helper thread has to do it."""
         count = self._warm(item, min(item.left_bytes, budget_bytes))
         if count == 0:
             self._have_sent(item)
@@ -190,7 +197,7 @@ class OutputQueue:
         return sent
 
     def _load(self, item: _SliceInFlight) -> None:
-        """Puts the next part of a slice in front of it, as bytes."""
+        """Reads the next part of the slice and puts it in front of the slice, as bytes."""
         count = self._warm(item, min(item.left_bytes, _READ_BYTES))
         if count == 0:
             self._have_read(item)
@@ -213,7 +220,7 @@ class OutputQueue:
     # Cold slices
 
     def _warm(self, item: _SliceInFlight, count: int) -> int:
-        """How much of the next `count` bytes the loop may send itself."""
+        """The number of the next `count` bytes that the loop may send itself."""
         if self._cold is None or item.slice.is_recent:
             return count
         if item.is_cold:
@@ -241,7 +248,7 @@ class OutputQueue:
 
     def _helped(self, result: int | bytes | BaseException) -> None:
         item, self._busy = self._busy, None
-        if item is None or not self._items or self._items[0] is not item:  # cleared meanwhile
+        if item is None or not self._items or self._items[0] is not item:  # `clear` was called meanwhile
             if item is not None:
                 item.slice.release()
             error = None
@@ -271,7 +278,7 @@ class OutputQueue:
         item.slice.release()
 
     def clear(self) -> None:
-        """Throws away what was not sent, and gives the files back."""
+        """Throws away what was not sent, and releases the files."""
         items, self._items = self._items, []
         self.cost_bytes = 0
         release_pieces(

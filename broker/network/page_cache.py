@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Final
 
 _SYSTEM_CALL: Final = 451
-"""cachestat's number, on every architecture but Alpha."""
+"""The number of the cachestat system call, on every architecture but Alpha."""
 
 
 class PageCache:
-    """To be asked from one thread: question and answer pass through the same memory each time."""
+    """Asks the kernel how much of a file is in memory. Only one thread may use it, because each call uses the
+    same memory for its arguments and results."""
 
     __slots__ = ("_cached_pages", "is_told")
 
@@ -41,8 +42,9 @@ class PageCache:
 
 
 def _cachestat() -> Callable[[int, int, int], int]:
-    """(descriptor, position, bytes) -> pages in memory; below 0 if the kernel refuses."""
-    import ctypes  # some milliseconds, which only a broker that sends old data has to spend
+    """A function (descriptor, position, bytes) that returns the number of pages in memory; below 0 if the
+    kernel refuses."""
+    import ctypes  # takes some milliseconds; only a broker that sends old data needs it
 
     call = ctypes.PyDLL(None).syscall
     call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint)

@@ -12,14 +12,17 @@ from typing import Protocol
 
 
 class Item(Protocol):
-    """Somebody with something to do."""
+    """Something that can be called once per turn of the loop, such as a connection."""
 
     def turn(self) -> None: ...
 
 
 class ReadyQueue:
-    """call_soon: the loop's. An item that is added while the ready queue is worked off comes in the turn
-    after."""
+    """Calls each item once, in the next turn of the loop.
+
+    call_soon: the loop's method. An item that is added while the queue is being run is called in the turn
+    after that.
+    """
 
     __slots__ = ("_call_soon", "_items")
 
@@ -28,7 +31,7 @@ class ReadyQueue:
         self._items: list[Item] = []
 
     def add(self, item: Item) -> None:
-        """The item sees to it that it is here at most once."""
+        """Adds the item; the item itself takes care that it is in the queue at most once."""
         items = self._items
         if not items:
             self._call_soon(self._run)

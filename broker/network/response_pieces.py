@@ -1,8 +1,8 @@
-"""What an answer consists of: bytes that were encoded, and slices of files that were not touched.
+"""The pieces of a response: bytes that were encoded, and slices of files that Python never reads.
 
 Whoever reads a slice from a log holds one reference to its file. The reference travels with the response into
-the network, which gives it back exactly once: when the last byte has been handed to the kernel, or when the
-answer is thrown away. A descriptor that is closed earlier may come back as another topic's file.
+the network, which releases it exactly once: when the last byte has been handed to the kernel, or when the
+response is thrown away. A descriptor that is closed earlier may come back as another topic's file.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import Any, Final, Protocol, TypeAlias
 
 
 class FileSlice(Protocol):
-    """A run of bytes in an open file."""
+    """A range of bytes in an open file."""
 
     @property
     def size_bytes(self) -> int: ...
 
     @property
     def position(self) -> int:
-        """Where it begins in the file."""
+        """The position of the slice in the file."""
         ...
 
     @property
     def is_recent(self) -> bool:
-        """Written a moment ago: the bytes are in memory, nobody needs to ask."""
+        """Whether the bytes were written a moment ago, so that they are in memory for certain."""
         ...
 
     def fileno(self) -> int | None:
-        """The file's descriptor, or None where there is none (memory)."""
+        """The descriptor of the file; None for a file in memory, which has none."""
         ...
 
     def release(self) -> None:
-        """Gives the reference to the file back."""
+        """Releases the reference to the file."""
         ...
 
     def read(self) -> bytes:
-        """The bytes, for whoever cannot send a file."""
+        """The bytes of the slice, for a transport that cannot send files."""
         ...
 
 
@@ -46,13 +46,13 @@ BYTES_LIKE: Final = (bytes, bytearray, memoryview)
 
 
 def release_pieces(pieces: Iterable[Piece]) -> None:
-    """Gives back the files of an answer that nobody will get."""
+    """Releases the files of a response that is thrown away."""
     for piece in pieces:
         if not isinstance(piece, BYTES_LIKE):
             piece.release()
 
 
 def as_pieces(encoded: list[Any]) -> list[Piece]:
-    """What the encoder gave: bytes, and the records as the handler gave them, which are bytes or file
-    slices."""
+    """The encoder's output as pieces: bytes, and the records as the handler gave them, which are bytes or
+    file slices."""
     return encoded

@@ -28,7 +28,7 @@ _DRAIN_CHECK_MS = 5
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
-    """`socket.request.max.bytes` and `connections.max.idle.ms`, by their own names."""
+    """The values of the configs `socket.request.max.bytes` and `connections.max.idle.ms`."""
 
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
@@ -77,7 +77,7 @@ class Server:
         return acceptor
 
     def serve(self, listener: str, service: Service) -> None:
-        """Names who serves the connections of a listener."""
+        """Sets the service that answers the requests of a listener."""
         self._services[listener] = service
 
     def start(self) -> None:
@@ -119,13 +119,13 @@ class Server:
     def _closed(self, channel: Channel) -> None:
         listener = self._channels.pop(channel).session.listener
         acceptor = self.acceptors.get(listener)
-        if acceptor is not None:  # a listener that was taken away goes before its connections
+        if acceptor is not None:  # the listener may have been removed already
             acceptor.traffic.closed += 1
         self._idle.removed()
         self.limits.closed(listener, channel.host)
 
     def close_listener(self, name: str, reason: str) -> None:
-        """The listener and all its connections."""
+        """Closes the listener and all its connections."""
         self.acceptors[name].close()
         for channel, connection in list(self._channels.items()):
             if connection.session.listener == name:
@@ -135,16 +135,16 @@ class Server:
     # The end
 
     def stop(self) -> None:
-        """No new connections; those that are open go on."""
+        """Stops accepting connections; those that are open go on."""
         for acceptor in self.acceptors.values():
             acceptor.close()
 
     def drain(self, deadline_ms: int, done: Callable[[int], None]) -> None:
-        """Lets what has begun come to its end, then closes; `done` hears how many were cut off at the
-        deadline.
+        """Lets the requests that have begun come to their end, then closes all connections. `done` gets the
+        number of connections that were cut off at the deadline.
 
-        Whoever owns waits (long polls) answers them now; a request that has not begun is not begun.
-        deadline_ms: on the monotonic clock.
+        Whoever owns delayed answers (long polls) completes them now; no further request begins. deadline_ms:
+        on the monotonic clock.
         """
         self.stop()
         for connection in self.connections:
@@ -170,7 +170,7 @@ class Server:
         done(busy)
 
     def abort(self, reason: str) -> None:
-        """Closes everything now."""
+        """Closes all listeners and connections at once."""
         self.stop()
         for channel in list(self._channels):
             channel.abort(reason)

@@ -42,7 +42,8 @@ _PEER_ERRORS: Final = frozenset(
 
 
 class SocketChannel:
-    """The wire of one connection. `begin` it with its connection; `on_closed` is called once, at the end."""
+    """A socket that carries one connection. `begin` starts it with its connection; `on_closed` is called
+    once, at the end."""
 
     __slots__ = (
         "_disconnects",
@@ -92,7 +93,7 @@ class SocketChannel:
         self._writing = False
         self._linger = False
         self._finished = False
-        """The end of the stream was seen; unread bytes may lie before it."""
+        """Whether the end of the stream was seen; unread bytes may lie before it."""
 
     def begin(self, connection: ChannelUser) -> None:
         self.connection = connection
@@ -101,7 +102,7 @@ class SocketChannel:
     def last_active_ms(self) -> int:
         return self.connection.now_ns // 1_000_000
 
-    def awaits_us(self) -> bool:
+    def is_awaiting_answer(self) -> bool:
         return self.connection.waiting > 0 and not self._finished
 
     def expire(self) -> None:
@@ -139,17 +140,18 @@ class SocketChannel:
             self._look_for_reset()
 
     def _look_for_reset(self) -> None:
-        """Whether the bytes that were just read were the last ones, and nothing tells so again.
+        """Checks whether the peer has reset the connection together with the bytes that were just read.
 
         When data and a reset arrive together libuv stops watching the descriptor, and uvloop calls us once,
-        as if there were data only. If we had something to send the send fails; here nothing was sent.
+        as if there were data only. If we had something to send the send would fail; here nothing was sent.
         """
         error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self._broken(OSError(error, os.strerror(error)))
 
     def _readable_while_held(self) -> None:
-        """Either the peer says more than is heard now, or it has gone."""
+        """Called when the socket is readable although the connection must not read: there is more data, or
+        the peer has gone."""
         if self.connection.holds == TURN_OVER:
             return
         try:
@@ -163,15 +165,16 @@ class SocketChannel:
         if finished:
             self._await_break()
         else:
-            self._disconnects.watch(self.descriptor, self._hung_up)
+            self._disconnects.watch(self.descriptor, self._on_disconnect)
 
     def _await_break(self) -> None:
-        """The end of the stream was seen, and something still waits or is held."""
+        """Watches for a reset, after the end of the stream was seen while something is still being
+        answered."""
         self._finished = True
         if self.open and not self._linger:
-            self._disconnects.watch(self.descriptor, self._hung_up, finished=True)
+            self._disconnects.watch(self.descriptor, self._on_disconnect, finished=True)
 
-    def _hung_up(self, broken: bool) -> None:
+    def _on_disconnect(self, broken: bool) -> None:
         if broken:
             self.connection.peer_gone("the peer has gone while its request was waiting")
         else:
@@ -262,12 +265,13 @@ class SocketChannel:
             self._failed()
 
     def _failed(self) -> None:
-        """Called while an exception of ours is handled that came in the middle of writing."""
+        """Ends the connection after an exception of ours in the middle of writing. Called from the `except`
+        clause."""
         self.connection.failed()
         self.abort("a fault of ours")
 
     def _helped(self, error: BaseException | None) -> None:
-        """A helper thread has sent a part of a cold slice, and is done with the socket."""
+        """Goes on after a helper thread has sent a part of a cold slice and no longer uses the socket."""
         if not self.open:
             self._give_back()
         elif error is None:
@@ -287,7 +291,8 @@ class SocketChannel:
     # The end
 
     def close(self, reason: str) -> None:
-        """Called by the connection. What was answered before is still sent, as long as the peer takes it."""
+        """Closes the socket for the connection. What was answered before is still sent, as long as the peer
+        takes it."""
         if not self.open:
             return
         _log.debug("%s: closed: %s", self.connection.connection_id, reason)
@@ -298,7 +303,7 @@ class SocketChannel:
             self._end()
 
     def abort(self, reason: str) -> None:
-        """Ends at once, whatever was not sent."""
+        """Closes the socket at once; unsent output is lost."""
         if self.open:
             self._output.clear()
             self.connection.close(reason)
@@ -311,7 +316,7 @@ class SocketChannel:
         if self.connection.holds & CLOSED:
             self._end()
         else:
-            self._linger = True  # nothing more is sent
+            self._linger = True  # so that nothing more is sent
             self.connection.peer_gone(str(error))
             self._end()
 
@@ -327,7 +332,9 @@ class SocketChannel:
             self._give_back()
             return
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # ends the helper's call; the number stays ours till then
+            self._socket.shutdown(
+                socket.SHUT_RDWR
+            )  # ends the helper's call; only then is the descriptor closed
 
     def _give_back(self) -> None:
         self._socket.close()
