@@ -2,9 +2,9 @@
 
 In reading order:
 
-* `health`  is the process well, is it ready: who says so
-* `pages`   which path gives what
-* `http`    as much of HTTP as that takes, with everything bounded
+* `health`  whether the process is well, and whether it is ready for clients
+* `pages`   the pages that there are, by path
+* `http`    as much of HTTP as that takes, with bounds on everything
 
-It changes nothing and asks nobody's name, so it listens on the loopback address unless it is told otherwise.
+It changes nothing and does not authenticate, so it listens on the loopback address unless told otherwise.
 """

@@ -30,11 +30,11 @@ class Health:
         self._is_ready, self._state = False, reason
 
     def ailments(self) -> list[str]:
-        """What is wrong with the process; empty when it is well."""
+        """The reasons why the process is not well; an empty list when it is well."""
         return _complaints(self._well)
 
     def obstacles(self) -> list[str]:
-        """Why clients should not be sent here; empty when they may come."""
+        """The reasons why clients should not be sent here; an empty list when they may come."""
         starting = [] if self._is_ready else [self._state]
         return starting + _complaints(self._well) + _complaints(self._ready)
 

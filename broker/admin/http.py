@@ -50,7 +50,7 @@ class AdminServer:
             )
 
     async def start(self, host: str, port: int) -> None:
-        """Raises OSError when the address cannot be had."""
+        """Listens on the address. Raises OSError when it cannot be bound."""
         server = await self._loop.create_server(self._connection, host, port)
         self._server = server
         self.port = int(server.sockets[0].getsockname()[1])
@@ -67,12 +67,12 @@ class AdminServer:
 
 
 class AdminConnection(Protocol):
-    """One request and its answer."""
+    """One connection, which carries one request and its answer."""
 
-    def __init__(self, loop: AbstractEventLoop, pages: Pages, neighbours: set[AdminConnection]) -> None:
+    def __init__(self, loop: AbstractEventLoop, pages: Pages, connections: set[AdminConnection]) -> None:
         self._loop = loop
         self._pages = pages
-        self._open = neighbours
+        self._open = connections
         self._head = bytearray()
         self._transport: Transport | None = None
         self._rest: Iterator[bytes] | None = None
@@ -138,7 +138,7 @@ class AdminConnection(Protocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """A portion per turn of the loop, so that a long answer stalls nobody."""
+        """Sends one portion of the answer per turn of the loop, so that a long answer delays no client."""
         if self._transport is None or self._rest is None or self._paused:
             return
         try:

@@ -19,7 +19,8 @@ _INDEX: Final = b"Barnabas\n\n/metrics\n/healthz\n/readyz\n"
 
 
 class Page(NamedTuple):
-    """status: of HTTP. portions: the body, one of them per turn of the loop."""
+    """An HTTP answer. status: the HTTP status code. portions: the body in parts, of which one is sent per
+    turn of the loop."""
 
     status: int
     content_type: str

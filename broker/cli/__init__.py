@@ -1,5 +1,17 @@
 """The command line: one module per command, and the parser that knows them all.
 
-Parts, in reading order: ``parser`` (what can be typed), ``start``, ``storage``,
-``config_check``, ``codec``. Imported by ``broker.__main__`` alone.
+In reading order:
+
+* `parser`          what can be typed
+* `configuration`   the configuration that several commands need: file, environment and overrides
+* `start`           `barnabas start`: starts a node
+* `storage`         `barnabas storage`: formats and describes log directories
+* `config_check`    `barnabas config check`: says of each setting of a file what it does here
+* `dump`            `barnabas dump`: prints the records of log files
+* `log_repair`      `barnabas log repair`: keeps what can be kept of a damaged log
+* `simulate`        `barnabas simulate`: runs a simulated quorum of controllers
+* `codec`           `barnabas codec show`: prints the generated code of a message
+* `worker`          `barnabas worker`: the process in which a broker does long work
+
+Imported by `broker.__main__` alone.
 """

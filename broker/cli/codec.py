@@ -36,7 +36,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def find_messages(name: str) -> list[type[Message]]:
-    """The classes that a user may mean; upper and lower case are the same to him."""
+    """The message classes that the user's `name` may mean; upper and lower case are treated alike."""
     wanted = name.lower()
     for entry in apis():
         base = entry.name.lower()

@@ -35,7 +35,7 @@ _HEADINGS: Final = (
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command; `options.file` is the path."""
+    """Runs `barnabas config check`; `options.file` is the path of the file."""
     return check_file(options.file, sys.stdout)
 
 
@@ -70,7 +70,7 @@ def check_file(path: str, out: TextIO) -> int:
 
 
 def _verdict(setting: Setting, settings: Mapping[str, Setting]) -> tuple[str, str]:
-    """The heading under which the setting stands, and its line."""
+    """The heading under which the setting is listed, and its line."""
     problem = refusal(setting)
     if problem is not None:
         return _REFUSED, problem

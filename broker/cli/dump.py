@@ -14,7 +14,7 @@ from storage.dump.log_file import LogOptions
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints one file after the other; 1 if one of them cannot be read."""
+    """Runs `barnabas dump`: prints one file after the other. Returns 1 if one of them cannot be read."""
     wanted = DumpOptions(
         log=LogOptions(
             deep=options.deep_iteration,

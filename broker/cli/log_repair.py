@@ -15,7 +15,7 @@ from storage.repair import Damage, cut_out, find_damage
 
 WELL: Final = 0
 DAMAGED: Final = 1
-"""Also where nothing could be looked at."""
+"""The exit code when a log is damaged, and when nothing could be examined."""
 
 
 def run(options: argparse.Namespace) -> int:

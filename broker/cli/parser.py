@@ -58,7 +58,7 @@ def _python() -> str:
 
 
 def _command(module: str, function: str) -> Command:
-    """The command, imported when it is called."""
+    """The function that runs a command. The command's module is imported only when it is called."""
 
     def run(options: argparse.Namespace) -> int:
         code: int = getattr(import_module(f"broker.cli.{module}"), function)(options)

@@ -18,7 +18,7 @@ from broker.simulation.running import SimulationResult, fault_plan_of, run, shri
 from broker.simulation.trace import Trace
 
 LARGEST_STORY_LINES = 400
-"""Of a failure, the last so many."""
+"""The number of lines, the last ones, that are printed of a failed simulation's trace."""
 
 
 def simulate(options: argparse.Namespace) -> int:

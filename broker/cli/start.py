@@ -30,7 +30,7 @@ class StartRefused(Exception):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Start the node and serve until it is told to stop."""
+    """Runs `barnabas start`: starts the node and serves until it is told to stop."""
     hold_collector()
     try:
         loaded = load_configuration(options.file, options.override)

@@ -34,13 +34,13 @@ REFUSED: Final = 1
 
 
 def random_uuid(_options: argparse.Namespace) -> int:
-    """The command `storage random-uuid`."""
+    """Runs `barnabas storage random-uuid`."""
     print(uuid_to_text(new_uuid(SystemRandomSource())))
     return DONE
 
 
 def info(options: argparse.Namespace) -> int:
-    """The command `storage info`."""
+    """Runs `barnabas storage info`."""
     config = _config(options.config, sys.stderr)
     if config is None:
         return REFUSED
@@ -48,7 +48,7 @@ def info(options: argparse.Namespace) -> int:
 
 
 def format(options: argparse.Namespace) -> int:  # noqa: A001
-    """The command `storage format`."""
+    """Runs `barnabas storage format`."""
     config = _config(options.config, sys.stderr)
     if config is None:
         return REFUSED
@@ -131,7 +131,7 @@ def wished_level(release_version: str | None, features: Sequence[str]) -> int:
 
 
 def _level_of(release_version: str) -> int:
-    """Of a level's name, or the newest of a release such as 4.2."""
+    """The feature level with this name, or the newest level of a release such as 4.2."""
     for level in sorted(METADATA_VERSION_NAMES, reverse=True):
         name = METADATA_VERSION_NAMES[level]
         if release_version in (name, name.partition("-")[0]):

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final
 
 LIBRARIES: Final = "BARNABAS_LIBRARIES"
-"""The variable with the parent's folders."""
+"""The environment variable with the folders in which the parent finds its libraries."""
 
 
 def main() -> int:
+    """Runs `broker.__main__` with the arguments, and deletes FOLDER at the end if the parent has died."""
     parent = os.getppid()
     here = Path(__file__).resolve().parent
     wheel = here / "app"

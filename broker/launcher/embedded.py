@@ -41,7 +41,7 @@ READY: Final = re.compile(rb"^Barnabas is ready: node \d+ serves (?P<brokers>.*)
 LOG_TAIL_BYTES: Final = 4_000
 STOP_SECONDS: Final = 15.0
 LAST_STOP_SECONDS: Final = 3.0
-"""When the interpreter ends nobody waits long."""
+"""How long a broker may take to stop when the interpreter of the test or notebook is ending."""
 DYING_SECONDS: Final = 1.0
 
 
@@ -72,9 +72,9 @@ class Broker:
         python: str | None = None,
     ) -> None:
         self.bootstrap_servers = ""
-        """For clients' ``bootstrap.servers``; empty until the broker is started."""
+        """The value for clients' ``bootstrap.servers``; empty until the broker is started."""
         self.listeners: dict[str, str] = {}
-        """Address by the listener's name."""
+        """The address (host and port) of each listener, by the listener's name."""
         self._config = {name: _text(value) for name, value in (config or {}).items()}
         self._host = f"[{host}]" if ":" in host else host
         self._port = port
@@ -127,7 +127,7 @@ class Broker:
             self._undo()
 
     def kill(self) -> None:
-        """The end as a crash: nothing is written any more."""
+        """Kills the broker as a crash would: it writes nothing any more."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -137,7 +137,8 @@ class Broker:
         return self.start() if self._process is None else self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """After an exception the end of the log is added to it as a note."""
+        """Stops the broker. If the ``with`` block raised, the end of the broker's log is added to the
+        exception as a note."""
         if isinstance(error, Exception) and not isinstance(error, BrokerFailed):
             error.add_note(f"The broker's log ended with:\n{self.log_tail()}")
         self.stop()
@@ -155,14 +156,14 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """The child's process id. Raises RuntimeError before the start."""
+        """The process id of the broker's process. Raises RuntimeError before the start."""
         if self._process is None:
             raise RuntimeError("the broker was not started")
         return self._process.pid
 
     @property
     def port(self) -> int:
-        """Of the first listener; 0 before the start."""
+        """The port of the first listener; 0 before the start."""
         return int(self.bootstrap_servers.rpartition(":")[2] or 0)
 
     @property
@@ -172,7 +173,8 @@ class Broker:
 
     @property
     def log_file(self) -> Path:
-        """Raises RuntimeError before the start, if it is in the temporary folder."""
+        """The file with the broker's log. Raises RuntimeError before the start if it is in the temporary
+        folder."""
         return self._log or self._temporary / "broker.log"
 
     def log(self) -> str:
@@ -180,7 +182,7 @@ class Broker:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def log_tail(self, size_bytes: int = LOG_TAIL_BYTES) -> str:
-        """The log's last lines."""
+        """The last lines of the broker's log."""
         text = self.log()[-size_bytes:].rstrip()
         return text or "(nothing was logged)"
 
@@ -268,7 +270,7 @@ class Broker:
 
 
 def _text(value: Any) -> str:
-    """A value as Kafka's properties have it."""
+    """The value as it is written in Kafka's properties."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -284,7 +286,7 @@ def _environment() -> dict[str, str]:
 
 
 def _terminate(process: subprocess.Popen[bytes], timeout_seconds: float) -> None:
-    """SIGTERM, and SIGKILL for one that does not hear it."""
+    """Ends the process with SIGTERM, and with SIGKILL if it does not end in time."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:

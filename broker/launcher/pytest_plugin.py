@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SHOWN: Final = ("failed", "always", "never")
 TOPIC_STEM_LENGTH: Final = 100
 LOG_SECTION_BYTES: Final = 100_000
-"""Of the end of what was logged during a test."""
+"""How many bytes, the last ones, are shown of what was logged during a test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class BarnabasSession:
-    """What the hooks know of the session's broker."""
+    """The broker of a test session, and how far its log was shown."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.broker: Broker | None = None
@@ -67,7 +67,7 @@ class BarnabasSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
-        """What was logged before belongs to other tests."""
+        """Notes the size of the log before a test, because what was logged earlier belongs to other tests."""
         self._seen_bytes = self._log_size()
 
     @pytest.hookimpl(wrapper=True)
@@ -131,7 +131,7 @@ def _property(line: str) -> tuple[str, str]:
 
 @pytest.fixture
 def barnabas_topic(request: pytest.FixtureRequest, barnabas_broker: Broker) -> str:
-    """The name of a new topic, made for this test alone."""
+    """The name of a new topic that is made for this test alone."""
     stem = re.sub(r"[^a-zA-Z0-9_-]+", "-", request.node.name)[:TOPIC_STEM_LENGTH].strip("-")
     partitions = int(request.config.getini("barnabas_topic_partitions"))
     return barnabas_broker.create_topic(f"{stem or 'test'}-{uuid.uuid4().hex[:8]}", partitions)

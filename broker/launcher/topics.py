@@ -79,14 +79,14 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _created(answer: _Reader) -> tuple[int, str | None]:
-    """Error code and text of the one topic."""
+    """The error code and the error text of the topic that was created."""
     answer.i32()
     answer.text()
     return answer.i16(), answer.text()
 
 
 def _can_be_used(answer: _Reader) -> bool:
-    """Whether the one topic and all its partitions are there without an error."""
+    """Whether a Metadata response shows the topic and all its partitions without an error."""
     for _ in range(answer.i32()):  # brokers: id, host, port, rack
         answer.i32()
         answer.text()
@@ -107,7 +107,7 @@ def _can_be_used(answer: _Reader) -> bool:
 
 
 class _Reader:
-    """Takes an answer apart from left to right."""
+    """Reads the fields of a response, one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,9 +1,9 @@
-"""Families as Prometheus' text format (version 0.0.4), in portions.
+"""Metric families as Prometheus' text format (version 0.0.4), in portions.
 
-A broker of ten thousand partitions has a hundred thousand samples. Written in one go they would stall every
-client for a tenth of a second, so `portions` is a generator: whoever writes to the scraper takes a portion
-per turn of the loop. The process's own metrics (`process_…`) come from prometheus_client, which is imported
-with the first scrape: 60 ms that a start need not pay.
+A broker of ten thousand partitions has a hundred thousand samples. Written in one go they would delay every
+client by a tenth of a second, so `portions` is a generator: the admin server sends one portion per turn of
+the loop. The process's own metrics (`process_…`) come from prometheus_client, which is imported with the
+first scrape, because the import takes 60 ms that a start need not pay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 def portions(families: Iterable[Family]) -> Iterator[bytes]:
-    """The text, some 50 KB at a time."""
+    """Yields the text of all families, in portions of some 50 KB."""
     lines: list[str] = []
     for family in families:
         lines.append(f"# HELP {family.name} {family.help.translate(_HELP_ESCAPES)}")
@@ -36,7 +36,8 @@ def portions(families: Iterable[Family]) -> Iterator[bytes]:
 
 
 def process_portion() -> bytes:
-    """`process_…` of this process: processor time, memory, descriptors, start."""
+    """The text of the metrics `process_…` of this process: processor time, memory, descriptors, start
+    time."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()

@@ -1,7 +1,7 @@
-"""What a part of the broker shows of itself, and how it says so.
+"""Metric families, and the collectors that parts of the broker register to show their metrics.
 
-A collector is a function without arguments that yields families; it is called when somebody asks, never
-before. Names are those that Kafka's JMX exporter gives (`kafka_server_replicamanager_partitioncount`), so
+A collector is a function without arguments that yields families; it is called only when somebody
+scrapes. Names are those that Kafka's JMX exporter gives (`kafka_server_replicamanager_partitioncount`), so
 that existing dashboards and alerts work. A counter's name ends with `_total` or `_count`.
 
     def collect() -> Iterator[Family]:
@@ -21,11 +21,11 @@ from typing import NamedTuple, TypeAlias
 _log = logging.getLogger("barnabas.metrics")
 
 Sample: TypeAlias = tuple[Mapping[str, str], float]
-"""Labels and value."""
+"""The labels of a sample, and its value."""
 
 
 class Family(NamedTuple):
-    """One metric. kind: "counter", "gauge" or "untyped"."""
+    """One metric with all its samples. kind: "counter", "gauge" or "untyped"."""
 
     name: str
     kind: str
@@ -37,20 +37,20 @@ Collector: TypeAlias = Callable[[], Iterable[Family]]
 
 
 def gauge(name: str, description: str, value: float, **labels: str) -> Family:
-    """A gauge of one sample."""
+    """A gauge that has a single sample."""
     return Family(name, "gauge", description, ((labels, value),))
 
 
 def counter(name: str, description: str, value: float, **labels: str) -> Family:
-    """A counter of one sample."""
+    """A counter that has a single sample."""
     return Family(name, "counter", description, ((labels, value),))
 
 
 class Collectors:
     """The collectors of one node, in the order in which they were registered.
 
-    A family comes from one collector alone, because Prometheus wants all samples of a name together: what
-    several listeners have is collected by one that knows them all.
+    A family comes from one collector alone, because Prometheus wants all samples of a name together: a
+    family with samples of several listeners is collected by one collector that knows them all.
     """
 
     def __init__(self) -> None:

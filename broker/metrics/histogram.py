@@ -18,7 +18,7 @@ _FIRST_NS: Final = 1_000
 _STEPS: Final = 109
 
 BOUNDS_NS: Final = tuple(round(_FIRST_NS * 2 ** (step / 4)) for step in range(_STEPS))
-"""Upper bounds, inclusive. The last bucket holds everything beyond them."""
+"""The upper bounds of the buckets, inclusive. The last bucket holds everything beyond them."""
 
 
 def new_buckets() -> list[int]:

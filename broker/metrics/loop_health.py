@@ -1,8 +1,8 @@
-"""How the loop is doing: its lag, how idle it is, and the pauses of the garbage collector.
+"""The health of the event loop: its lag, how idle it is, and the pauses of the garbage collector.
 
-Once a second a timer looks at the clocks. It comes late by as much as the loop is behind (lag); and the
-processor time that the loop's thread took since the last look tells how idle it was. Nothing of this
-touches a request.
+Once a second a timer reads the clocks. It is late by as much as the loop is behind (the lag), and the
+processor time that the loop's thread took since the last time tells how idle it was. None of this costs a
+request anything.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from config.ports import Clock, Timer, Timers
 _LOOK_EVERY_MS: Final = 1000
 _EVENTS: Final = "kafka_controller_controllereventmanager_"
 _SMOOTHING: Final = 1 - 2.718281828459045 ** (-1 / 60)
-"""A moving average over about a minute, as Kafka's meters."""
+"""The weight of the newest value in a moving average over about a minute, as Kafka's meters have it."""
 
 
 def next_second_ms(now_ms: int) -> int:
-    """The next full second: what looks once a second does so in one turn of an idle loop."""
+    """The next full second. What is due once a second is due at the same time, so that an idle loop wakes up
+    once."""
     return now_ms - now_ms % _LOOK_EVERY_MS + _LOOK_EVERY_MS
 
 

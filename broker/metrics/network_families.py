@@ -100,8 +100,8 @@ def _cold_reads(cold: ColdReads) -> Iterator[Family]:
 
 
 def _software(server: Server) -> Iterator[Sample]:
-    """Clients choose these names, so there may be as many as they like; what is too much is counted as
-    one."""
+    """Counts connections by client software. Clients choose these names, so there may be any number of them;
+    beyond a limit they are counted together as "other"."""
     counts: dict[tuple[str, str, str], int] = {}
     for connection in server.connections:
         session = connection.session

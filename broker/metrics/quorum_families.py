@@ -33,7 +33,11 @@ def quorum_collector(
     *,
     ignores_static_voters: bool,
 ) -> Collector:
-    """idle_ratio: of the loop. ignores_static_voters: the config names voters, beside those of the log."""
+    """Collects the metrics of the quorum and of its controller.
+
+    idle_ratio: returns the idle ratio of the loop. ignores_static_voters: whether the config names voters
+    that are ignored, because the log has voters of its own.
+    """
     rates = _Rates(clock)
     counts = PartitionCounts()
 

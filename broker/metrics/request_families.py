@@ -30,7 +30,7 @@ _TIMES: Final = (
 
 
 def request_collector(all_metrics: Sequence[RequestMetrics]) -> Collector:
-    """Families of several dispatchers (broker and controller listener) together."""
+    """Collects the metrics of several dispatchers (those of broker and controller listeners) together."""
 
     def collect() -> Iterator[Family]:
         yield Family(
@@ -98,7 +98,7 @@ def _error_name(code: int) -> str:
 
 
 def _by_api(all_metrics: Iterable[RequestMetrics], attribute: str) -> dict[str, tuple[list[int], int]]:
-    """Buckets per API, and how many requests had no time of this kind at all."""
+    """For each API the buckets, and the number of requests that had no time of this kind at all."""
     merged: dict[str, tuple[list[int], int]] = {}
     for metrics in all_metrics:
         for times in metrics.all_times():
@@ -113,8 +113,8 @@ def _by_api(all_metrics: Iterable[RequestMetrics], attribute: str) -> dict[str, 
 
 
 def _zeros(times: ApiTimes, attribute: str, recorded: int) -> int:
-    """Only requests that waited, were throttled or had to queue are recorded as such; the rest took no
-    time."""
+    """The number of requests of an API whose time of this kind was zero. Only requests that waited, were
+    throttled or were queued have such a time recorded."""
     if attribute in ("queue", "remote", "throttle"):
         return max(0, sum(times.total) - recorded)
     return 0

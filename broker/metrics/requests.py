@@ -17,7 +17,7 @@ from broker.metrics.histogram import new_buckets
 
 
 class ApiTimes:
-    """Histograms of one API, over all versions."""
+    """The histograms of one API, over all its versions."""
 
     __slots__ = ("local", "name", "queue", "remote", "send", "throttle", "total")
 
@@ -32,7 +32,8 @@ class ApiTimes:
 
 
 class RequestCounts:
-    """One API at one version. errors: how often each code was answered; codes of partitions count each."""
+    """The counters of one API at one version. errors: how often each error code was answered; each
+    partition's code counts."""
 
     __slots__ = ("errors", "name", "received_bytes", "requests", "times", "version")
 

@@ -36,7 +36,7 @@ _log = logging.getLogger("barnabas.watchdog")
 _ASK_EVERY_MS: Final = 100
 _TRIES: Final = 5
 _LOOKS_IN_ONE: Final = ((10, 10), (2, 3), (0, 1))
-"""At a loop that rested at least so often in a row: one look instead of so many."""
+"""Pairs: a loop that was found idle so often in a row is checked once instead of so many times."""
 
 
 class Watchdog:
@@ -67,7 +67,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """In the thread of the loop."""
+        """Starts the watching thread. Must be called in the thread of the loop."""
         self._loop_thread = threading.get_ident()
         self._answered.set()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -103,7 +103,7 @@ class Watchdog:
                 self._answered.wait()
 
     def _answer(self) -> None:
-        """On the loop: the sign of life."""
+        """Answers the watchdog. It runs on the loop."""
         self._runner = sys._getframe(1)
         if self._caught:
             self.slow_turns += 1

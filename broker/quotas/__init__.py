@@ -1,4 +1,4 @@
 """How much of the broker one client may use.
 
-* `throttle`   how long a client must be quiet after a request
+* `throttle`   decides how long a client is throttled after a request
 """

@@ -1,7 +1,7 @@
-"""How long a client must be quiet after its request: the place where quotas say so.
+"""How long a client is throttled after a request: the place at which quotas decide it.
 
-Dispatch asks once per answer. The time goes into the answer's `throttle_time_ms`, the answer leaves at once,
-and then the connection is muted for that time, whether the client keeps quiet by itself or not (KIP-219).
+Dispatch asks once per response. The time goes into the response's `throttle_time_ms`, the response leaves at
+once, and then the connection is muted for that time, whether the client waits by itself or not (KIP-219).
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from protocol.serving.request_context import RequestContext
 
 
 class Throttle(Protocol):
-    """Quotas on request time and bandwidth decide behind this."""
+    """Decides how long a client is throttled; quotas on request time and bandwidth will implement it."""
 
     def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
-        """Milliseconds, 0 for none. elapsed_ns: the loop's time that the request took."""
+        """The throttle time of the response, in milliseconds; 0 for none. elapsed_ns: the loop's time that
+        the request took."""
         ...
 
 
 class NoThrottle:
-    """Nobody is throttled. Dispatch knows it and does not even ask."""
+    """Throttles no client. Dispatch recognizes it and does not even call it."""
 
     def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
         return 0

@@ -17,20 +17,21 @@ from config.ports import Clock, Timers
 from protocol.records.compression import LAZY_CODECS, compress
 
 FIRST_LOOK_MS: Final = 500
-"""After the start: those that were waiting for it come first."""
+"""When the loop is first checked, after the start. Clients that waited for the start come before this
+work."""
 LOOK_MS: Final = 100
 BUSY_LOOK_MS: Final = 1_000
 QUIET_MS: Final = 5
-"""A look that comes no later than this finds the loop idle."""
+"""The loop counts as idle if the check is late by no more than this."""
 
 
 def codec_imports() -> list[Callable[[], object]]:
-    """One for each codec whose library is imported when it is first used."""
+    """One task for each codec whose library is imported only when it is first used."""
     return [partial(compress, codec, b"") for codec in LAZY_CODECS]
 
 
 class IdleWork:
-    """Of one node."""
+    """The tasks of one node that wait until its loop is idle; each idle check runs one of them."""
 
     def __init__(self, clock: Clock, timers: Timers, tasks: Iterable[Callable[[], object]]) -> None:
         self._clock = clock
@@ -42,7 +43,7 @@ class IdleWork:
         self._look_in(FIRST_LOOK_MS)
 
     def stop(self) -> None:
-        """What is left is not done."""
+        """Drops the tasks that have not been run."""
         self._tasks.clear()
 
     def _look_in(self, delay_ms: int) -> None:

@@ -1,9 +1,8 @@
-"""What is longer than a turn of the loop, a slice at a time.
+"""Work that is longer than a turn of the loop, done in slices.
 
-Whoever has more to do than a turn may take does a slice of it and asks for another one. All who do so stand
-in one queue, and of each turn of the loop they get a millisecond together: many long pieces of work at once
-take longer, each of them, and a client who asks for nothing long notices no difference between one and a
-hundred.
+Whoever has more to do than a turn may take does a slice of it and asks to be called again. All such work
+stands in one queue, and gets a millisecond of each turn of the loop together: with many long pieces of work
+at once each of them takes longer, and other clients notice no difference between one and a hundred.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from config.ports import Clock, Timers
 
 
 class LongWork:
-    """Of one loop."""
+    """The queue of slices of one loop."""
 
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
@@ -25,11 +24,11 @@ class LongWork:
         self._is_armed = False
 
     def __len__(self) -> int:
-        """Slices that wait."""
+        """The number of slices that wait."""
         return len(self._slices)
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Calls back when it is its turn: a slice, well below a millisecond if it can be."""
+        """Calls `work` once, when its turn has come. It should take well below a millisecond."""
         self._slices.append(work)
         if not self._is_armed:
             self._is_armed = True

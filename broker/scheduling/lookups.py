@@ -1,9 +1,10 @@
-"""Requests that are answered in steps: at once if that is quick, else a slice at a time among the others.
+"""Requests that are answered in steps: at once if that is quick, else a slice at a time while other clients
+are served.
 
-The steps are a generator's (see `storage.time_lookup`): None where others should have their turn, a call for
-a helper thread, or how much memory it needs from here on. So many may have some of it and so many much; the
-others wait, in order, and hold next to nothing until it is their turn. A client that has gone takes its
-look-up along.
+The steps come from a generator (see `storage.time_lookup`). It yields None where others may be served, a
+function that a helper thread has to call, or a `Room`: how much memory it needs from then on. Only a few
+look-ups at a time may use much memory; the others wait in order and hold next to nothing. When the client
+disconnects its look-up is cancelled.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ R = TypeVar("R")
 
 
 class Lookups:
-    """Of one broker."""
+    """The look-ups of one broker that take more than one step."""
 
     def __init__(self, *, clock: Clock, work: LongWork, threads: Offload) -> None:
         self._clock = clock
@@ -35,11 +36,14 @@ class Lookups:
         self._threads = threads
         self._rooms = {Room.SOME: Places(LARGE_LOOKUPS), Room.MUCH: Places(LARGEST_LOOKUPS)}
         self.under_way = 0
-        """Look-ups that are not answered yet."""
+        """The number of look-ups that are not answered yet."""
 
     def run(self, steps: Generator[LookupStep, Any, R], refuse: Callable[[], R]) -> R | Pending[R]:
-        """The outcome of the steps, or the promise of it. refuse: the answer where they fail by our fault;
-        what they raise before their first pause is the caller's."""
+        """The result of the steps, or a `Pending` for it.
+
+        refuse: gives the answer if the steps fail by our fault. What they raise before their first pause goes
+        to the caller.
+        """
         try:
             step = steps.send(None)
         except StopIteration as stop:  # nearly all
@@ -57,7 +61,8 @@ class Lookups:
         return pending
 
     def _go_on(self, lookup: _Lookup[R], result: Any, until_ns: int) -> None:
-        """Takes steps until there is something to wait for, at least one. What is long goes on later."""
+        """Runs at least one step, until one has to wait for a thread or for memory, or the time `until_ns` is
+        reached."""
         steps = lookup.steps
         while True:
             try:
@@ -76,7 +81,8 @@ class Lookups:
             result = None
 
     def _do(self, lookup: _Lookup[Any], step: LookupStep, until_ns: int) -> bool:
-        """What a step wants; whether it may go on at once. until_ns: 0 is for ever."""
+        """Does what a step asks for, and returns whether the next step may follow at once. until_ns: 0 means
+        that there is no time limit."""
         if isinstance(step, Room):
             return self._take_room(lookup, step)
         if step is not None:
@@ -96,7 +102,7 @@ class Lookups:
             self._go_on(lookup, result, until_ns=1)
 
     def _came_back(self, lookup: _Lookup[Any], result: Any) -> None:
-        """A helper thread has done its part, perhaps for somebody who has gone."""
+        """Goes on after a helper thread has done its part; the client may have disconnected meanwhile."""
         lookup.is_in_thread = False
         if lookup.is_over:
             self._leave_room(lookup)
@@ -113,7 +119,8 @@ class Lookups:
         lookup.pending.complete(response)
 
     def _abandon(self, lookup: _Lookup[Any]) -> None:
-        """The client has gone. What a thread is unfolding stays in memory until the thread is done."""
+        """Cancels the look-up because the client has disconnected. Memory that a helper thread still uses is
+        given up when the thread is done."""
         lookup.is_over = True
         self.under_way -= 1
         lookup.steps.close()
@@ -123,7 +130,7 @@ class Lookups:
     # Room
 
     def _take_room(self, lookup: _Lookup[Any], wanted: Room) -> bool:
-        """Whether it may go on now; if not, it is called when it may."""
+        """Whether the look-up may use that much memory now. If not, `_room_is_free` is called when it may."""
         self._leave_room(lookup)
         if wanted is Room.NONE:
             return True
@@ -147,7 +154,7 @@ class Lookups:
 
 
 class _Lookup(Generic[R]):
-    """One on its way."""
+    """One look-up that has begun and is not answered."""
 
     __slots__ = ("is_in_thread", "is_over", "pending", "refuse", "response", "room", "steps")
 
@@ -155,7 +162,7 @@ class _Lookup(Generic[R]):
         self.steps = steps
         self.refuse = refuse
         self.response: R | None = None
-        """Where it is there before anything is promised."""
+        """The response, if it was known before a `Pending` had to be returned."""
         self.pending: Pending[R] | None = None
         self.room = Room.NONE
         self.is_in_thread = False

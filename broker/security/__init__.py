@@ -1,4 +1,4 @@
-"""Who may do what.
+"""Security: which principal may do what.
 
-* `authorizer`   permits everything, as Kafka does while no authorizer is configured
+* `authorizer`   permits every operation, as Kafka does while no authorizer is configured
 """

@@ -1,5 +1,5 @@
-"""Who may do what, while no access control is configured: everybody everything, as in Kafka without an
-authorizer."""
+"""The authorizer that is used while no access control is configured: everything is permitted, as in Kafka
+without an authorizer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from protocol.serving.session import Session
 
 
 class AllowAll:
-    """`protocol.serving.authorization.Authorizer` that never refuses."""
+    """The authorizer that permits every operation."""
 
     def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return True
