@@ -280,7 +280,7 @@ class BrokerConfig:
 
     @property
     def admin_listener(self) -> tuple[str, int] | None:
-        """The host and port of the admin listener (/metrics and the other pages); None when it is switched off."""
+        """The host and port of the admin listener (/metrics and others); None when it is off."""
         return listeners.parse_host_port("barnabas.admin.listener", self.text("barnabas.admin.listener"))
 
 

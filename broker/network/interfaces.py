@@ -81,7 +81,8 @@ class Service(Protocol):
 
 
 class ChannelUser(Protocol):
-    """What a channel drives: `network.connection.Connection`, or the asking side of a peer's connection."""
+    """The user of a channel: `network.connection.Connection`, or the client side of a connection to a
+    peer."""
 
     holds: int
     now_ns: int
@@ -98,15 +99,15 @@ class ChannelUser(Protocol):
     def peer_gone(self, reason: str) -> None: ...
     def peer_finished(self) -> None: ...
     def failed(self) -> None:
-        """Called while an exception of ours is handled. Raises it again where the connection is the node's
-        own."""
+        """Called from an `except` clause for an exception of ours. Raises it again where the node depends on
+        the connection."""
         ...
 
     def close(self, reason: str) -> None: ...
 
 
 class Traffic:
-    """Bytes and connections of one listener, as plain integers."""
+    """Counters of one listener: bytes and connections."""
 
     __slots__ = ("accepted", "closed", "expired", "received_bytes", "refused", "sent_bytes")
 
@@ -120,7 +121,7 @@ class Traffic:
 
 
 class Channel(Wire, Protocol):
-    """One connection of the network, as the node uses it. `send` and `close` are its user's, see `Wire`."""
+    """One connection of the network, as the node uses it. Its user calls `send` and `close` of `Wire`."""
 
     @property
     def host(self) -> str:
@@ -134,28 +135,28 @@ class Channel(Wire, Protocol):
     def unsent_bytes(self) -> int: ...
 
     def begin(self, connection: ChannelUser) -> None:
-        """Names who is driven; from now on what arrives is read."""
+        """Sets the user of the channel; from then on the bytes that arrive are read for it."""
         ...
 
     def abort(self, reason: str) -> None:
-        """Ends the connection at once, whatever was not sent."""
+        """Ends the connection at once; unsent output is lost."""
         ...
 
     def last_active_ms(self) -> int:
-        """When the peer was last heard of, on the monotonic clock."""
+        """When the connection was last active, in monotonic milliseconds."""
         ...
 
-    def awaits_us(self) -> bool:
-        """Whether the peer waits for an answer."""
+    def is_awaiting_answer(self) -> bool:
+        """Whether the peer waits for an answer, so that its silence does not count as idleness."""
         ...
 
     def expire(self) -> None:
-        """Ends a connection that was idle for too long."""
+        """Ends the connection because it was idle for too long."""
         ...
 
 
 class ListenerSettings(msgspec.Struct, frozen=True):
-    """What is set for one listener. A buffer size below 1 leaves the choice to the kernel."""
+    """The settings of one listener. A buffer size below 1 leaves the choice to the kernel."""
 
     name: str
     host: str
@@ -167,7 +168,7 @@ class ListenerSettings(msgspec.Struct, frozen=True):
 
 
 class Listener(Protocol):
-    """A bound address. Connections come from `start` on."""
+    """A listener that is bound to its address. It accepts connections after `start`."""
 
     @property
     def settings(self) -> ListenerSettings: ...
@@ -180,34 +181,34 @@ class Listener(Protocol):
 
     @property
     def port(self) -> int:
-        """The real one, where 0 was asked for."""
+        """The port that the listener got; it differs from the setting where the setting is 0."""
         ...
 
     def start(self) -> None: ...
 
     def close(self) -> None:
-        """No more connections; those that are open go on."""
+        """Stops accepting connections; those that are open go on."""
         ...
 
 
 class ConnectAttempt(Protocol):
-    """A connection that is being made. Whoever cancels it hears nothing of it any more."""
+    """A connection that is being made. After `cancel` nothing more is reported of it."""
 
     def cancel(self) -> object: ...
 
 
 class Network(Protocol):
-    """Listeners and connections to elsewhere: a port of the node.
+    """The port through which a node listens, and connects to other nodes.
 
-    cold: the part that sends slices of files that are not in memory, for its metrics; None where there is
-    none.
+    cold: sends the file slices that are not in memory; metrics read its counters. None where there is no such
+    part.
     """
 
     @property
     def cold(self) -> ColdReads | None: ...
 
     def call_soon(self, callback: Callable[[], None]) -> object:
-        """Calls back in the next turn of the loop that brings what arrives."""
+        """Calls `callback` in the next turn of the loop in which the network runs."""
         ...
 
     def listen(
@@ -220,8 +221,8 @@ class Network(Protocol):
     ) -> Listener:
         """Binds an address. Raises OSError.
 
-        on_accept: gets each new channel and its peer's port, and begins the channel. on_closed: gets it once
-        more when it has ended.
+        on_accept: gets each new channel and its peer's port, and has to call `begin`. on_closed: gets the
+        channel when it has ended.
         """
         ...
 
@@ -240,14 +241,14 @@ class Network(Protocol):
         ...
 
     def host_name(self) -> str:
-        """The full name of this machine, as others may look it up. May block for a look-up."""
+        """The full host name of this machine. It may block for a name look-up."""
         ...
 
     def resolve(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """The addresses of each name, none for a name that nobody knows. Blocks: it is for a helper
-        thread."""
+        """The addresses of each host name; an empty list for an unknown name. It blocks, so only a helper
+        thread may call it."""
         ...
 
     def close(self) -> None:
-        """After the last channel has ended."""
+        """Closes the network. Called after the last channel has ended."""
         ...

@@ -52,7 +52,7 @@ class SocketNetwork:
         on_accept: Callable[[Channel, int], None],
         on_closed: Callable[[Channel], None],
     ) -> Acceptor:
-        """See `interfaces.Network`."""
+        """Implements `interfaces.Network`."""
 
         def take(sock: socket.socket, host: str, port: int) -> None:
             channel = SocketChannel(
@@ -82,7 +82,7 @@ class SocketNetwork:
         done: Callable[[Channel | OSError], None],
         on_closed: Callable[[Channel], None],
     ) -> asyncio.Task[None]:
-        """See `interfaces.Network`."""
+        """Implements `interfaces.Network`."""
 
         async def attempt() -> None:
             try:
@@ -105,7 +105,7 @@ class SocketNetwork:
         return self._loop.create_task(attempt())
 
     async def _open_socket(self, host: str, port: int) -> socket.socket:
-        """The first of the host's addresses that answers."""
+        """Connects a socket to the first of the host's addresses that answers."""
         try:
             addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except UnicodeError as error:
@@ -128,20 +128,20 @@ class SocketNetwork:
         raise failure
 
     def host_name(self) -> str:
-        """See `interfaces.Network`."""
+        """Implements `interfaces.Network`."""
         return socket.getfqdn()
 
     def resolve(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """See `interfaces.Network`."""
+        """Implements `interfaces.Network`."""
         return resolve(names)
 
     def close(self) -> None:
-        """See `interfaces.Network`."""
+        """Implements `interfaces.Network`."""
         self.disconnects.close()
 
 
 def resolve(names: Sequence[str]) -> dict[str, list[str]]:
-    """The addresses of each name, none for a name that nobody knows. Blocks."""
+    """The addresses of each host name; an empty list for an unknown name. It blocks."""
     found: dict[str, list[str]] = {}
     for name in names:
         try:
