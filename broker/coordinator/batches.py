@@ -37,6 +37,11 @@ def coordinator_batch(records: Sequence[CoordinatorRecord], *, timestamp_ms: int
     return bytes(builder.build())
 
 
+def least_batch_bytes(records: Sequence[CoordinatorRecord]) -> int:
+    """The batch of these records takes more than this: it is the size of their keys and values alone."""
+    return sum(len(key) + (0 if value is None else len(value)) for key, value in records)
+
+
 def split_records(records: Sequence[CoordinatorRecord], max_bytes: int) -> list[Sequence[CoordinatorRecord]]:
     """The records in order, in runs that each fit a batch of `max_bytes`; a larger single record stands
     alone."""

@@ -41,8 +41,8 @@ class CoordinatorResult(Generic[R]):
 
     atomic: all records in one batch. Deletions of many keys need not be; they are cut to fit.
 
-    refusal: a record of it cannot be written down at all. Then none is, and it goes on as if the log had
-    refused them with this error.
+    refusal: the records cannot be written down at all, or are known to be more than the log takes. Then none
+    is, and it goes on as if the log had refused them with this error.
     """
 
     __slots__ = ("answers", "atomic", "on_stored", "records", "refusal", "response")

@@ -10,7 +10,7 @@ machine goes this way:
 
 1. it runs, changes no recorded state, and returns an :class:`CoordinatorResult`;
 2. its records are replayed into the machine, by the same `replay` that loading uses, with an undo log;
-3. they are appended as one batch;
+3. they are appended as one batch (of what is larger than the log takes no batch is made: it is refused);
 4. when the high watermark has passed the batch the response goes out; readers that saw the records wait too.
 
 If the log refuses the batch, the machine is rolled back: the newest writes are undone down to the refused
@@ -37,7 +37,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from broker.coordinator.batches import coordinator_batch, split_records
+from broker.coordinator.batches import coordinator_batch, least_batch_bytes, split_records
 from broker.coordinator.loader import LoadTarget, LogOutOfReach, PartitionLoad
 from broker.coordinator.ports import CurrentTime, PartitionReader, PartitionWriter
 from broker.coordinator.result import CoordinatorRecord, CoordinatorResult, UndoLog, response_error
@@ -275,6 +275,11 @@ class CoordinatorRuntime(Generic[M]):
             if not shard.failed:
                 yield partition, None if shard.load is not None else shard.machine
 
+    def max_batch_bytes(self, partition: int) -> int:
+        """The largest batch that the partition's log takes. An operation whose records would be larger need
+        not make them all."""
+        return self._writer.max_batch_bytes(self.topic, partition)
+
     def run_everywhere(self, operation: Callable[[M, CurrentTime], CoordinatorResult[None]]) -> None:
         """Run an operation without response on all machines (a topic was deleted)."""
         for partition, machine in list(self.machines()):
@@ -312,10 +317,10 @@ class CoordinatorRuntime(Generic[M]):
         waiter: tuple[Pending[R], R, Callable[[ErrorCode], R]] | None,
     ) -> None:
         now = self._now()
+        taken_bytes = self.max_batch_bytes(shard.partition)
         if result.atomic:
             chunks: list[Sequence[CoordinatorRecord]] = [result.records]
         else:
-            taken_bytes = self._writer.max_batch_bytes(self.topic, shard.partition)
             chunks = split_records(result.records, min(self._settings.batch_bytes, taken_bytes))
         last = len(chunks) - 1
         for number, records in enumerate(chunks):
@@ -331,6 +336,10 @@ class CoordinatorRuntime(Generic[M]):
                 waiters=[waiter] if waiter is not None and number == last else [],
             )
             shard.writes.append(write)
+            if least_batch_bytes(records) > taken_bytes:
+                # While a batch is made it takes the memory of its records several times.
+                self._written(shard, write, ErrorCode.MESSAGE_TOO_LARGE)
+                continue
             try:
                 self._replay(shard, write)
                 batch = coordinator_batch(records, timestamp_ms=now.wall_ms)

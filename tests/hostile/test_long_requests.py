@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from protocol.codec.message import Message
+from protocol.errors import ErrorCode
 from protocol.framing import decode_response, encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
@@ -22,11 +24,13 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import ProduceRequest
 from tests.hostile.conftest import AnyBroker
 from tests.support.against import barnabas_only
-from tests.support.raw_connection import RawConnection, resident_bytes
+from tests.support.raw_connection import RawConnection, await_that, resident_bytes
+from tests.support.topics import Topics
 from tests.support.wire_client import WireClient
 
 pytestmark = barnabas_only
@@ -141,6 +145,29 @@ def test_what_an_administrator_may_ask_is_answered_and_nobody_waits(victim: AnyB
         client.send_bytes(frame)
         answer = client.receive()
     assert int.from_bytes(answer[:4]) == 7
+
+
+def test_a_small_commit_of_a_group_with_a_long_name_takes_no_gigabytes(victim: AnyBroker) -> None:
+    """The name stands in each record; nobody else waits while the commit is refused."""
+    name = Topics(victim.bootstrap_servers).create("here")
+    with WireClient(victim.bootstrap_servers) as client:
+        client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+        await_that("one offset is committed", lambda: not _codes(client.ask(*_commit(name, 1)))[0])
+    frame = encode_request_frame(*_commit(name, 16_000), 7, "long")
+    with somebody_else(victim), RawConnection(victim.bootstrap_servers, timeout_seconds=60) as client:
+        client.send_bytes(frame)
+        answer = decode_response(OffsetCommitResponse, 8, client.receive())[1]
+    assert _codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 16_000
+
+
+def _commit(topic: str, count: int) -> tuple[OffsetCommitRequest, int]:
+    entry = OffsetCommitRequest.OffsetCommitRequestPartition(0, 1)
+    named = OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[entry] * count)
+    return OffsetCommitRequest("g" * 32_767, topics=[named]), 8
+
+
+def _codes(answer: Any) -> list[int]:
+    return [each.error_code for topic in answer.topics for each in topic.partitions]
 
 
 def test_ten_at_once_take_no_more_than_one(victim: AnyBroker) -> None:

@@ -210,9 +210,11 @@ class GroupCoordinator:
         self, request: OffsetCommitRequest, version: int
     ) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
         """Every topic in the request has a name, exists and may be committed to."""
+        partition = self.partition_for(request.group_id)
+        most_bytes = self._runtime.max_batch_bytes(partition)
         return self._runtime.run(
-            self.partition_for(request.group_id),
-            lambda shard, now: shard.commit_offsets(request, version, now),
+            partition,
+            lambda shard, now: shard.commit_offsets(request, version, most_bytes, now),
             lambda error: refused_commit(request, error),
         )
 

@@ -3,10 +3,15 @@
 A member commits in its generation. Whoever has none (an administrator, or a consumer that assigns partitions
 by itself: a "simple" consumer) may commit as long as the group has no members; that makes the group if need
 be. Topics are checked before: here each partition has a name and exists.
+
+A commit is one batch, and the key of each record names the group. A group id may be as long as 32,767 bytes,
+so a request of a few kilobytes can ask for gigabytes of records. As soon as the records are larger than the
+batch that the log takes, the commit is refused, as the log would refuse it.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from broker.coordinator.group.classic_group import ClassicGroup
@@ -16,15 +21,21 @@ from broker.coordinator.group.states import GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
+LOG: Final = logging.getLogger("barnabas.coordinator")
 UNKNOWN_GROUP_SINCE: Final = 9
 BROKER_S_RETENTION: Final = -1
 """The client names no time of its own."""
 
 
 def commit(
-    group: ClassicGroup | None, request: OffsetCommitRequest, version: int, operation: GroupOperation
+    group: ClassicGroup | None,
+    request: OffsetCommitRequest,
+    version: int,
+    most_bytes: int,
+    operation: GroupOperation,
 ) -> None:
-    """Fill the turn with the records and the response."""
+    """Fill the turn with the records and the response, or with a refusal if the keys and values of the
+    records are larger than `most_bytes`."""
     error = commit_error(group, request, version)
     if error is not ErrorCode.NONE:
         operation.result.response = refused_commit(request, error)
@@ -34,7 +45,8 @@ def commit(
     now_ms = operation.now.wall_ms
     has_own = request.retention_time_ms != BROKER_S_RETENTION
     expires_ms = java_long(now_ms + request.retention_time_ms) if has_own else NO_EXPIRY
-    response = OffsetCommitResponse()
+    operation.result.response = response = OffsetCommitResponse()
+    size_bytes = 0
     for topic in request.topics:
         answer = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answer)
@@ -52,15 +64,29 @@ def commit(
                     expire_timestamp_ms=expires_ms,
                     topic_id=topic.topic_id,
                 )
-                operation.result.records.append(
-                    offset_record(request.group_id, topic.name, partition.partition_index, committed)
+                key, value = record = offset_record(
+                    request.group_id, topic.name, partition.partition_index, committed
                 )
+                operation.result.records.append(record)
+                size_bytes += len(key) + len(value or b"")
+                if size_bytes > most_bytes:
+                    _refuse_as_too_large(operation, most_bytes)
+                    return
             answer.partitions.append(
                 OffsetCommitResponse.OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=error
                 )
             )
-    operation.result.response = response
+
+
+def _refuse_as_too_large(operation: GroupOperation, most_bytes: int) -> None:
+    LOG.warning(
+        "A commit is refused: %d of its offsets take more than the %d bytes of a batch",
+        len(operation.result.records),
+        most_bytes,
+    )
+    operation.result.records.clear()
+    operation.result.refusal = ErrorCode.MESSAGE_TOO_LARGE
 
 
 def commit_error(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:

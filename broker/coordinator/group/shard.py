@@ -161,10 +161,11 @@ class GroupShard:
     # Offsets
 
     def commit_offsets(
-        self, request: OffsetCommitRequest, version: int, now: CurrentTime
+        self, request: OffsetCommitRequest, version: int, most_bytes: int, now: CurrentTime
     ) -> CoordinatorResult[OffsetCommitResponse]:
+        """most_bytes: what the log takes in one batch."""
         operation = self._turn(now, request.group_id)
-        commit(self.groups.get(request.group_id), request, version, operation)
+        commit(self.groups.get(request.group_id), request, version, most_bytes, operation)
         return operation.result
 
     def has_pending_offset(self, group_id: str, topic: str, partition: int) -> bool:

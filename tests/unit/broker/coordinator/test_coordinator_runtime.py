@@ -171,6 +171,20 @@ def test_a_refused_write_in_the_middle_is_taken_back_alone() -> None:
     assert now(third) == "put y"
 
 
+def test_of_what_is_larger_than_the_log_takes_no_batch_is_made() -> None:
+    """The log is not asked, the machine does not see the record, and writes that are under way stay."""
+    world = World()
+    world.log.largest_batch_bytes = 1_000
+    world.log.held = []
+    first, large, last = world.put(b"x", b"1"), world.put(b"x", bytes(1_000)), world.put(b"y", b"2")
+    assert len(world.log.held) == 2
+    assert now(large) == "UNKNOWN_SERVER_ERROR"
+    assert world.shelf.values == {b"x": b"1", b"y": b"2"}
+    world.log.decide()
+    world.log.decide()
+    assert (now(first), now(last)) == ("put x", "put y")
+
+
 def test_when_all_are_refused_nothing_is_left_of_them() -> None:
     world = World()
     world.put(b"x", b"0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from broker.coordinator.batches import coordinator_batch
@@ -12,6 +14,7 @@ from broker.coordinator.result import CoordinatorRecord
 from protocol.codec.compiler import encode
 from protocol.consumer_protocol import ConsumerProtocolSubscription
 from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from tests.support.group_world import GroupWorld, is_parked, now
@@ -94,6 +97,44 @@ def test_a_refused_commit_leaves_the_offset_before_it() -> None:
     world.log.refusal = ErrorCode.NONE
     assert world.committed().offset == 1
     assert world.groups.describe("new", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(("group_bytes", "count"), [(32_000, 16_000), (100, 10_000), (32_000, 40)])
+def test_of_a_commit_larger_than_a_batch_no_records_are_made(group_bytes: int, count: int) -> None:
+    """Each record names its group, so that a small request could take gigabytes."""
+    world = GroupWorld()
+    world.log.largest_batch_bytes = 1_000_000
+    world.log.held = []
+    entries = [OffsetCommitRequest.OffsetCommitRequestPartition(index, 1) for index in range(count)]
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=entries)
+    tracemalloc.start()
+    try:
+        answer = world.groups.commit_offsets(OffsetCommitRequest("g" * group_bytes, topics=[topic]), 9)
+        most_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert not world.log.held
+    assert most_bytes < 8_000_000
+    codes = [each.error_code for each in now(answer).topics[0].partitions]
+    assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR] * count
+    world.log.held = None
+    assert world.commit_error(1, group_id="other") is ErrorCode.NONE
+
+
+def test_a_commit_that_just_fits_a_batch_is_made() -> None:
+    """What is refused for its metadata is not in the batch, and does not count."""
+    world = GroupWorld(GroupSettings(offset_metadata_max_characters=10))
+    world.log.largest_batch_bytes = 32_000 * 3 + 1_000
+    entries = [
+        OffsetCommitRequest.OffsetCommitRequestPartition(index, index, -1, "too long a text" * (index > 2))
+        for index in range(6)
+    ]
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=entries)
+    group_id = "g" * 32_000
+    answer = now(world.groups.commit_offsets(OffsetCommitRequest(group_id, topics=[topic]), 9))
+    codes = [each.error_code for each in answer.topics[0].partitions]
+    assert codes == [ErrorCode.NONE] * 3 + [ErrorCode.OFFSET_METADATA_TOO_LARGE] * 3
+    assert world.committed(2, group_id=group_id).offset == 2
 
 
 def test_a_commit_that_is_not_replicated_in_time_says_so() -> None:
