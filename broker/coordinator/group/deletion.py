@@ -53,14 +53,15 @@ def delete_offsets(
     open_: PendingTransactionalOffsets,
     operation: GroupOperation,
 ) -> None:
-    """Tombstones for the partitions in which the group has an offset. Every partition is answered; an error
-    of the group stands alone."""
+    """Tombstones for the partitions in which the group has an offset, one for each however often it is named.
+    Every partition is answered; an error of the group stands alone."""
     error = _deletion_error(group)
     if group is None or error is not ErrorCode.NONE:
         operation.result.response = OffsetDeleteResponse(error_code=error)
         return
     response = OffsetDeleteResponse()
     pending = frozenset(open_.pending_places(request.group_id))
+    gone: dict[tuple[str, str, int], None] = {}
     for topic in request.topics:
         is_read = group.subscribes(topic.name)
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
@@ -70,7 +71,8 @@ def delete_offsets(
             answer.partitions.append(OffsetDeleteResponse.OffsetDeleteResponsePartition(index, code))
             place = (request.group_id, topic.name, index)
             if not is_read and (store.has(*place) or (topic.name, index) in pending):
-                operation.result.records.append(offset_tombstone(*place))
+                gone[place] = None
+    operation.result.records.extend(offset_tombstone(*place) for place in gone)
     operation.result.response = response
 
 

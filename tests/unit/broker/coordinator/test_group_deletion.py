@@ -136,6 +136,19 @@ def test_only_what_is_there_gets_a_tombstone() -> None:
     assert world.log.end_offset(GROUP_TOPIC, partition) == before + 1
 
 
+def test_what_is_named_many_times_gets_one_tombstone() -> None:
+    """A tombstone names the group, and its name may be long."""
+    world = GroupWorld()
+    world.commit_error(1)
+    partition = world.groups.partition_for("g")
+    before = world.log.end_offset(GROUP_TOPIC, partition)
+    partitions = [OffsetDeleteRequest.OffsetDeleteRequestPartition(0)]
+    topics = [OffsetDeleteRequest.OffsetDeleteRequestTopic("t", partitions) for _ in range(100)]
+    answer = now(world.groups.delete_offsets(OffsetDeleteRequest("g", topics)))
+    assert [topic.partitions[0].error_code for topic in answer.topics] == [ErrorCode.NONE] * 100
+    assert world.log.end_offset(GROUP_TOPIC, partition) == before + 1
+
+
 def test_once_a_consumer_group_is_empty_it_subscribes_nothing() -> None:
     world = GroupWorld()
     (member,) = world.stable_group(1, protocols=(("range", subscription("t")),))
