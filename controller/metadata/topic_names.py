@@ -8,7 +8,7 @@ from typing import Final
 
 from config.limits import TOPIC_NAME_LENGTH
 
-__all__ = ["METADATA_TOPIC", "Collisions", "name_fault"]
+__all__ = ["METADATA_TOPIC", "Collisions", "name_fault", "shown_name"]
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The metadata log's own name; nobody may create a topic of that name."""
@@ -33,6 +33,15 @@ def name_fault(name: str) -> str | None:
             "alphanumerics, '.', '_' and '-'"
         )
     return None
+
+
+def shown_name(name: str) -> str:
+    """A topic's name in a message that is told for each of its partitions.
+
+    What is longer than a name can be is cut: a request of 50 KB may name one of 32,767 bytes with a thousand
+    partitions.
+    """
+    return name if len(name) <= TOPIC_NAME_LENGTH else f"{name[:TOPIC_NAME_LENGTH]}..."
 
 
 class Collisions:

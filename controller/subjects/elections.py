@@ -11,6 +11,7 @@ from typing import Final
 
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER, TopicImage
+from controller.metadata.topic_names import shown_name
 from controller.subjects.partition_change import Election, change_partition
 from controller.subjects.result import Decision
 from protocol.codec.message import Message
@@ -49,7 +50,7 @@ def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Decision
         for named in request.topic_partitions:
             found = image.topics.by_name.get(named.topic)
             if found is None:
-                unknown = f"No such topic as {named.topic}"
+                unknown = f"No such topic as {shown_name(named.topic)}"
                 answers = [
                     _answer(i, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unknown) for i in named.partitions
                 ]

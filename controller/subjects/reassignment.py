@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import PartitionRegistration, TopicImage
+from controller.metadata.topic_names import shown_name
 from controller.subjects.assignments import bad_assignment, check_replicas, default_directory
 from controller.subjects.partition_change import Election, change_partition, is_reassigning
 from controller.subjects.partitions import AllowsUnclean
@@ -81,7 +82,9 @@ def _alter(
     index = target.partition_index
     topic = image.topics.by_name.get(name)
     if topic is None:
-        raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+        raise ControllerError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {shown_name(name)}."
+        )
     partition = topic.partitions.get(index)
     if partition is None:
         raise ControllerError(

@@ -146,3 +146,14 @@ def test_who_may_not_alter_the_cluster(fixture: ControllerFixture, version: int)
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert response.error_code == (0 if version == 0 else denied)
     assert response.replica_election_results[0].partition_result[0].error_code == denied
+
+
+def test_a_name_too_long_for_a_topic_does_not_stand_whole_in_each_answer(
+    fixture: ControllerFixture,
+) -> None:
+    """A small request would ask for hundreds of megabytes of messages."""
+    most = "x" * 249
+    answers = elect(fixture, PREFERRED, {"x" * 32_767: list(range(1_000)), most: [0]})
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert set(answers["x" * 32_767].values()) == {(unknown, f"No such topic as {most}...")}
+    assert answers[most] == {0: (unknown, f"No such topic as {most}")}

@@ -280,3 +280,15 @@ def test_who_leads(election: Election, leader: int, active: tuple[int, ...], exp
     assert after.leader_epoch == (5 if expected == leader else 6)
     assert after.isr == ((3,) if expected == 3 else (2, 1))
     assert after.leader_recovery_state == (1 if expected == 3 else 0)
+
+
+def test_a_name_too_long_for_a_topic_does_not_stand_whole_in_each_answer(
+    fixture: ControllerFixture,
+) -> None:
+    """A small request would ask for hundreds of megabytes of messages."""
+    most = "x" * 249
+    targets: list[tuple[int, list[int] | None]] = [(index, [1]) for index in range(1_000)]
+    cut = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {most}....")
+    assert move(fixture, "x" * 32_767, *targets) == [cut] * 1_000
+    whole = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {most}.")
+    assert move(fixture, most, (0, [1])) == [whole]
