@@ -62,13 +62,13 @@ class BrokerConfig:
     # Typed access
 
     def value(self, name: str) -> Value:
-        """The value in force; `KeyError` for a name that is no broker config."""
+        """The value in force. Raises KeyError for a name that is no broker config."""
         if name in self._values:
             return self._values[name]
         return BROKER[name].default
 
     def integer(self, name: str) -> int:
-        """An INT, SHORT or LONG that has a value."""
+        """The value of a config of type INT, SHORT or LONG that is not null."""
         value = self.value(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -78,21 +78,21 @@ class BrokerConfig:
         return None if self.value(name) is None else self.integer(name)
 
     def number(self, name: str) -> float:
-        """A DOUBLE."""
+        """The value of a config of type DOUBLE."""
         value = self.value(name)
         if isinstance(value, float):
             return value
         raise TypeError(f"{name} is not a double")
 
     def flag(self, name: str) -> bool:
-        """A BOOLEAN."""
+        """The value of a config of type BOOLEAN."""
         value = self.value(name)
         if isinstance(value, bool):
             return value
         raise TypeError(f"{name} is not a boolean")
 
     def text(self, name: str) -> str:
-        """A STRING, CLASS or PASSWORD that has a value."""
+        """The value of a config of type STRING, CLASS or PASSWORD that is not null."""
         value = self.value(name)
         if isinstance(value, str):
             return value
@@ -102,7 +102,7 @@ class BrokerConfig:
         return None if self.value(name) is None else self.text(name)
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A LIST; null counts as empty."""
+        """The value of a config of type LIST; null counts as an empty list."""
         value = self.value(name)
         if value is None:
             return ()
@@ -129,7 +129,7 @@ class BrokerConfig:
         }
 
     def is_set(self, name: str) -> bool:
-        """Whether a static setting of this very name exists."""
+        """Whether the configuration file, the environment or an override sets a config of this very name."""
         return name in self.static
 
     def known_names(self) -> list[str]:
@@ -150,7 +150,7 @@ class BrokerConfig:
         return self.static[name].text if name in self.static else None
 
     def explain(self, name: str) -> str:
-        """One line: the value in force and where it comes from. Secrets stay hidden."""
+        """One line with the value in force and where it comes from. Values of secrets are hidden."""
         shown = self.shown(name)
         shown = "(none)" if shown is None else one_line(shown)
         for layer, origin in (
@@ -179,7 +179,7 @@ class BrokerConfig:
 
     @property
     def log_directories(self) -> tuple[str, ...]:
-        """log.dirs, or else log.dir."""
+        """The directories of log.dirs, or else that of log.dir."""
         return self.items("log.dirs") or self.items("log.dir")
 
     @property
@@ -199,19 +199,19 @@ class BrokerConfig:
 
     @property
     def roll_ms(self) -> int:
-        """log.roll.ms or log.roll.hours."""
+        """The value of log.roll.ms, or else of log.roll.hours, in milliseconds."""
         value = self.optional_integer("log.roll.ms")
         return self.integer("log.roll.hours") * _HOUR_MS if value is None else value
 
     @property
     def roll_jitter_ms(self) -> int:
-        """log.roll.jitter.ms or log.roll.jitter.hours."""
+        """The value of log.roll.jitter.ms, or else of log.roll.jitter.hours, in milliseconds."""
         value = self.optional_integer("log.roll.jitter.ms")
         return self.integer("log.roll.jitter.hours") * _HOUR_MS if value is None else value
 
     @property
     def flush_interval_ms(self) -> int:
-        """log.flush.interval.ms or log.flush.scheduler.interval.ms."""
+        """The value of log.flush.interval.ms, or else of log.flush.scheduler.interval.ms."""
         value = self.optional_integer("log.flush.interval.ms")
         return self.integer("log.flush.scheduler.interval.ms") if value is None else value
 
@@ -221,7 +221,7 @@ class BrokerConfig:
 
     @property
     def listener_protocols(self) -> dict[str, str]:
-        """Listener name → security protocol, with the implied ones."""
+        """The security protocol by listener name, with the protocols that are implied where no map is set."""
         protocols = listeners.parse_protocol_map(self.text("listener.security.protocol.map"))
         if self.is_set("listener.security.protocol.map"):
             return protocols
@@ -234,7 +234,7 @@ class BrokerConfig:
 
     @property
     def listeners(self) -> tuple[Endpoint, ...]:
-        """Every socket of this process, controller listeners included."""
+        """The addresses on which this process listens, those of controller listeners included."""
         return listeners.parse_endpoints(
             self.items("listeners"), self.listener_protocols, distinct_ports=True
         )

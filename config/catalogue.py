@@ -87,11 +87,11 @@ _PER_MECHANISM: Final = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
-"""Configs that may stand behind a listener's and a mechanism's name."""
+"""The configs that may be set with the prefix of a listener and a SASL mechanism."""
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The names that may give this broker config its value, the strongest first."""
+    """The names that can give this broker config its value; the first that is set wins."""
     family = _SYNONYMS.get(name)
     if family is not None:
         return family

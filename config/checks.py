@@ -16,7 +16,7 @@ _MIB: Final = 1024 * 1024
 
 
 def check_relations(config: BrokerConfig) -> None:
-    """Raises `ConfigError` for the first relation that does not hold."""
+    """Checks the relations between configs. Raises ConfigError for the first that does not hold."""
     check_security_served(config)
     check_kafkas_relations(config)
 
@@ -239,7 +239,7 @@ def _at_most(config: BrokerConfig, lower: str, upper: str, sentence: str) -> Non
 
 
 def _check_group_bounds(config: BrokerConfig, kind: str) -> None:
-    """Every setting of a kind of group lies between its min and max twin."""
+    """Checks that each setting of a kind of group lies between its `min` and `max` configs."""
     group = f"group.{kind}"
     for setting in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
         least, most, chosen = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"

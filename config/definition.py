@@ -34,7 +34,7 @@ DOUBLE_MAX: Final = 1.7976931348623157e308
 
 
 class Importance(enum.Enum):
-    """Kafka's own grading; it orders documentation and does nothing else."""
+    """How important Kafka calls a config; it only orders documentation."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -64,7 +64,7 @@ CLIENT_METRICS: Final = UpdateMode.CLIENT_METRICS
 
 
 class Definition(Struct, frozen=True, gc=False):
-    """One row. `default` has the type's Python kind; None is Kafka's null."""
+    """The definition of one config. `default` is a value of the config's type; None is Kafka's null."""
 
     name: str
     type: ConfigType
@@ -76,15 +76,15 @@ class Definition(Struct, frozen=True, gc=False):
     synonyms: tuple[str, ...] = ()
     """Broker configs that give the value when a topic or group does not, the strongest first."""
     required: bool = False
-    """No default in Kafka: a start without it is refused."""
+    """Whether a start without it is refused, because Kafka has no default for it."""
     internal: bool = False
-    """Accepted but never shown: Kafka's test hooks."""
+    """Whether it is accepted but never shown, as the configs for Kafka's own tests are."""
     dynamic_only: bool = False
-    """Set through the admin API only; unknown in a file."""
+    """Whether it can be set through the admin API only, so that it is unknown in a file."""
 
     @property
     def sensitive(self) -> bool:
-        """Never printed, never sent."""
+        """Whether its value is a secret, which is never printed and never sent."""
         return self.type is PASSWORD
 
     def parse(self, text: str | None) -> Value:
@@ -103,7 +103,7 @@ class Definition(Struct, frozen=True, gc=False):
         return value
 
     def allowed(self) -> str:
-        """What a value may be, in a few words: `int [1,...]`."""
+        """The type and the allowed values as a short text, such as `int [1,...]`."""
         kind = self.type.name.lower()
         rule = self.validator.allowed() if self.validator is not None else ""
         if self.type is BOOLEAN:
@@ -115,9 +115,9 @@ class PluginConfig(Struct, frozen=True, gc=False):
     """A key that only a plug-in reads. It has no type: the plug-in judges the text when it is loaded."""
 
     name: str
-    """With a dot at its end: what all such keys begin with."""
+    """The name of the config. A name that ends with a dot is the prefix of all such names."""
     reader: str
-    """As in: it is read by Kafka's StandardAuthorizer."""
+    """Who reads it, as it completes the sentence "it is read by …", such as "Kafka's StandardAuthorizer"."""
     text: str
     may_be_secret: bool = False
-    """Its value is not printed."""
+    """Whether the value may be a secret, so that it is not printed."""

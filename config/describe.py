@@ -31,7 +31,7 @@ from config.values import ConfigType, text_of
 
 
 class ConfigSource(enum.IntEnum):
-    """DescribeConfigs' codes for where a value comes from."""
+    """The codes with which DescribeConfigs says where a value comes from."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -45,7 +45,7 @@ class ConfigSource(enum.IntEnum):
 
 
 class ConfigSynonym(Struct, frozen=True, gc=False):
-    """One place that could give the value; `value` is null for secrets."""
+    """One of the configs that can give the value; `value` is None for secrets."""
 
     name: str
     value: str | None
@@ -90,7 +90,7 @@ def describe_broker(config: BrokerConfig, names: Sequence[str] | None = None) ->
 def describe_cluster_default(
     config: BrokerConfig, names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """The dynamic settings for all brokers (resource BROKER with an empty name)."""
+    """The dynamic configs for all brokers: those of the resource BROKER with an empty name."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     rows = []
     for name in _chosen(sorted(config.dynamic_default), names):
@@ -133,7 +133,8 @@ def describe_topic(
 def describe_group(
     config: BrokerConfig, overrides: Mapping[str, str], names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """Every public config of a group with these settings of its own."""
+    """All configs of a group that are shown to clients; `overrides` are those that are set for the group
+    itself."""
     rows = []
     for name in _chosen(_public(GROUP), names):
         definition = GROUP[name]
@@ -153,7 +154,7 @@ def describe_group(
 def describe_client_metrics(
     overrides: Mapping[str, str], names: Sequence[str] | None = None
 ) -> list[DescribedConfig]:
-    """The configs of a client metrics subscription."""
+    """All configs of a subscription to client metrics."""
     rows = []
     for name in _chosen(_public(CLIENT_METRICS), names):
         definition = CLIENT_METRICS[name]
@@ -198,7 +199,7 @@ def _row(definition: Definition, value: str | None, chain: tuple[ConfigSynonym, 
 
 
 def _documentation(name: str, definition: Definition | None) -> str:
-    """Kafka documents what can stand in a file by its plain name."""
+    """The documentation of a config. As in Kafka, only configs that can stand in a file have one."""
     if definition is None or definition.dynamic_only or definition.name != name:
         return ""
     return documentation(definition)

@@ -51,10 +51,11 @@ _STORES: Final = frozenset(
         "truststore.type",
     )
 )
-"""Changed for a listener only, whose name stands before theirs."""
+"""The configs of key stores and trust stores; they can be changed for a single listener only, with its
+prefix."""
 
 _FOR_ALL_LISTENERS: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-"""May be set for a listener of all brokers at once."""
+"""Listener configs that can also be set for one listener on all brokers at once."""
 
 _RETENTION: Final = (
     ("log.local.retention.ms", "log.retention.ms"),
@@ -115,7 +116,7 @@ def _is_for_one_broker(name: str) -> bool:
 
 
 def _check_way(current: BrokerConfig, wanted: BrokerConfig) -> None:
-    """From the configs in force to those that would be."""
+    """Checks the change from the configs in force to the wanted ones, as a whole."""
     for name in _POOLS:
         check_thread_pool(name, current.integer(name), wanted.integer(name))
     _check_cleaners(current.integer(_CLEANERS), wanted.integer(_CLEANERS))
@@ -125,7 +126,7 @@ def _check_way(current: BrokerConfig, wanted: BrokerConfig) -> None:
 
 
 def check_thread_pool(name: str, now: int, wanted: int) -> None:
-    """A pool may change to between half and double of its size at once."""
+    """Refuses to change the size of a thread pool to less than half or more than double at once."""
     if wanted == now:
         return
     failed = f"Dynamic thread count update validation failed for {name}={wanted}"
@@ -151,7 +152,7 @@ def _check_cleaners(now: int, wanted: int) -> None:
 
 
 def _check_local_retention(current: BrokerConfig, wanted: BrokerConfig) -> None:
-    """What stays on local disk is no more than what is kept at all."""
+    """Refuses a local retention that is longer than the whole retention."""
     for local_name, name in _RETENTION:
         local, kept = wanted.integer(local_name), _kept(wanted, name)
         if (local, kept) == (current.integer(local_name), _kept(current, name)):
@@ -173,7 +174,7 @@ def _kept(config: BrokerConfig, name: str) -> int:
 
 
 def _check_listeners(current: BrokerConfig, wanted: BrokerConfig) -> None:
-    """A listener that stays keeps its protocol."""
+    """Refuses to change the security protocol of a listener that stays."""
     before = {endpoint.listener: endpoint for endpoint in current.listeners}
     for endpoint in wanted.listeners:
         stays = before.get(endpoint.listener)

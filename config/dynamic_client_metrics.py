@@ -1,4 +1,4 @@
-"""What a subscription to clients' metrics may hold (KIP-714)."""
+"""The checks of a subscription to client metrics (KIP-714)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from config.definition import CLIENT_METRICS, GROUP, TOPIC, Definition, PluginCo
 
 
 class Effect(enum.Enum):
-    """What setting a config does here."""
+    """What it changes to set a config here."""
 
     HONOURED = "honoured"
     NOT_USED_YET = "not used yet"
@@ -78,7 +78,7 @@ HONOURED: Final = _names(
     barnabas.record.validation barnabas.recovery.corrupt barnabas.admin.listener barnabas.log.format
     """
 )
-"""Broker configs that do what their text says."""
+"""The broker configs that have the effect that their documentation says."""
 
 HONOURED_BY_TOPICS: Final = _names(
     """
@@ -90,7 +90,7 @@ HONOURED_BY_TOPICS: Final = _names(
     segment.ms unclean.leader.election.enable
     """
 )
-"""Topic configs that do what their text says."""
+"""The topic configs that have the effect that their documentation says."""
 
 HONOURED_BY_GROUPS: Final[frozenset[str]] = frozenset()
 HONOURED_BY_CLIENT_METRICS: Final[frozenset[str]] = frozenset()

@@ -41,13 +41,13 @@ NOT_SETTINGS: Final = frozenset(
 
 
 def setting_name(variable: str) -> str:
-    """The config that a `KAFKA_…` variable means."""
+    """The name of the config that a variable `KAFKA_…` sets."""
     dotted = variable.removeprefix(_PREFIX).lower().replace("_", ".")
     return dotted.replace("...", "-").replace("..", "_")
 
 
 def read_environment(environment: Mapping[str, str]) -> list[Setting]:
-    """The settings among the variables, in the order of their names."""
+    """The settings that the environment variables hold, in the order of the variables' names."""
     settings: list[Setting] = []
     for variable in sorted(environment):
         if variable.startswith(_PREFIX) and variable not in NOT_SETTINGS:
@@ -57,7 +57,7 @@ def read_environment(environment: Mapping[str, str]) -> list[Setting]:
 
 
 def read_overrides(overrides: Iterable[str]) -> list[Setting]:
-    """`name=value` arguments; raises `ConfigError` for one without `=`."""
+    """The settings of `name=value` arguments. Raises ConfigError for one without `=`."""
     settings = []
     for override in overrides:
         name, equals, text = override.partition("=")

@@ -19,11 +19,11 @@ class ConfigError(Exception):
 
 
 class InvalidValue(ConfigError):
-    """A value that its config does not take, in Kafka's words."""
+    """A value that the config does not allow, with Kafka's sentence about it."""
 
     @classmethod
     def of(cls, name: str, value: object, reason: str) -> InvalidValue:
-        """Kafka's usual sentence; `value` is shown as Java would show it."""
+        """The error with Kafka's usual sentence; `value` is shown as Java would print it."""
         return cls(f"Invalid value {java_text(value)} for configuration {name}: {reason}")
 
 
@@ -49,7 +49,7 @@ def some_of(names: Sequence[str], separator: str = ",") -> str:
 
 
 def java_text(value: object) -> str:
-    """How Java prints a config's value: `null`, `true`, `[a, b]`, `2.0`."""
+    """The text with which Java prints a config's value: `null`, `true`, `[a, b]`, `2.0`."""
     if value is None:
         return "null"
     if isinstance(value, bool):

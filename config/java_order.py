@@ -18,7 +18,7 @@ _NATIVE_UTF_16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode as an unsigned number: over UTF-16 units, modulo 2**32."""
+    """Java's String.hashCode of the text, as an unsigned number: over its UTF-16 units, modulo 2**32."""
     units = memoryview(text.encode(_NATIVE_UTF_16, "surrogatepass")).cast("H")
     value: int = sum(map(mul, units, _powers(len(units))))
     return value & 0xFFFFFFFF
@@ -26,7 +26,8 @@ def java_hash(text: str) -> int:
 
 @lru_cache(maxsize=64)
 def _powers(count: int) -> tuple[int, ...]:
-    """Of 31, modulo 2**32, from the one of a text's first unit down to 1."""
+    """The powers of 31 modulo 2**32 with which a text's units are multiplied, from the first unit's down to
+    1."""
     powers = [1]
     for _ in range(count - 1):
         powers.append(powers[-1] * 31 & 0xFFFFFFFF)

@@ -24,7 +24,7 @@ SMALL_FRAME_BYTES: Final = 128 * KIB
 is copied again with each read."""
 
 LARGE_FRAME_FIRST_BYTES: Final = 64 * KIB
-"""A larger frame's buffer starts with this."""
+"""The size with which the buffer of a large frame starts."""
 
 LARGE_FRAME_GROWTH: Final = 4
 """And never has more than so many times the bytes that arrived, whatever was announced."""
@@ -42,10 +42,10 @@ TURN_REQUESTS: Final = 64
 """Requests of one connection that one turn handles; the rest follows in the next turn of the loop."""
 
 TURN_MS: Final = 2
-"""Time after which a turn ends with the request that it is at."""
+"""The time after which a connection's turn ends, once the request in progress is done."""
 
 TURN_SENT_BYTES: Final = 1 * MIB
-"""Bytes that one connection may put on the wire in one turn."""
+"""The bytes of responses after which a connection's turn ends."""
 
 PLAIN_REQUEST_BYTES: Final = 2 * KIB
 """A request up to this is handled in one go: two thousand names of one byte take some five milliseconds. What
@@ -59,7 +59,7 @@ LONG_REQUESTS_AT_ONCE: Final = 8
 """Requests between the two that are at work in turns together; the next one waits for its place."""
 
 LONG_TURN_MS: Final = 4
-"""What a request that is done in turns may take of one turn of the loop."""
+"""The time that a request that is served in steps may take of one turn of the loop."""
 
 REQUEST_MEMORY_BYTES: Final = 32 * MIB
 """What the arrays of one request may take once they are decoded; beyond it the connection is closed before
@@ -94,10 +94,10 @@ LONG_WORK_TURN_MS: Final = 1
 """What all work that is longer than a turn gets of each turn of the loop, together."""
 
 LOOKUP_INLINE_MS: Final = 1
-"""A look-up by time that is not done after this goes on as such work."""
+"""The time after which a look-up by time goes on in slices, beside other requests."""
 
 SLOW_TURN_MS: Final = 100
-"""A turn of the loop beyond this is logged with API, client and stack."""
+"""A turn of the loop that takes longer is logged, with API, client and stack."""
 
 WAITING_PRODUCE_PER_CONNECTION: Final = 16
 """Consecutive Produce requests of one connection that may wait for their answers together."""
@@ -106,13 +106,13 @@ OUTPUT_QUEUE_PAUSE_BYTES: Final = 8 * MIB
 """Unsent bytes in memory beyond which a connection's requests are not read; file slices do not count."""
 
 OUTPUT_QUEUE_RESUME_BYTES: Final = 2 * MIB
-"""The queue's length at which reading goes on."""
+"""The length of the output queue at which the connection is read again."""
 
 ACCEPTS_PER_TURN: Final = 64
 """New connections that one readiness of a listening socket takes before others get their turn."""
 
 ACCEPT_PAUSE_MS: Final = 1000
-"""How long accepting rests when the process has no descriptor left (EMFILE)."""
+"""How long a listener pauses when the process has no descriptor left (EMFILE)."""
 
 RESERVED_DESCRIPTORS: Final = 256
 """Descriptors that are not given to client connections: logs must roll and checkpoints must be written."""
@@ -123,19 +123,19 @@ STARTUP_FRAME_BYTES: Final = 512 * KIB
 # Names and arrays in requests
 
 TOPIC_NAME_LENGTH: Final = 249
-"""Kafka's own limit: `name-partition.uuid-delete` must be a file name."""
+"""The longest topic name. It is Kafka's limit: `name-partition.uuid-delete` must be a file name."""
 
 CLIENT_ID_LENGTH_FOR_METRICS: Final = 128
-"""A longer client id is cut where it becomes part of a log line or a label."""
+"""The length at which a client id is cut off in log lines and in the labels of metrics."""
 
 LABELS_PER_METRIC: Final = 10_000
 """Distinct label sets of one metric; what comes later is counted under one label `other`."""
 
 CONFIG_VALUE_LENGTH: Final = 32_767
-"""Kafka refuses longer dynamic config values (Short.MAX_VALUE)."""
+"""The longest value of a dynamic config; Kafka refuses longer ones (Short.MAX_VALUE)."""
 
 CONFIG_FILE_BYTES: Final = 1 * MIB
-"""A larger server.properties is somebody's mistake."""
+"""The largest server.properties; a larger one is taken for a mistake."""
 
 METADATA_RECORDS_PER_REQUEST: Final = 10_000
 """Records that one request to the controller may produce (MAX_RECORDS_PER_USER_OP)."""
@@ -176,34 +176,37 @@ LARGE_LOOKUPS: Final = 8
 """Look-ups by time that unfold a large batch at the same time, with some 8 MiB each; the others wait."""
 
 LARGEST_LOOKUPS: Final = 1
-"""Those among them whose batch cannot be unfolded with less than 128 MiB."""
+"""Look-ups by time that unfold at the same time a batch that needs up to 128 MiB of memory."""
 
 # Log
 
 INDEX_PENDING_BYTES: Final = 4 * KIB
-"""New index entries wait in memory until this much, a roll or a flush."""
+"""New index entries are written when they take this much memory, and when the segment rolls or is flushed."""
 
 SLOW_DIRECTORY_MS: Final = 20
-"""A write that took longer is one to look into; one that waited longer for the disk makes the directory slow,
-and appends go through a helper thread for a while."""
+"""A timed write that took longer than this is examined. If it waited longer than this for the disk, its
+directory counts as slow, and appends to it go through a helper thread for a while."""
 
 WATCHED_DIRECTORY_MS: Final = 1_000
-"""For so long after a long write it is asked of each timed one what it waited for."""
+"""How long after a long write each timed write is asked what it waited for."""
 
 WATCHED_WRITES: Final = 16
-"""And at least of so many: a quiet log writes less in that time."""
+"""The least number of writes that are examined after a long one, because a quiet log writes less in that
+time."""
 
 SLOW_DIRECTORY_REST_MS: Final = 500
-"""For so long no write may have been slow before appends write on the loop again."""
+"""How long no write may have been slow before appends are written by the loop again."""
 
 SLOW_DIRECTORY_LONGEST_REST_MS: Final = 8_000
-"""The rest of a directory that is slow again soon after is twice as long as the one before, up to this."""
+"""The longest time for which a directory stays slow. The time doubles each time the directory becomes slow
+again soon after."""
 
 SLOW_DIRECTORY_RELAPSE_MS: Final = 30_000
-"""Soon after the end of a rest."""
+"""A directory that becomes slow within this time after it was declared fast again counts as slow again."""
 
 WRITES_PER_DIRECTORY: Final = 4
-"""Helper threads that write to one directory at a time; a dead disk must leave some to the others."""
+"""Helper threads that may write to one directory at the same time, so that a dead disk leaves some to the
+others."""
 
 APPEND_THREADS: Final = 16
 """Threads for writes to slow directories and for syncs that an append waits for."""
@@ -234,19 +237,19 @@ INLINE_RECOVERY_BYTES: Final = 8 * MIB
 """After a crash so much is read by the starting broker itself; more is worth some worker processes."""
 
 COLD_PROBE_BYTES: Final = 64 * KIB
-"""A file slice is asked at this distance whether its bytes are in memory."""
+"""The distance between the bytes of a file slice for which the kernel is asked whether they are in memory."""
 
 COLD_PART_BYTES: Final = 1 * MIB
-"""What a helper thread sends of a cold slice at once."""
+"""The bytes of a cold slice that a helper thread sends at once."""
 
 COLD_READ_THREADS: Final = 4
 """Threads for cold slices, apart from the others: a slow disk must not keep a sync of another one waiting."""
 
 HELPER_THREADS: Final = 8
-"""Threads for single system calls; waiting calls queue in order."""
+"""Threads for single system calls; further calls wait in order."""
 
 SYNC_THREADS: Final = 8
-"""Threads that sync the files of one log, if they are many."""
+"""Threads that sync the files of one log if there are many of them."""
 
 ENDING_THREADS: Final = 32
 """Threads that sync logs at the end of a node: nothing is served any more, and syncs share the disk."""
@@ -254,10 +257,10 @@ ENDING_THREADS: Final = 32
 # Administration
 
 ADMIN_REQUEST_BYTES: Final = 8 * KIB
-"""Largest HTTP request head at the admin listener; bodies are not read."""
+"""The largest HTTP request head at the admin listener; bodies are not read."""
 
 ADMIN_CONNECTIONS: Final = 64
-"""Connections at the admin listener; the next one is closed at once."""
+"""Connections at the admin listener; a further one is closed at once."""
 
 WAITING_REQUESTS: Final = 100_000
 """Requests in the purgatories together; beyond it a fetch is answered at once with what there is."""

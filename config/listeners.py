@@ -38,7 +38,7 @@ def address_text(host: str, port: int) -> str:
 
 
 class QuorumVoter(Struct, frozen=True, gc=False):
-    """One of controller.quorum.voters."""
+    """One voter of controller.quorum.voters."""
 
     node_id: int
     host: str
@@ -46,7 +46,7 @@ class QuorumVoter(Struct, frozen=True, gc=False):
 
 
 def parse_protocol_map(text: str, name: str = "listener.security.protocol.map") -> dict[str, str]:
-    """Listener name → security protocol; the last of equal names counts."""
+    """The security protocol by listener name; of equal names the last one counts."""
     protocols: dict[str, str] = {}
     for item in re.split(r"\s*,\s*", text.strip()) if text.strip() else ():
         listener, colon, protocol = item.rpartition(":")
@@ -85,7 +85,7 @@ def parse_endpoints(
 
 
 def parse_voters(texts: Sequence[str]) -> tuple[QuorumVoter, ...]:
-    """controller.quorum.voters, whose form its validator has checked."""
+    """The voters of controller.quorum.voters, whose form the config's validator has checked."""
     voters = []
     for text in texts:
         node_id, _, address = text.partition("@")
@@ -95,7 +95,7 @@ def parse_voters(texts: Sequence[str]) -> tuple[QuorumVoter, ...]:
 
 
 def parse_host_port(name: str, text: str) -> tuple[str, int] | None:
-    """`host:port` of one listener of ours; None for an empty text."""
+    """The host and port of a config of the form `host:port`; None for an empty text."""
     if not text:
         return None
     host, colon, port = text.rpartition(":")

@@ -46,7 +46,7 @@ _ONE_NODE: Final = (
 
 
 class Loaded(Struct, frozen=True, gc=False):
-    """A checked config, and what the operator should hear about it."""
+    """A checked config, and warnings for the operator."""
 
     config: BrokerConfig
     warnings: tuple[str, ...]
@@ -58,7 +58,7 @@ def one_node_defaults(data_directory: str) -> dict[str, str]:
 
 
 def default_settings(defaults: Mapping[str, str]) -> list[Setting]:
-    """`one_node_defaults` as the lowest layer."""
+    """The settings of `one_node_defaults`, as the lowest layer."""
     return [Setting(name, text, Source.DEFAULTS, "one-node default") for name, text in defaults.items()]
 
 
@@ -138,7 +138,7 @@ def _with_controller_listener(settings: dict[str, Setting]) -> dict[str, Setting
 
 
 def _with_both_ids(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """node.id from broker.id and the other way round, as Kafka fills them in."""
+    """Sets node.id from broker.id or the other way round where one of them is missing, as Kafka does."""
     completed = dict(settings)
     for given, missing in (("broker.id", "node.id"), ("node.id", "broker.id")):
         if given in completed and missing not in completed:
@@ -175,5 +175,6 @@ def _warnings(settings: Mapping[str, Setting]) -> list[str]:
 
 
 def _differs(definition: Definition, setting: Setting) -> bool:
-    """Setting a config to its default promises nothing."""
+    """Whether the setting differs from the config's default; setting a config to its default needs no
+    warning."""
     return setting.name != definition.name or definition.parse(setting.text) != definition.default

@@ -16,16 +16,16 @@ LEVELS: Final = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 
 class Loggers(Protocol):
-    """The loggers of this process."""
+    """The loggers of this process, whose levels can be read and changed."""
 
     def levels(self) -> dict[str, str]:
-        """The level in force of every logger by name; `root` is the one above all."""
+        """The level in force of each logger by name; `root` is the root logger."""
         ...
 
     def set_level(self, name: str, level: str) -> None: ...
 
     def inherit_level(self, name: str) -> None:
-        """From now on the logger has the level of the one above it."""
+        """Removes the logger's own level, so that the one of its parent applies."""
         ...
 
 
@@ -55,7 +55,7 @@ def validate_levels(changes: Iterable[LevelChange], loggers: Loggers) -> None:
 
 
 def apply_levels(changes: Iterable[LevelChange], loggers: Loggers) -> None:
-    """What `validate_levels` has let through."""
+    """Applies changes that `validate_levels` has accepted."""
     for name, operation, level in changes:
         if operation == "DELETE" or level is None:
             loggers.inherit_level(name)

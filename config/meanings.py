@@ -48,7 +48,7 @@ _PLUGINS_OF_OTHER_TYPES: Final = (
     "remote.log.storage.manager.class.name",
     "security.providers",
 )
-"""Configs that name classes and whose type is not CLASS."""
+"""The configs that name classes although their type is not CLASS."""
 
 _COMES_WITH_KAFKA: Final = ("org.apache.kafka.", "kafka.")
 
@@ -66,7 +66,7 @@ _PER_LISTENER: Final = frozenset(
         "principal.builder.class",
     }
 )
-"""Beside those of TLS and SASL."""
+"""The configs that Kafka reads with a listener's prefix, beside those of TLS and SASL."""
 
 _OF_ALL_LISTENERS: Final = frozenset(
     {"sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"}
@@ -85,11 +85,11 @@ _PER_MECHANISM: Final = frozenset(
         "sasl.server.callback.handler.class",
     }
 )
-"""Beside those of OAuth."""
+"""The configs that Kafka reads with a mechanism's prefix, beside those of OAuth."""
 
 
 def meaning_of(name: str, settings: Settings) -> Meaning:
-    """Of the key `name` in a file with these settings."""
+    """The meaning of the key `name` in a file with these settings."""
     if name in BROKER:
         return _as_defined(BROKER[name])
     if is_listener_scoped(name):
@@ -152,7 +152,7 @@ def _is_read_per_mechanism(config: str) -> bool:
 
 
 def _listeners(settings: Settings) -> set[str]:
-    """The names that can stand behind `listener.name.`, in small letters."""
+    """The listener names that can follow `listener.name.` in a key, in small letters."""
     endpoints = [
         *_items(settings, "listeners", "PLAINTEXT://:9092"),
         *_items(settings, "advertised.listeners", ""),
@@ -162,7 +162,7 @@ def _listeners(settings: Settings) -> set[str]:
 
 
 def _nobody(name: str, settings: Settings) -> Meaning:
-    """What it would have to be called, or who may be meant by it."""
+    """The meaning of a key that nobody reads, with a note about the keys that may be meant by it."""
     notes = []
     behind_prefix = next((prefix for _, prefix in _PREFIXES if _names_plugin_config(prefix + name)), None)
     mechanism, _, inner = name.partition(".")
@@ -178,7 +178,7 @@ def _nobody(name: str, settings: Settings) -> Meaning:
 
 
 def _names_plugin_config(name: str) -> bool:
-    """Whether a row says this very key, not merely how such keys may begin."""
+    """Whether a definition names this very key, and not merely a prefix of such keys."""
     row = plugin_config(name)
     return row is not None and row.name not in (prefix for _, prefix in _PREFIXES)
 

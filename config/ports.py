@@ -37,7 +37,7 @@ class Clock(Protocol):
 
 
 class Stalls(Protocol):
-    """What threads have waited for, other than for a processor."""
+    """Tells how long threads have waited, other than for a processor."""
 
     def stalled_ns(self) -> int:
         """For how long the calling thread has neither run nor waited for a processor so far, from some fixed
@@ -58,33 +58,35 @@ class RandomSource(Protocol):
     """Randomness. In the simulator it comes from the seed, so that a run can be repeated."""
 
     def random_bytes(self, count: int) -> bytes:
-        """`count` unpredictable bytes (UUIDs, salts)."""
+        """Returns `count` unpredictable bytes, for UUIDs and salts."""
         ...
 
     def below(self, bound: int) -> int:
-        """A whole number in [0, bound); `bound` is at least 1."""
+        """Returns a whole number in [0, bound); `bound` is at least 1."""
         ...
 
     def fraction(self) -> float:
-        """A number in [0, 1)."""
+        """Returns a number in [0, 1)."""
         ...
 
 
 class Timer(Protocol):
-    """One promised call; cancelling it twice, or after it ran, does nothing."""
+    """A call that is due later. Cancelling it twice, or after it ran, does nothing."""
 
     def cancel(self) -> None: ...
 
 
 class Timers(Protocol):
-    """Calls that come later, on the loop and one at a time."""
+    """Calls functions at a later time, on the loop and one at a time."""
 
     def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
-        """Calls back once `Clock.monotonic_ms()` has reached `deadline_ms`; a past deadline means soon."""
+        """Calls `callback` once `Clock.monotonic_ms()` has reached `deadline_ms`; a deadline in the past
+        means soon."""
         ...
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Calls back after what runs now has returned, in the order of the calls."""
+        """Calls `callback` after the code that runs now has returned. Calls are made in the order of their
+        requests."""
         ...
 
 
@@ -133,7 +135,7 @@ class ChildProcess(Protocol):
 
 
 class FileStatus(NamedTuple):
-    """What the broker asks of a path without opening it."""
+    """Size, time of change and kind of a path, without opening it."""
 
     size_bytes: int
     modified_ms: int
@@ -156,7 +158,7 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it was opened; a later rename of the path is not reflected."""
+        """The path at which the file was opened; a later rename does not change it."""
         ...
 
     def fileno(self) -> int | None:
@@ -164,7 +166,7 @@ class File(Protocol):
         ...
 
     def size(self) -> int:
-        """Length in bytes as the file system sees it now."""
+        """The length in bytes, as the file system has it now."""
         ...
 
     def pread(self, size_bytes: int, offset: int) -> bytes:
@@ -180,15 +182,15 @@ class File(Protocol):
         ...
 
     def truncate(self, size_bytes: int) -> None:
-        """Makes the file exactly so long; growing it adds zeros."""
+        """Gives the file exactly this length; bytes that it grows by are zeros."""
         ...
 
     def fdatasync(self) -> None:
-        """Returns when content and length survive a power cut."""
+        """Returns when content and length are safe against a power cut."""
         ...
 
     def fsync(self) -> None:
-        """As `fdatasync`, with the times too."""
+        """As `fdatasync`, for the file's times too."""
         ...
 
     def close(self) -> None: ...
@@ -198,7 +200,7 @@ class FileLock(Protocol):
     """Exclusive use of a directory, held until it is released or the process ends."""
 
     def release(self) -> None:
-        """Gives it up; the file stays. Releasing twice is harmless."""
+        """Releases the lock; the file stays. Releasing it twice does nothing."""
         ...
 
 
@@ -214,19 +216,19 @@ class Files(Protocol):
     def status(self, path: str) -> FileStatus: ...
 
     def space(self, path: str) -> Space:
-        """Of the volume on which the path lies."""
+        """The total and the free space of the volume on which the path lies."""
         ...
 
     def listdir(self, path: str) -> list[str]:
-        """Names (not paths) in the directory, sorted."""
+        """The names (not paths) in the directory, sorted."""
         ...
 
     def subdirectories(self, path: str) -> list[str]:
-        """Those of them that are directories, found without a look at each."""
+        """The names in the directory that are directories, found without asking for the status of each."""
         ...
 
     def makedirs(self, path: str) -> None:
-        """Makes the directory and its missing parents; an existing one is fine."""
+        """Creates the directory and its missing parents; an existing directory is no error."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -236,7 +238,7 @@ class Files(Protocol):
     def unlink(self, path: str) -> None: ...
 
     def rmtree(self, path: str) -> None:
-        """Removes a directory and all that is in it; one that is not there is fine."""
+        """Removes a directory with all its content; a missing directory is no error."""
         ...
 
     def lock(self, path: str) -> FileLock:
@@ -257,7 +259,7 @@ class Files(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def read_text(self, path: str) -> str:
-        """The file as UTF-8; a wrong byte raises `UnicodeDecodeError`."""
+        """The content of the file as UTF-8. Raises UnicodeDecodeError for a wrong byte."""
         ...
 
     def write_atomically(self, path: str, data: bytes) -> None:

@@ -24,7 +24,7 @@ class TopicConfig(Struct, frozen=True, gc=False, kw_only=True):
 
     cleanup_policy: tuple[str, ...]
     compression_type: str
-    """The stored codec, or `producer` (as it came), or `uncompressed`."""
+    """The codec of stored batches, or `producer` (as they came), or `uncompressed`."""
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
@@ -42,7 +42,7 @@ class TopicConfig(Struct, frozen=True, gc=False, kw_only=True):
     message_timestamp_after_max_ms: int
     message_timestamp_before_max_ms: int
     message_timestamp_type: str
-    """`CreateTime` or `LogAppendTime`."""
+    """Whose time a record gets: `CreateTime` or `LogAppendTime`."""
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
     min_insync_replicas: int
@@ -53,7 +53,7 @@ class TopicConfig(Struct, frozen=True, gc=False, kw_only=True):
     retention_bytes: int
     retention_ms: int
     segment_bytes: int
-    """internal.segment.bytes where it is set, else segment.bytes."""
+    """The value of internal.segment.bytes where it is set, else of segment.bytes."""
     segment_index_bytes: int
     segment_jitter_ms: int
     segment_ms: int
@@ -76,7 +76,7 @@ _INTERNAL_SEGMENT: Final = "internal.segment.bytes"
 
 
 def inherited_value(broker: BrokerConfig, name: str) -> Value:
-    """The value that a topic gets when it does not set this config itself."""
+    """The value of a topic that does not set this config itself."""
     if name == "retention.ms":
         return broker.retention_ms
     if name == "segment.ms":

@@ -42,7 +42,7 @@ class Range(Struct, frozen=True, gc=False):
 
 
 class GzipLevel(Struct, frozen=True, gc=False):
-    """zlib's levels, and -1 for its default."""
+    """Allows the levels of zlib, and -1 for its default."""
 
     def check(self, name: str, value: Value) -> None:
         if not isinstance(value, int) or (value != -1 and not 1 <= value <= 9):
@@ -53,7 +53,7 @@ class GzipLevel(Struct, frozen=True, gc=False):
 
 
 class OneOf(Struct, frozen=True, gc=False):
-    """One of these texts."""
+    """Allows one of the given texts."""
 
     choices: tuple[str, ...]
     ignore_case: bool = False
@@ -98,7 +98,7 @@ class Items(Struct, frozen=True, gc=False):
 
 
 class NonEmpty(Struct, frozen=True, gc=False):
-    """A text that is not empty; null passes, as in Kafka."""
+    """Allows any text that is not empty, and null, as Kafka does."""
 
     def check(self, name: str, value: Value) -> None:
         if value == "":
@@ -139,7 +139,7 @@ class ThrottledReplicas(Struct, frozen=True, gc=False):
 
 
 class QuorumVoters(Struct, frozen=True, gc=False):
-    """Voters as `id@host:port`."""
+    """Allows a list of voters of the form `id@host:port`."""
 
     def check(self, name: str, value: Value) -> None:
         form = "Each entry should be in the form `{id}@{host}:{port}`."
@@ -161,7 +161,7 @@ class QuorumVoters(Struct, frozen=True, gc=False):
 
 
 class BootstrapServers(Struct, frozen=True, gc=False):
-    """Addresses as `host:port`."""
+    """Allows a list of addresses of the form `host:port`."""
 
     def check(self, name: str, value: Value) -> None:
         for item in value if isinstance(value, tuple) else ():
@@ -178,7 +178,7 @@ class BootstrapServers(Struct, frozen=True, gc=False):
 
 
 class ShareOffsetReset(Struct, frozen=True, gc=False):
-    """`earliest`, `latest`, or `by_duration:` with an ISO duration."""
+    """Allows `earliest`, `latest`, and `by_duration:` with an ISO duration."""
 
     def check(self, name: str, value: Value) -> None:
         if value in ("earliest", "latest"):

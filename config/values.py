@@ -33,13 +33,13 @@ class ConfigType(enum.IntEnum):
 
 
 HIDDEN: Final = "[hidden]"
-"""What is shown in place of a secret."""
+"""The text that is shown in place of a secret."""
 
 _BLANKS: Final = "".join(map(chr, range(0x21)))
-"""What Java's String.trim removes: everything up to the space."""
+"""The characters that Java's String.trim removes: those up to the space."""
 
 _MOST_DIGITS: Final = 40
-"""Longer numbers are refused unread; the largest LONG has 19 digits."""
+"""Numbers with more digits are refused unread; the largest LONG has 19 digits."""
 
 # Patterns are compiled on first use (`re` remembers them): most starts need none.
 _COMMA: Final = r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*"
@@ -51,7 +51,7 @@ _BITS: Final = MappingProxyType({ConfigType.SHORT: 16, ConfigType.INT: 32, Confi
 
 
 def trimmed(text: str) -> str:
-    """The text without the blanks at its ends, as Java trims."""
+    """The text without white space at its ends, as Java trims it."""
     return text.strip(_BLANKS)
 
 

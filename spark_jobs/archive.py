@@ -52,7 +52,7 @@ WITH_JARS: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extraClas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the command line asks for. Either ``topics`` or ``pattern`` is given."""
+    """The options of the command line. Either ``topics`` or ``pattern`` is given."""
 
     bootstrap_servers: str
     topics: tuple[str, ...]
@@ -70,7 +70,8 @@ class Settings:
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> Settings:
-    """Ends the process with a word on what is wrong, as argparse does."""
+    """Parses the command line. As argparse does, it ends the process with a message if the arguments are
+    wrong."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.dead_letter_topic and not given.schema:
@@ -214,7 +215,7 @@ def _parsed(rows: DataFrame, schema: str) -> DataFrame:
 
 
 def start_queries(spark: SparkSession, settings: Settings) -> list[StreamingQuery]:
-    """The archive's query and, if wanted, the one of the dead letters."""
+    """Starts the query of the archive and, if there is a topic for them, that of the dead letters."""
     from pyspark.sql import functions
 
     trigger: dict[str, Any] = {"availableNow": True}
@@ -239,7 +240,7 @@ def start_queries(spark: SparkSession, settings: Settings) -> list[StreamingQuer
 
 
 class Progress:
-    """Tells of each batch once, and keeps the sums. Times are milliseconds."""
+    """Reports each batch of a query once, and keeps the totals. Times are milliseconds."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -283,7 +284,7 @@ def watch(queries: Sequence[StreamingQuery], progress: Progress, stop: threading
 
 
 def _finish(query: StreamingQuery) -> None:
-    """Lets the batch under way end, then stops the query."""
+    """Lets the running batch end, then stops the query."""
 
     def batches_done() -> int:
         recent = query.recentProgress

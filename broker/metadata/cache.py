@@ -24,7 +24,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponse
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Kept by coordinators; clients see them marked and may not produce to them."""
+"""The topics of the coordinators. Clients see them marked as internal and may not produce to them."""
 
 NO_LEADER: Final = -1
 UNKNOWN_BROKER: Final = -1
@@ -39,12 +39,13 @@ _REPLICA_NOT_AVAILABLE: Final = int(ErrorCode.REPLICA_NOT_AVAILABLE)
 
 
 class Wording(NamedTuple):
-    """How the versions of Metadata speak of what cannot be reached."""
+    """How a version of the Metadata response reports brokers that cannot be reached on the listener."""
 
     hides_unreachable: bool
-    """Version 0: replicas without endpoint are left out, and their absence is an error."""
+    """Version 0 leaves out replicas without an endpoint, and reports their absence as an error."""
     knows_listeners: bool
-    """Since version 6: a leader without endpoint here is LISTENER_NOT_FOUND, before LEADER_NOT_AVAILABLE."""
+    """Since version 6 a leader without an endpoint on this listener is LISTENER_NOT_FOUND; before, it was
+    LEADER_NOT_AVAILABLE."""
 
 
 FIRST_WORDING: Final = Wording(True, False)
@@ -53,7 +54,7 @@ NEWEST_WORDING: Final = Wording(False, True)
 
 
 def wording_of(version: int) -> Wording:
-    """The wording of a version of Metadata."""
+    """The wording that belongs to a version of the Metadata API."""
     if version == 0:
         return FIRST_WORDING
     return NEWEST_WORDING if version >= 6 else MIDDLE_WORDING
@@ -68,7 +69,7 @@ class ListenerView:
         self.brokers = brokers
         self.listener = listener
         self.reachable: dict[int, CoordinatorEndpoint] = {}
-        """Endpoint by broker id, of all registered brokers that have this listener."""
+        """The endpoint of each registered broker that has this listener, by broker id."""
         self.broker_parts: list[MetadataResponse.MetadataResponseBroker] = []
         """Those that Metadata lists: the unfenced ones, or all when none is. Kafka lists none then, which
         happens when the last broker may go and has not gone; librdkafka since 2.13 takes that for an
@@ -86,7 +87,7 @@ class ListenerView:
         self._parts: dict[Wording, dict[str, tuple[TopicImage, MetadataResponse.MetadataResponseTopic]]] = {}
 
     def topic(self, image: TopicImage, wording: Wording) -> MetadataResponse.MetadataResponseTopic:
-        """The topic as Metadata tells it; kept, not to be changed."""
+        """The topic as the Metadata response has it. It is cached, so the caller must not change it."""
         parts = self._parts.get(wording)
         if parts is None:
             parts = self._parts[wording] = {}
@@ -123,7 +124,7 @@ class ListenerView:
         return not registration.has_online_directory(directory_id)
 
     def leader_error(self, entry: PartitionRegistration, wording: Wording) -> int:
-        """0 if the leader can be reached, otherwise why not."""
+        """The error code of a partition whose leader cannot be reached on this listener; 0 if it can."""
         if entry.leader in self.reachable:
             return 0
         if wording.knows_listeners and entry.leader in self.brokers.by_id:
@@ -158,7 +159,7 @@ class MetadataCache:
         self._unfenced: list[BrokerRegistration] = []
 
     def apply(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
-        """Show this image from now on. The delta only helps to forget what is gone."""
+        """Shows this image from now on. The delta only helps to drop what was cached of deleted topics."""
         if image.brokers is not self.image.brokers:
             self._views = {}
             self._unfenced = image.brokers.unfenced()
@@ -188,7 +189,7 @@ class MetadataCache:
         return None if found is None else found.name
 
     def topic_names(self) -> list[str]:
-        """All names, in no order."""
+        """The names of all topics, in no particular order."""
         return list(self.image.topics.by_name)
 
     def partition_count(self, name: str) -> int | None:
@@ -219,7 +220,7 @@ class MetadataCache:
         return -1 if registration is None else registration.epoch
 
     def endpoint(self, node_id: int, listener: str) -> CoordinatorEndpoint | None:
-        """Where clients of the listener reach a broker."""
+        """The endpoint at which clients of the listener reach a broker; None if there is none."""
         return self.view(listener).reachable.get(node_id)
 
     def leader_endpoint(self, topic: str, index: int, listener: str) -> CoordinatorEndpoint | None:
@@ -230,5 +231,5 @@ class MetadataCache:
 def with_operations(
     part: MetadataResponse.MetadataResponseTopic, operations: int
 ) -> MetadataResponse.MetadataResponseTopic:
-    """A copy of a kept part that says what its reader may do."""
+    """A copy of a cached topic that says what the client may do with it."""
     return msgspec.structs.replace(part, topic_authorized_operations=operations)

@@ -39,7 +39,7 @@ _FORWARDED: Final = (ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS
 
 
 class _Refused(Exception):
-    """A resource that the controller need not see."""
+    """A resource of the request is refused by the broker, without asking the controller."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message)

@@ -57,7 +57,11 @@ _log = logging.getLogger("barnabas.metadata")
 
 
 class MetadataLoader:
-    """image: everything replayed so far. caught_up: published for the first time."""
+    """Fetches committed records of the metadata log and publishes the images that follow from them.
+
+    image: the state after everything that was replayed. caught_up: whether an image was published at least
+    once.
+    """
 
     def __init__(
         self,
@@ -108,7 +112,7 @@ class MetadataLoader:
         self._fetch()
 
     def stop(self) -> None:
-        """Answers that come later are ignored."""
+        """Stops the loader; responses that arrive later are ignored."""
         self._running = False
         if self._retry_timer is not None:
             self._retry_timer.cancel()
@@ -211,7 +215,7 @@ class MetadataLoader:
         self._last_epoch = last.epoch
 
     def _publication(self, high_watermark: int) -> Iterator[None]:
-        """What is new, to each publisher, in steps."""
+        """Gives the new image to each publisher, in steps."""
         if not self.caught_up:
             if self._next_offset < high_watermark or self._replayer.in_transaction or not self._next_offset:
                 return
@@ -297,7 +301,7 @@ class MetadataLoader:
 
 
 class _SnapshotDownload:
-    """A snapshot on its way."""
+    """A snapshot of which only the first part was fetched so far."""
 
     def __init__(self, snapshot: SnapshotId) -> None:
         self.snapshot = snapshot
@@ -305,7 +309,7 @@ class _SnapshotDownload:
 
 
 def _content(records: object) -> bytes:
-    """Record bytes of an answer, copied out of the frame they came in."""
+    """The record bytes of a response, copied out of the frame in which they arrived."""
     if records is None:
         return b""
     invariant(not isinstance(records, RecordsSlice), "an answer from a peer is in memory")

@@ -1,4 +1,4 @@
-"""Compaction: when a partition is cleaned, and what the cleaner may use."""
+"""The configs of compaction: when a partition is cleaned, and what the cleaner may use."""
 
 from __future__ import annotations
 

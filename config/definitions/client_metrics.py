@@ -1,4 +1,4 @@
-"""Subscriptions to metrics of clients (KIP-714)."""
+"""The configs of a subscription to client metrics (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured, and how clients report their own measures."""
+"""The broker configs of metrics, and of the metrics that clients push."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners, sockets, connections, and what a request may weigh."""
+"""The configs of listeners, sockets and connections, and of the size of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who this process is and how it takes part in the metadata quorum."""
+"""The configs that identify a node, and those of its part in the metadata quorum."""
 
 from __future__ import annotations
 

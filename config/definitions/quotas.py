@@ -1,4 +1,4 @@
-"""How much clients, followers and moves may use, and how it is measured."""
+"""The configs of quotas: on clients, on replication, and on moves between directories."""
 
 from __future__ import annotations
 

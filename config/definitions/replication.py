@@ -1,4 +1,4 @@
-"""Copying partitions between brokers."""
+"""The configs of replication between brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SASL: mechanisms, logins, Kerberos, OAuth."""
+"""The configs of SASL: mechanisms, logins, Kerberos, OAuth."""
 
 from __future__ import annotations
 

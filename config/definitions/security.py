@@ -1,4 +1,4 @@
-"""Who may do what: authorizer, principals, delegation tokens."""
+"""The configs of the authorizer, of principals and of delegation tokens."""
 
 from __future__ import annotations
 

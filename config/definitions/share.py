@@ -1,4 +1,4 @@
-"""Share groups and their coordinator (KIP-932)."""
+"""The configs of share groups and of their coordinator (KIP-932)."""
 
 from __future__ import annotations
 

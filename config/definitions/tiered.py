@@ -1,4 +1,4 @@
-"""Tiered storage (KIP-405): segments that are copied to a remote store."""
+"""The configs of tiered storage (KIP-405), which copies segments to a remote store."""
 
 from __future__ import annotations
 

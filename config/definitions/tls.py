@@ -1,4 +1,4 @@
-"""TLS: keys, certificates, protocols."""
+"""The configs of TLS: keys, certificates, protocols."""
 
 from __future__ import annotations
 

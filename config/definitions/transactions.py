@@ -1,4 +1,4 @@
-"""Producer ids and transactions."""
+"""The configs of producer ids and transactions."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ NO_LEADER: Final = -1
 
 
 class NotLeader(Exception):
-    """Only the leader appends, and only in its own epoch."""
+    """The append was refused: only the leader may append, and only in its own epoch."""
 
 
 class MetadataLogListener(Protocol):
@@ -65,7 +65,7 @@ class MetadataLogListener(Protocol):
 
 
 class ReplicaProgress(NamedTuple):
-    """How far a voter or observer is. Times are wall milliseconds, -1 unknown."""
+    """How far a voter or observer has fetched. Times are wall-clock milliseconds, -1 if unknown."""
 
     replica_id: int
     directory_id: bytes
@@ -98,7 +98,7 @@ class ReadOutcome(NamedTuple):
 
 
 class MetadataLog(Protocol):
-    """One replica of the metadata log."""
+    """One replica of the metadata log, as its users see it."""
 
     @property
     def leader(self) -> LeaderAndEpoch: ...
@@ -108,22 +108,23 @@ class MetadataLog(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """Offset of the next record that is appended here."""
+        """The offset of the next record that is appended to this replica."""
         ...
 
     @property
     def high_watermark(self) -> int:
-        """One past the last committed offset."""
+        """The offset after the last committed record."""
         ...
 
     @property
     def size_since_snapshot_bytes(self) -> int:
-        """Bytes of the log behind the newest snapshot: what a restart must replay."""
+        """The size of the log after the newest snapshot, which a restart must replay."""
         ...
 
     @property
     def kraft_version(self) -> int:
-        """0: the voters stand in the config; 1: they are in the log (KIP-853)."""
+        """The finalized level of kraft.version. 0: the voters are configured; 1: the log holds them
+        (KIP-853)."""
         ...
 
     def register(self, listener: MetadataLogListener) -> None:
@@ -156,7 +157,7 @@ class MetadataLog(Protocol):
         ...
 
     def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
-        """For observers: only what is committed."""
+        """Reads for an observer, which may see committed records only."""
         ...
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -191,5 +192,5 @@ class MetadataLog(Protocol):
         ...
 
     def shut_down(self) -> None:
-        """Writes what must be on disk and closes the files."""
+        """Writes what must be on disk, and closes the files."""
         ...

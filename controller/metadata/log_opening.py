@@ -52,7 +52,10 @@ def metadata_log_config(config: BrokerConfig) -> LogConfig:
 def raft_config(
     config: BrokerConfig, *, cluster_id: str, directory_id: bytes, endpoints: Mapping[str, BrokerEndpoint]
 ) -> RaftConfig:
-    """endpoints: where the controller listeners are, with their real ports."""
+    """The config of this node's raft replica.
+
+    endpoints: the addresses of the controller listeners, with the ports that they really have.
+    """
     servers = config.items("controller.quorum.bootstrap.servers")
     return RaftConfig(
         node=ReplicaKey(config.node_id, directory_id),
@@ -76,7 +79,7 @@ def raft_config(
 
 
 def _address(server: str) -> Address:
-    """host:port, whose form the config's validator has checked."""
+    """The address in a text `host:port`, whose form the config's validator has checked."""
     host, _, port = server.rpartition(":")
     return Address(host.strip("[]"), int(port))
 
@@ -155,7 +158,10 @@ def _mend(disk: ReplicaDisk) -> None:
 
 
 def _hard_state(files: Files, directory: str, quorum: RaftConfig) -> HardState | None:
-    """Raises OtherVoters if the file remembers other voters than the config has."""
+    """The raft state that the file `quorum-state` holds; None if there is no file.
+
+    Raises OtherVoters if the file names other voters than the config does.
+    """
     state = read_quorum_state(files, directory)
     if state is None:
         return None

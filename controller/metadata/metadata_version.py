@@ -64,7 +64,7 @@ _NAMES: Final = (
 METADATA_VERSION_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     dict(enumerate(_NAMES.split(), LOWEST_METADATA_VERSION))
 )
-"""Kafka's names of the levels that we can finalize."""
+"""The names that Kafka has for the levels that can be finalized here."""
 
 _CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
 """Levels that brought records, or fields of records, that no earlier release can read."""

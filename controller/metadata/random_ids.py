@@ -1,4 +1,4 @@
-"""UUIDs for topics, directories, clusters and incarnations."""
+"""Random UUIDs for topics, directories, clusters and the incarnations of brokers and controllers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _record_class: Final = cache(metadata_record)
-"""A log has thousands of records of some twenty types."""
+"""The class of a record type. It is cached, because a log has thousands of records of some twenty types."""
 
 
 def build_metadata_batch(
@@ -40,7 +40,7 @@ def build_metadata_batch(
     timestamp_ms: int,
     metadata_version: int = LATEST_METADATA_VERSION,
 ) -> bytearray:
-    """One uncompressed batch, the raft epoch as its leader epoch."""
+    """One uncompressed batch of records, with the raft epoch as its leader epoch."""
     values = record_values(records, metadata_version)
     return build_batch(
         (SimpleRecord(value=value, timestamp=timestamp_ms) for value in values),
@@ -50,7 +50,7 @@ def build_metadata_batch(
 
 
 def record_values(records: Iterable[Message], metadata_version: int = LATEST_METADATA_VERSION) -> list[bytes]:
-    """As they stand in a batch, at that level."""
+    """The records encoded as the values of a batch, in the versions that belong to the metadata version."""
     return [encode_metadata_record(record, record_version(record, metadata_version)) for record in records]
 
 

@@ -52,13 +52,13 @@ __all__ = ["ReplicatedMetadataLog"]
 
 READ_CHUNK_BYTES: Final = 1 << 20
 CLEAN_UP_INTERVAL_MS: Final = 60_000
-"""Between two looks at what may go; as in Kafka."""
+"""The time between two clean-ups of segments and snapshots that are not needed any more; it is Kafka's."""
 PLAINTEXT: Final = 0
 UNKNOWN_HIGH_WATERMARK: Final = -1
 
 
 class ReplicatedMetadataLog:
-    """`start` before anything else."""
+    """The metadata log, kept by a raft replica. `start` must be called first."""
 
     def __init__(self, driver: RaftDriver, disk: ReplicaDisk, clock: Clock, *, node_id: int) -> None:
         self._driver = driver
@@ -85,11 +85,12 @@ class ReplicatedMetadataLog:
         driver.on_installed = self._installed
 
     def start(self) -> None:
-        """An only voter leads when this returns. Raises OSError, LogStorageError."""
+        """Starts the replica. A voter that is alone in its quorum leads when this returns. Raises OSError and
+        LogStorageError."""
         self._driver.start()
 
     def _chunks(self, offset: int) -> Iterator[bytes]:
-        """The log's bytes from the batch at `offset` on."""
+        """The bytes of the log from the batch at `offset` on, in parts of whole batches."""
         while offset < self._disk.end_offset:
             content = self._disk.read_bytes(offset, READ_CHUNK_BYTES)
             after = offset
@@ -108,7 +109,7 @@ class ReplicatedMetadataLog:
 
     @property
     def leader_address(self) -> Address | None:
-        """Where another replica that leads is reached by controllers."""
+        """The address at which controllers reach the leader; None if there is none or this replica leads."""
         leader = self._node.leader_peer
         return None if leader is None else Address(leader.host, leader.port)
 
@@ -186,7 +187,7 @@ class ReplicatedMetadataLog:
             listener.commit(batch)
 
     def _apply_from_log(self, high_watermark: int) -> None:
-        """Batches of others, up to the next one of our own."""
+        """Applies batches that this replica did not append itself, up to the next one that it did."""
         leads = self._leader.leader_id == self._node_id
         content = self._disk.read_bytes(self._applied_offset, READ_CHUNK_BYTES)
         own_offset = self._own[0][0].base_offset if self._own else high_watermark
@@ -225,7 +226,7 @@ class ReplicatedMetadataLog:
             self._leaderless_since_ms = None
 
     def quorum_metrics(self) -> QuorumMetrics:
-        """How this replica is, for metrics."""
+        """The state of this replica, for metrics."""
         wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
         return quorum_metrics_of(
             self._node,
@@ -375,7 +376,7 @@ class ReplicatedMetadataLog:
         return self._is_within_batch
 
     def write_snapshot(self, image: ClusterImage) -> SnapshotId:
-        """All steps at once."""
+        """Writes a snapshot without pause, and returns its id."""
         for _ in self.snapshot_steps(image):
             pass
         return SnapshotId(image.offset + 1, image.epoch)
@@ -407,7 +408,7 @@ class ReplicatedMetadataLog:
         self._driver.shut_down(timeout_ms, done)
 
     def shut_down(self) -> None:
-        """Syncs what is written. Nothing is answered any more."""
+        """Syncs what is written and closes the files. Requests get no answer any more."""
         if self._is_closed:
             return
         self._is_closed = True

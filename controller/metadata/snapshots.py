@@ -82,7 +82,7 @@ def snapshot_pieces(
     voters: VotersRecord | None,
     metadata_version: int = LATEST_METADATA_VERSION,
 ) -> Iterator[bytes]:
-    """The same batch by batch, each encoded when it is asked for."""
+    """A snapshot batch by batch; each batch is encoded when it is asked for."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_timestamp_ms)
     opening = [(ControlRecordType.SNAPSHOT_HEADER, encode(header, 0))]
     if voters is not None:
@@ -102,7 +102,7 @@ def snapshot_pieces(
 
 
 def read_snapshot(files: Files, path: str) -> MetadataSnapshot:
-    """All of a snapshot; MalformedSnapshot for one without header or footer."""
+    """Reads a whole snapshot. Raises MalformedMetadataSnapshot if its header or its footer is missing."""
     return decode_snapshot(files.read_bytes(path), path)
 
 
@@ -130,7 +130,8 @@ def decode_snapshot(content: ReadBuffer, path: str) -> MetadataSnapshot:
 
 
 def decode_snapshot_in_steps(content: ReadBuffer, path: str) -> Generator[None, None, MetadataSnapshot]:
-    """The same for who serves others between the steps."""
+    """As `decode_snapshot`, as a generator: the caller serves others between the steps, and gets the result
+    at the end."""
     control: dict[ControlRecordType, bytes] = {}
     for position, header in headers(content):
         if header.is_control:

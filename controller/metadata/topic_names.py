@@ -1,4 +1,4 @@
-"""What a topic may be called, and which two names look alike in metrics."""
+"""The rules for topic names, and which two names collide in the names of metrics."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from config.limits import TOPIC_NAME_LENGTH
 __all__ = ["METADATA_TOPIC", "Collisions", "name_fault", "shown_name"]
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""The metadata log's own name; nobody may create a topic of that name."""
+"""The name of the metadata log; nobody may create a topic of that name."""
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def name_fault(name: str) -> str | None:
-    """Kafka's sentence on an impossible name; None for a good one."""
+    """Kafka's sentence on a name that a topic may not have; None for a valid name."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -55,7 +55,8 @@ class Collisions:
         self._by_folded: dict[str, str] | None = None
 
     def of(self, name: str) -> str | None:
-        """`name` itself does not exist."""
+        """An existing topic whose name collides with `name`, which is not the name of an existing topic; None
+        if there is none."""
         if "." not in name and "_" not in name:
             return None
         if self._by_folded is None:

@@ -1,4 +1,4 @@
-"""Replicas that a caller chose by hand, and the records of new partitions."""
+"""Manual replica assignments, and the records of new partitions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_replicas(image: ClusterImage, brokers: Sequence[int], factor: int | No
 
 
 def check_led(image: ClusterImage, index: int, brokers: Sequence[int]) -> None:
-    """Raises if none of a new partition's replicas could lead it."""
+    """Raises if none of the replicas of a new partition could lead it."""
     if not any(image.brokers.is_active(broker) for broker in brokers):
         raise bad_assignment(
             f"All brokers specified in the manual partition assignment for partition {index} are fenced or "
@@ -67,7 +67,8 @@ def default_directory(image: ClusterImage, broker_id: int) -> bytes:
 def new_partition(
     image: ClusterImage, topic_id: bytes, index: int, brokers: Sequence[int]
 ) -> PartitionRecord:
-    """At least one of the brokers is active; the first such leads."""
+    """The record of a new partition. At least one of the brokers must be active; the first active one
+    leads."""
     isr = [broker for broker in brokers if image.brokers.is_active(broker)]
     return PartitionRecord(
         partition_id=index,

@@ -56,7 +56,7 @@ __all__ = [
 
 
 class BrokerControlState(Enum):
-    """Where a broker is between its registration and its end."""
+    """The states of a broker between its registration and its end."""
 
     FENCED = auto()
     UNFENCED = auto()
@@ -204,8 +204,10 @@ def heartbeat(
     handed_over: bool,
     allows_unclean: AllowsUnclean,
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Raises STALE_BROKER_EPOCH, for an unknown broker too, as
-    Kafka."""
+    """Handles a broker's heartbeat: fences or unfences it, or lets it shut down.
+
+    Raises STALE_BROKER_EPOCH, for an unknown broker too, as Kafka does.
+    """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise ControllerError(ErrorCode.STALE_BROKER_EPOCH)

@@ -49,7 +49,7 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does to a config."""
+    """The operations of IncrementalAlterConfigs on a config."""
 
     SET = 0
     DELETE = 1
@@ -66,7 +66,7 @@ class Change(NamedTuple):
 
 
 class ResourceChange(NamedTuple):
-    """What is asked for one resource. `replaces`: what is not named goes."""
+    """The changes of one resource. `replaces`: configs that are not named are removed."""
 
     kind: int
     name: str
@@ -75,7 +75,7 @@ class ResourceChange(NamedTuple):
 
 
 class ConfigChangeResult(NamedTuple):
-    """The answer for one resource."""
+    """The result for one resource."""
 
     kind: int
     name: str
@@ -119,7 +119,7 @@ def alter_configs(
 
 
 def too_large(resources: Sequence[ResourceChange]) -> list[ConfigChangeResult]:
-    """All are refused, since they go into one batch."""
+    """Refuses all resources, because their changes together do not fit into one batch."""
     return [
         ConfigChangeResult(each.kind, each.name, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for each in resources
     ]
@@ -172,7 +172,7 @@ def _differing(altered: Mapping[str, str | None], before: Mapping[str, str]) -> 
 
 
 def _altered(resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str | None]:
-    """The new value of each config that is named, None for one that goes."""
+    """The new value of each config that is named; None for one that is removed."""
     altered: dict[str, str | None] = {}
     for key, operation, value in resource.changes:
         if operation == ConfigOperation.SET:
@@ -193,7 +193,8 @@ def _altered(resource: ResourceChange, before: Mapping[str, str]) -> dict[str, s
 
 
 def _definition(kind: int, name: str) -> Definition | None:
-    """Of the resources whose lists may grow and shrink."""
+    """The definition of a config of a topic or broker, whose list APPEND and SUBTRACT may change; None for
+    others."""
     if kind == ConfigResourceType.TOPIC:
         return TOPIC.get(name)
     return BROKER.get(name) if kind == ConfigResourceType.BROKER else None

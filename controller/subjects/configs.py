@@ -28,11 +28,11 @@ __all__ = ["ConfigRules"]
 OVERRIDES_REMEMBERED: Final = 100
 
 CLUSTER_DEFAULT = ""
-"""The name of the broker resource that stands for all brokers."""
+"""The name of the broker resource that stands for the defaults of all brokers."""
 
 
 Shown = CreateTopicsResponse.CreatableTopicConfigs
-"""One config as CreateTopics tells it."""
+"""One config of the topic, as the CreateTopics response has it."""
 
 
 class ConfigRules:
@@ -44,7 +44,7 @@ class ConfigRules:
         self._shown_for: ConfigsImage | None = None
 
     def in_force(self, configs: ConfigsImage) -> BrokerConfig:
-        """This node's configs with what the image sets for it and for all brokers."""
+        """This node's config, with what the image sets for this broker and for all brokers."""
         node = str(self._config.node_id)
         own = configs.of(ConfigResourceType.BROKER, node)
         shared = configs.of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
@@ -105,7 +105,7 @@ class ConfigRules:
         return shown
 
     def unclean_elections(self, image: ClusterImage) -> Callable[[str], bool]:
-        """Whether a topic's partitions may be led by a replica outside of the ISR."""
+        """A function that tells whether a topic's partitions may be led by a replica that is not in sync."""
         name = "unclean.leader.election.enable"
         otherwise = self.in_force(image.configs).flag(name)
 

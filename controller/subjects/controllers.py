@@ -52,7 +52,7 @@ def registration_request(
     endpoints: Mapping[str, BrokerEndpoint],
     features: Mapping[str, VersionRange],
 ) -> ControllerRegistrationRequest:
-    """What a controller says of itself to the active one."""
+    """The request with which a controller registers at the active controller."""
     return ControllerRegistrationRequest(
         controller_id=controller_id,
         incarnation_id=incarnation_id,

@@ -62,7 +62,8 @@ def _assign(
     allows_unclean: AllowsUnclean,
     records: list[Message],
 ) -> ErrorCode:
-    """Adds what changes; the partition's answer."""
+    """Adds the records that assign one replica to a directory, and returns the error code of that
+    partition."""
     topic = image.topics.by_id.get(topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID

@@ -27,7 +27,8 @@ KIND_SINCE: Final = 1
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
-"""Since this version, which is also the first to name the kind."""
+"""The first version of ElectLeaders that has an error code for the whole request, and the type of the
+election."""
 
 TopicResult = ElectLeadersResponse.ReplicaElectionResult
 PartitionResult = ElectLeadersResponse.PartitionResult

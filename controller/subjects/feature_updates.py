@@ -35,7 +35,7 @@ from protocol.metadata_log.cluster import FeatureLevelRecord
 __all__ = ["FeatureChange", "FeatureUpdate", "UpgradeType", "requested_updates", "update_features"]
 
 UPGRADE_TYPES_SINCE: Final = 1
-"""Before it a request does not say what kind of change it is."""
+"""The first version of UpdateFeatures in which a request says what kind of change it wants."""
 
 KAFKA_FEATURES: Final = (
     "eligible.leader.replicas.version",
@@ -44,14 +44,14 @@ KAFKA_FEATURES: Final = (
     "streams.version",
     "transaction.version",
 )
-"""Those that Kafka has: they may be switched off where they were never on."""
+"""The features of Kafka that are not supported here; a request may disable them, which changes nothing."""
 
 DISABLED: Final = VersionRange(0, 0)
 PREFIX: Final = "The update failed for all features since the following feature had an error: "
 
 
 class UpgradeType(IntEnum):
-    """What a client calls its wish; UNKNOWN is any other code."""
+    """The kind of change that a client asks for; UNKNOWN stands for any other code."""
 
     UNKNOWN = 0
     UPGRADE = 1
@@ -60,7 +60,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """A level that somebody wishes."""
+    """The level that a client asks for, and the kind of change that this may be."""
 
     level: int
     upgrade_type: UpgradeType

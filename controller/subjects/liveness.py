@@ -22,7 +22,7 @@ class _Contact(msgspec.Struct):
 
 
 class BrokerLiveness:
-    """By broker id. Times are monotonic milliseconds."""
+    """When each broker last sent a heartbeat, by broker id. Times are monotonic milliseconds."""
 
     def __init__(self, session_timeout_ms: int) -> None:
         self.session_timeout_ms = session_timeout_ms
@@ -38,25 +38,27 @@ class BrokerLiveness:
         contact.metadata_offset = max(contact.metadata_offset, metadata_offset)
 
     def grace(self, broker_id: int, epoch: int, now_ms: int) -> None:
-        """At activation: nobody has been heard, and nobody is overdue."""
+        """Starts a broker's session when this controller becomes active, although it has had no heartbeat of
+        it yet."""
         self._contacts[broker_id] = _Contact(epoch, now_ms, False)
 
     def forget(self, broker_id: int) -> None:
-        """After fencing: the session is over."""
+        """Forgets a broker that was fenced, because its session is over."""
         self._contacts.pop(broker_id, None)
 
     def clear(self) -> None:
         self._contacts.clear()
 
     def has_session(self, broker_id: int, epoch: int, now_ms: int) -> bool:
-        """Whether this incarnation spoke to this controller within the timeout."""
+        """Whether this incarnation of the broker sent this controller a heartbeat within the session
+        timeout."""
         contact = self._contacts.get(broker_id)
         if contact is None or contact.epoch != epoch or not contact.heard:
             return False
         return now_ms - contact.last_ms < self.session_timeout_ms
 
     def overdue(self, now_ms: int) -> list[int]:
-        """Brokers whose session or grace has ended, by id."""
+        """The ids of the brokers whose session has expired."""
         return [
             broker_id
             for broker_id in sorted(self._contacts)
@@ -64,7 +66,7 @@ class BrokerLiveness:
         ]
 
     def silences_ms(self, now_ms: int) -> dict[int, int]:
-        """How long ago each broker was heard of."""
+        """The milliseconds since the last heartbeat of each broker, by broker id."""
         return {
             broker_id: now_ms - self._contacts[broker_id].last_ms
             for broker_id in sorted(self._contacts)
@@ -72,7 +74,7 @@ class BrokerLiveness:
         }
 
     def next_deadline_ms(self) -> int | None:
-        """When the next session would end; None without any."""
+        """When the next session would expire; None without any sessions."""
         if not self._contacts:
             return None
         return min(contact.last_ms for contact in self._contacts.values()) + self.session_timeout_ms
@@ -84,7 +86,8 @@ class BrokerLiveness:
             contact.shutdown_offset = offset
 
     def shutdown_offset(self, broker_id: int) -> int:
-        """-1 for a broker that is not shutting down, as far as this controller knows."""
+        """The offset that a broker must reach before it may shut down; -1 if this controller does not know
+        that it is shutting down."""
         contact = self._contacts.get(broker_id)
         if contact is None or contact.shutdown_offset is None:
             return -1

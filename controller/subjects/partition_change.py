@@ -45,7 +45,7 @@ class Election(Enum):
 
 
 class _Target(msgspec.Struct):
-    """What the partition shall be."""
+    """The state that the partition shall have after the change."""
 
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
@@ -99,7 +99,7 @@ def change_partition(
 
 
 def _end_reassignment(target: _Target) -> None:
-    """Let the leaving replicas go, if that is possible yet."""
+    """Completes the reassignment of the partition if all added replicas are in sync."""
     if not target.adding and not target.removing:
         return
     isr = tuple(replica for replica in target.isr if replica not in target.removing)

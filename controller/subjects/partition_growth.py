@@ -54,7 +54,8 @@ def create_partitions(
 
 
 def _refusal(name: str, fault: ControllerError) -> CreatePartitionsResponse.CreatePartitionsTopicResult:
-    """Kafka sends no text where it is only the code's own."""
+    """The result of a refused topic. Kafka sends no message where it is only the default text of the error
+    code."""
     message = None if fault.message == fault.code.message else fault.message
     return Result(name=name, error_code=fault.code, error_message=message)
 

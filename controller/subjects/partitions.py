@@ -95,7 +95,7 @@ def _changed(
 
 
 def leads_anything(topics: TopicsImage, broker_id: int) -> bool:
-    """Whether a broker that shuts down still has leaderships to hand over."""
+    """Whether a broker still leads any partition."""
     return any(partition.leader == broker_id for _, _, _, partition in _partitions(topics))
 
 

@@ -15,7 +15,7 @@ from controller.subjects.result import ControllerError
 __all__ = ["ConfigQuestion", "Judge", "PolicyQuestion", "TopicQuestion", "Verdict"]
 
 Pairs = tuple[tuple[str, str | None], ...]
-"""Configs by name, in the request's order."""
+"""Configs and their values, in the order of the request."""
 
 
 class TopicQuestion(msgspec.Struct, frozen=True, tag="create"):
@@ -50,4 +50,4 @@ PolicyQuestion = TopicQuestion | ConfigQuestion
 Verdict = ControllerError | None
 
 Judge = Callable[[PolicyQuestion], Verdict]
-"""Gives the verdict on a question, as far as it is known."""
+"""Returns the verdict of the policy on a question."""

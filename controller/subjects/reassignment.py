@@ -123,7 +123,8 @@ def _check_factor(partition: PartitionRegistration, wanted: Sequence[int]) -> No
 def _cancel(
     image: ClusterImage, topic: TopicImage, index: int, partition: PartitionRegistration, allows_unclean: bool
 ) -> PartitionChangeRecord | None:
-    """Back to the replicas without those that were being added."""
+    """Cancels the reassignment: the partition goes back to its replicas without those that were being
+    added."""
     if not is_reassigning(partition):
         raise ControllerError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding)

@@ -65,7 +65,7 @@ class CreationRules(msgspec.Struct, frozen=True):
 
 
 def new_topic_id(random_source: RandomSource, image: ClusterImage) -> bytes:
-    """A random UUID that no topic has."""
+    """A random UUID that no existing topic has as its id."""
     while True:
         candidate = random_uuid(random_source)
         if candidate not in image.topics.by_id:
@@ -222,7 +222,7 @@ def _replicas(
 
 
 def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) -> list[list[int]]:
-    """A manual assignment, checked in Kafka's order."""
+    """The manual assignment of a new topic. Its faults are found in the same order as in Kafka."""
     manual = "A manual partition assignment was specified, but"
     if topic.replication_factor != UNSET:
         raise ControllerError(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")

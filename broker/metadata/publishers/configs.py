@@ -28,7 +28,8 @@ OnConfig = Callable[[ClusterImage, BrokerConfig], None]
 
 
 class BrokerConfigPublisher:
-    """`config` is what is in force now."""
+    """Applies dynamic configs of this broker and of all brokers. `config` holds the values that are in force
+    now."""
 
     def __init__(self, static: BrokerConfig, node_id: int) -> None:
         self.config = static
@@ -38,7 +39,7 @@ class BrokerConfigPublisher:
         self._followers: list[OnConfig] = []
 
     def on_config(self, follower: OnConfig) -> None:
-        """Calls back with each new config; not with the present one."""
+        """Calls `follower` with each new config from now on; not with the present one."""
         self._followers.append(follower)
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:

@@ -29,11 +29,12 @@ _log = logging.getLogger("barnabas.replicas")
 
 _Request = AssignReplicasToDirsRequest
 Replica = tuple[bytes, int]
-"""Topic id and partition."""
+"""A partition of this broker: the topic's id and the partition's index."""
 
 
 class DirectoryAssignments:
-    """One request is under way at a time."""
+    """Sends AssignReplicasToDirs for the replicas that lie in another directory than the image says. One
+    request is under way at a time."""
 
     def __init__(
         self,
@@ -57,12 +58,12 @@ class DirectoryAssignments:
         self._is_armed = False
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        """See `broker.metadata.publishers`; comes after the replicas."""
+        """Implements `MetadataPublisher`; it must follow the publisher of replicas."""
         for _ in self.publish_in_steps(delta, image):
             pass
 
     def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]:
-        """A partition a step."""
+        """Compares the directories of the partitions that changed, one partition a step."""
         if delta.topics is None or image.features.metadata_version < DIRECTORIES_LEVEL:
             return
         for gone in delta.topics.deleted.values():
@@ -75,7 +76,7 @@ class DirectoryAssignments:
                 yield
 
     def moved(self, image: ClusterImage, topic: str, index: int) -> None:
-        """A replica lies elsewhere now."""
+        """Called when a replica has been moved to another directory of this broker."""
         found = image.topics.by_name.get(topic)
         if found is not None and image.features.metadata_version >= DIRECTORIES_LEVEL:
             self._compare(image, topic, found.id, index)

@@ -39,7 +39,7 @@ class ImageHolder(Protocol):
 
 
 class MetadataCachePublisher:
-    """Hands each image to the metadata cache."""
+    """Gives each image to the metadata cache."""
 
     def __init__(self, cache: ImageHolder) -> None:
         self._cache = cache

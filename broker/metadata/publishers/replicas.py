@@ -40,7 +40,7 @@ class ReplicasPublisher(Generic[Change]):
         self.retirement: Final = _Retirement(self)
 
     def on_leader_change(self, follower: Callable[[Change], None]) -> None:
-        """Calls back once for each partition whose leadership came here or left."""
+        """Calls `follower` once for each partition of which this broker becomes leader or stops being it."""
         self._followers.append(follower)
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
@@ -53,7 +53,7 @@ class ReplicasPublisher(Generic[Change]):
         yield from self._told(self._replicas.apply_in_steps(image, delta, changes), changes)
 
     def retire_in_steps(self, delta: ImageDelta) -> Iterator[None]:
-        """Before the metadata cache shows the new image."""
+        """Drops the partitions of deleted topics, before the metadata cache shows the new image."""
         changes: list[Change] = []
         yield from self._told(self._replicas.retire_in_steps(delta, changes), changes)
 
@@ -73,7 +73,7 @@ class ReplicasPublisher(Generic[Change]):
 
 
 class _Retirement:
-    """Publisher: partitions of deleted topics are let go."""
+    """The publisher that drops the partitions of deleted topics."""
 
     def __init__(self, replicas: ReplicasPublisher[Any]) -> None:
         self._replicas = replicas

@@ -36,16 +36,16 @@ __all__ = [
 MIGRATING_DIRECTORY: Final = ZERO_UUID
 """The directory id of a replica from before brokers named their directories (KIP-858)."""
 UNASSIGNED_DIRECTORY: Final = ONE_UUID
-"""That of a replica of which its broker has not said yet where it lies."""
+"""The directory id of a replica whose broker has not said yet in which directory it lies."""
 LOST_DIRECTORY: Final = (2).to_bytes(16)
-"""That of a replica whose directory went offline and is not known by name."""
+"""The directory id of a replica that lies in a directory that is offline and not known by its id."""
 
 RESERVED_DIRECTORIES: Final = 100
-"""The first ids; no real directory has one of them."""
+"""The number of reserved directory ids, which are the first ones; no real directory has such an id."""
 
 
 def is_reserved_directory(directory_id: bytes) -> bool:
-    """Whether no real directory may be called so."""
+    """Whether the directory id is a reserved one."""
     return int.from_bytes(directory_id) < RESERVED_DIRECTORIES
 
 
@@ -89,7 +89,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
 
     @property
     def active(self) -> bool:
-        """May lead partitions and be given new ones."""
+        """Whether the broker may lead partitions and be assigned new ones."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
@@ -158,7 +158,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
 
 
 class BrokersImage(msgspec.Struct, frozen=True):
-    """All registered brokers."""
+    """All registered brokers, by broker id."""
 
     by_id: Mapping[int, BrokerRegistration] = MappingProxyType({})
 
@@ -170,7 +170,7 @@ class BrokersImage(msgspec.Struct, frozen=True):
         return registration is not None and registration.active
 
     def unfenced(self) -> list[BrokerRegistration]:
-        """Those of which clients are told, by id."""
+        """The brokers that are not fenced, ordered by id; clients are told of these."""
         return [self.by_id[i] for i in sorted(self.by_id) if not self.by_id[i].fenced]
 
     def records(self) -> Iterator[Message]:
@@ -247,7 +247,7 @@ class ControllerRegistration(msgspec.Struct, frozen=True):
 
     @property
     def features(self) -> Mapping[str, VersionRange]:
-        """The levels that it can work with."""
+        """The range of levels of each feature that the controller can work with."""
         return {
             f.name: VersionRange(f.min_supported_version, f.max_supported_version)
             for f in self.record.features
@@ -255,7 +255,7 @@ class ControllerRegistration(msgspec.Struct, frozen=True):
 
 
 class ControllersImage(msgspec.Struct, frozen=True):
-    """All registered controllers."""
+    """All registered controllers, by node id."""
 
     by_id: Mapping[int, ControllerRegistration] = MappingProxyType({})
 
@@ -265,7 +265,7 @@ class ControllersImage(msgspec.Struct, frozen=True):
 
 
 class ControllersDelta:
-    """Changes to the controllers."""
+    """The changes to the registered controllers since the base image."""
 
     def __init__(self, base: ControllersImage) -> None:
         self.base = base

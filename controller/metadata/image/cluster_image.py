@@ -79,7 +79,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Before the bootstrap records."""
+        """Whether the bootstrap records have not been replayed yet."""
         return self.features.metadata_version == 0
 
 
@@ -87,7 +87,7 @@ EMPTY_IMAGE: Final = ClusterImage()
 
 
 class ImageDelta:
-    """What records change, on the way from one image to the next."""
+    """The changes that records make, on the way from one image to the next."""
 
     def __init__(self, base: ClusterImage) -> None:
         self.base = base

@@ -35,12 +35,13 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ConfigsImage(msgspec.Struct, frozen=True):
-    """By resource, then by config name. A resource without configs is not held."""
+    """The dynamic configs of each resource, by config name. A resource without configs has no entry."""
 
     by_resource: Mapping[Resource, Mapping[str, str]] = MappingProxyType({})
 
     def of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What is set for this very resource; defaults and wider scopes are the reader's business."""
+        """The configs that are set for this resource itself; defaults and wider scopes are left to the
+        caller."""
         return self.by_resource.get((int(resource_type), name), NOTHING)
 
     def records(self) -> Iterator[Message]:
@@ -61,7 +62,7 @@ class ConfigsDelta:
         self.changed.setdefault(resource, {})[record.name] = record.value
 
     def forget(self, resource: Resource) -> None:
-        """A deleted topic takes its configs with it, without records of its own."""
+        """Removes the configs of a deleted topic, for which there are no records of their own."""
         for name in self.base.by_resource.get(resource, NOTHING):
             self.changed.setdefault(resource, {})[name] = None
         for name in self.changed.get(resource, ()):

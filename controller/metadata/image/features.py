@@ -32,21 +32,22 @@ class FeaturesImage(msgspec.Struct, frozen=True):
 
     @property
     def metadata_version(self) -> int:
-        """0 before the bootstrap records."""
+        """The finalized level of `metadata.version`; 0 before the bootstrap records."""
         return self.levels.get(METADATA_VERSION, NOT_FINALIZED)
 
     def level(self, name: str) -> int:
         return self.levels.get(name, NOT_FINALIZED)
 
     def records(self) -> Iterator[Message]:
-        """`metadata.version` first: it decides how the rest may be read."""
+        """The records that make this image. `metadata.version` is first, because it decides how the others
+        are written."""
         names = sorted(self.levels, key=lambda name: (name != METADATA_VERSION, name))
         for name in names:
             yield FeatureLevelRecord(name=name, feature_level=self.levels[name])
 
 
 class FeaturesDelta:
-    """Changes to levels; 0 takes a feature out."""
+    """The changes to feature levels since the base image; level 0 removes the feature."""
 
     def __init__(self, base: FeaturesImage) -> None:
         self.base = base

@@ -17,5 +17,5 @@ V = TypeVar("V")
 
 
 def copied(mapping: Mapping[K, V]) -> dict[K, V]:
-    """A dictionary of one's own with the same items in the same order."""
+    """A dictionary of the caller's own, with the same items in the same order."""
     return mapping.copy() if isinstance(mapping, MappingProxyType) else dict(mapping)

@@ -24,7 +24,7 @@ class ProducerIdsImage(msgspec.Struct, frozen=True):
 
 
 class ProducerIdsDelta:
-    """The newest block."""
+    """The newest block of producer ids that was handed out since the base image."""
 
     def __init__(self, base: ProducerIdsImage) -> None:
         self.base = base

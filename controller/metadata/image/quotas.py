@@ -1,4 +1,4 @@
-"""Client quotas, remembered: who may use how much."""
+"""Client quotas as the metadata log has them; they are kept for snapshots and decide nothing yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 class QuotasImage(msgspec.Struct, frozen=True):
-    """Values by entity and quota key. An entity without quotas is not held."""
+    """The client quotas by entity and quota key. An entity without quotas has no entry."""
 
     by_entity: Mapping[QuotaEntity, Mapping[str, float]] = MappingProxyType({})
 
@@ -33,7 +33,8 @@ class QuotasImage(msgspec.Struct, frozen=True):
 
 
 class QuotasDelta:
-    """Changes: by entity, the new value per key, None for one that was removed."""
+    """The changes to client quotas since the base image: for each entity the new value per key, None for a
+    removed one."""
 
     def __init__(self, base: QuotasImage) -> None:
         self.base = base

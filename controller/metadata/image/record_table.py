@@ -20,7 +20,7 @@ Key = tuple[int | str | bytes, ...]
 
 
 class RecordTable(msgspec.Struct, frozen=True):
-    """The newest record per key."""
+    """The newest record for each key."""
 
     by_key: Mapping[Key, Message] = MappingProxyType({})
 
@@ -30,7 +30,7 @@ class RecordTable(msgspec.Struct, frozen=True):
 
 
 class RecordTableDelta:
-    """Changes by key: the new record, None for one that was removed."""
+    """The changes since the base table: the new record for each key, None for a removed one."""
 
     def __init__(self, base: RecordTable) -> None:
         self.base = base

@@ -22,7 +22,7 @@ __all__ = ["reload", "reload_in_steps"]
 def reload(
     image: ClusterImage, records: Sequence[Message], *, offset: int, epoch: int, timestamp_ms: int
 ) -> tuple[ClusterImage, ImageDelta]:
-    """The snapshot's image, and the delta that leads there from `image`."""
+    """The image of a snapshot, and the delta that leads from `image` to it."""
     steps = reload_in_steps(image, records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
     while True:
         try:
@@ -35,7 +35,8 @@ def reload(
 def reload_in_steps(
     image: ClusterImage, records: Sequence[Message], *, offset: int, epoch: int, timestamp_ms: int
 ) -> Generator[None, None, tuple[ClusterImage, ImageDelta]]:
-    """The same for who serves others between the steps."""
+    """As `reload`, as a generator: the caller serves others between the steps, and gets the result at the
+    end."""
     first = ImageDelta(EMPTY_IMAGE)
     yield from _replayed(first, records)
     target = first.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)

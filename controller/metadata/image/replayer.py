@@ -46,7 +46,7 @@ class MetadataBatch(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """A step from one visible image to the next."""
+    """The step from one visible image to the next, with the delta between them."""
 
     image: ClusterImage
     delta: ImageDelta
@@ -106,7 +106,8 @@ class ImageReplayer:
         return steps
 
     def release(self) -> list[Replayed]:
-        """Makes visible what was held; not inside a transaction."""
+        """Makes the records visible that were held back. It must not be called within a metadata
+        transaction."""
         invariant(not self.in_transaction, "a transaction becomes visible at its end")
         batch, self._held = self._held, None
         if batch is None:

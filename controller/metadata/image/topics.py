@@ -24,7 +24,7 @@ __all__ = ["NO_LEADER", "PartitionRegistration", "TopicDelta", "TopicImage", "To
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2
-"""In a change record: the leader and its epoch stay."""
+"""The leader field of a PartitionChangeRecord that leaves leader and leader epoch as they are."""
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
@@ -120,7 +120,7 @@ def _or_old(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class TopicImage(msgspec.Struct, frozen=True):
-    """One topic. partitions is keyed 0 .. n-1 in that order."""
+    """One topic. The keys of `partitions` are 0 .. n-1, in that order."""
 
     name: str
     id: bytes
@@ -128,7 +128,7 @@ class TopicImage(msgspec.Struct, frozen=True):
 
 
 class TopicsImage(msgspec.Struct, frozen=True):
-    """All topics, by both of their names. Both mappings hold the same values."""
+    """All topics, by name and by topic id. Both mappings hold the same values."""
 
     by_name: Mapping[str, TopicImage] = MappingProxyType({})
     by_id: Mapping[bytes, TopicImage] = MappingProxyType({})
@@ -206,7 +206,7 @@ class TopicsDelta:
         delta.partitions[index] = current.merge(record)
 
     def remove(self, record: RemoveTopicRecord) -> str:
-        """Returns the name of the topic that is gone."""
+        """Removes a topic and returns its name."""
         last = self._delta(record.topic_id).apply()
         del self.changed[record.topic_id]
         if self.created.pop(record.topic_id, None) is None:
