@@ -10,7 +10,7 @@ Needs DELETE on the topic.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_delete_records import (
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 TopicAnswer = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionAnswer = DeleteRecordsResponse.DeleteRecordsPartitionResult
+Delayed: TypeAlias = DelayedDeleteRecords[
+    DeleteRecordsResponse.DeleteRecordsPartitionResult, DeleteRecordsResponse
+]
 
 
 @in_turns
@@ -43,7 +46,7 @@ def handle(
             wanted.setdefault(topic.name, {})[asked.partition_index] = asked.offset
             yield None
     response = DeleteRecordsResponse()
-    delayed = DelayedDeleteRecords(services.metadata.is_alive)
+    delayed: Delayed = DelayedDeleteRecords(services.metadata.is_alive, _fill)
     for name, offsets in wanted.items():
         allowed = context.allows(Operation.DELETE, ResourceType.TOPIC, name)
         answers = []
@@ -63,7 +66,7 @@ def handle(
 
 def _delete(
     services: BrokerServices,
-    delayed: DelayedDeleteRecords,
+    delayed: Delayed,
     topic: str,
     offset: int,
     answer: DeleteRecordsResponse.DeleteRecordsPartitionResult,
@@ -85,3 +88,10 @@ def _delete(
         answer.error_code = reached
     else:
         delayed.wait(partition, reached, answer)
+
+
+def _fill(
+    answer: DeleteRecordsResponse.DeleteRecordsPartitionResult, low_watermark: int, error: ErrorCode
+) -> None:
+    answer.low_watermark = low_watermark
+    answer.error_code = error

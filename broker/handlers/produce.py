@@ -30,8 +30,7 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Both are final for a producer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_produce import DelayedProduce
@@ -43,6 +42,7 @@ from protocol.records.header import MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
+from storage.append import AppendResult
 from storage.append_lane import WaitingAppend
 from storage.errors import AppendRefused
 
@@ -76,6 +76,7 @@ TopicData = ProduceRequest.TopicProduceData
 PartitionData = ProduceRequest.PartitionProduceData
 Answer = ProduceResponse.PartitionProduceResponse
 TopicAnswer = ProduceResponse.TopicProduceResponse
+Delayed: TypeAlias = DelayedProduce[ProduceResponse.PartitionProduceResponse, ProduceResponse]
 
 BeforeTheLog = (
     NotHosted
@@ -108,7 +109,7 @@ def handle(
     hosted: Mapping[Any, Partition] = replicas.by_id if by_id else replicas.by_name
     now_ms = context.now_ms
     connection_id = context.session.connection_id
-    delayed: DelayedProduce | None = None
+    delayed: Delayed | None = None
     failed = False
     wanted = request.topic_data
     if len(wanted) != 1 or len(wanted[0].partition_data) != 1:
@@ -140,21 +141,22 @@ def handle(
                 answers.append(_refused_batch(services, context, partition, reason))
                 continue
             if isinstance(result, WaitingAppend):
-                delayed = delayed or _delayed(services, request)
-                blame = partial(_refused_late, services, context, partition)
-                answers.append(delayed.wait_for_append(partition, result, blame))
+                delayed = delayed or _delayed(services, context, request)
+                answer = Answer(asked.index, ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+                answers.append(answer)
+                delayed.wait_for_append(partition, answer, result)
                 continue
             answer = Answer(
                 asked.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset
             )
             answers.append(answer)
             if acks == ACKS_ALL and partition.log.high_watermark <= result.last_offset:
-                delayed = delayed or _delayed(services, request)
+                delayed = delayed or _delayed(services, context, request)
                 delayed.wait(partition, answer, result)
         topics.append(TopicAnswer(topic.name, topic.topic_id, answers))
     response = ProduceResponse(topics)
     if delayed is not None:
-        return delayed.start(response, partial(_all_judged, services, context, acks))
+        return delayed.start(response)
     if failed:
         _add_endpoints(services, context, response)
     if acks == ACKS_NONE:
@@ -163,20 +165,54 @@ def handle(
     return response
 
 
-def _delayed(services: BrokerServices, request: ProduceRequest) -> DelayedProduce:
+def _delayed(services: BrokerServices, context: RequestContext, request: ProduceRequest) -> Delayed:
     """For an answer that waits, for helper threads or for replicas."""
     return DelayedProduce(
-        acks=request.acks, timeout_ms=request.timeout_ms, clock=services.clock, timers=services.timers
+        _Answers(services, context, request.acks),
+        acks=request.acks,
+        timeout_ms=request.timeout_ms,
+        clock=services.clock,
+        timers=services.timers,
     )
 
 
-def _all_judged(
-    services: BrokerServices, context: RequestContext, acks: int, response: ProduceResponse
-) -> None:
-    """What follows when every batch of a request that waited has its verdict."""
-    _add_endpoints(services, context, response)
-    if acks == ACKS_NONE:
-        _close_if_failed(response)
+class _Answers:
+    """Fills in the answers of a request that waited; see `delayed_produce.ProduceAnswers`."""
+
+    __slots__ = ("_acks", "_context", "_services")
+
+    def __init__(self, services: BrokerServices, context: RequestContext, acks: int) -> None:
+        self._services = services
+        self._context = context
+        self._acks = acks
+
+    def appended(
+        self,
+        partition: Partition,
+        answer: ProduceResponse.PartitionProduceResponse,
+        outcome: AppendResult | AppendRefused,
+    ) -> None:
+        if isinstance(outcome, AppendRefused):
+            _refused_late(self._services, self._context, partition, answer, outcome)
+            return
+        answer.base_offset = outcome.base_offset
+        answer.log_append_time_ms = outcome.log_append_time_ms
+        answer.log_start_offset = outcome.log_start_offset
+        answer.error_code = ErrorCode.NONE
+
+    def not_replicated_yet(self, answer: ProduceResponse.PartitionProduceResponse) -> None:
+        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    def replicated(self, answer: ProduceResponse.PartitionProduceResponse, error: ErrorCode) -> None:
+        answer.error_code = error
+        if error:
+            answer.base_offset = -1
+            answer.log_append_time_ms = -1
+
+    def all_appended(self, response: ProduceResponse) -> None:
+        _add_endpoints(self._services, self._context, response)
+        if self._acks == ACKS_NONE:
+            _close_if_failed(response)
 
 
 def _close_if_failed(response: ProduceResponse) -> None:

@@ -1,21 +1,20 @@
-"""DeleteRecords on a leader, and the answer that waits until the replicas have deleted as well (KIP-107).
+"""DeleteRecords on a leader, and the wait until the other replicas have deleted as well (KIP-107).
 
 The leader raises its log start at once; its followers learn it with their fetches and say with later ones
 how far they are. The partition's low watermark is the least log start of all live replicas, in the ISR or
 not: once it has reached the offset, the records are gone everywhere. With one replica that is at once, and
-nothing waits. What the time ends is done at the leader all the same.
+nothing waits. When the time is over, the records are deleted at the leader all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from broker.replication.partition import Partition
 from broker.replication.roles import NO_EPOCH
 from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode
-from protocol.messages.delete_records import DeleteRecordsResponse
 from protocol.serving.pending import Pending
 
 __all__ = ["HIGH_WATERMARK", "NO_LOW_WATERMARK", "DelayedDeleteRecords", "delete_records"]
@@ -25,7 +24,9 @@ HIGH_WATERMARK: Final = -1
 
 NO_LOW_WATERMARK: Final = -1
 
-PartitionAnswer = DeleteRecordsResponse.DeleteRecordsPartitionResult
+Answer = TypeVar("Answer")
+"""What the caller answers for one partition; nothing is known of it here."""
+Response = TypeVar("Response")
 
 
 def delete_records(partition: Partition, offset: int) -> int | ErrorCode:
@@ -43,43 +44,42 @@ def delete_records(partition: Partition, offset: int) -> int | ErrorCode:
     return wanted
 
 
-class DelayedDeleteRecords:
-    """One answer on its way. `wait` notes a partition, `start` says that these were all."""
+class DelayedDeleteRecords(Generic[Answer, Response]):
+    """One request on its way. `wait` notes a partition, `start` says that these were all."""
 
-    __slots__ = ("_is_alive", "_pending", "_response", "_timer", "_waiting")
+    __slots__ = ("_is_alive", "_pending", "_response", "_tell", "_timer", "_waiting")
 
-    def __init__(self, is_alive: Callable[[int], bool]) -> None:
-        """is_alive: whether a broker lives, by its id; a dead one holds nobody up."""
+    def __init__(
+        self, is_alive: Callable[[int], bool], tell: Callable[[Answer, int, ErrorCode], None]
+    ) -> None:
+        """is_alive: whether a broker lives, by its id; a dead one holds nobody up. tell: fills in an answer,
+        with the low watermark and the error; it is called again when there is more to say."""
         self._is_alive = is_alive
-        self._waiting: dict[Partition, tuple[int, DeleteRecordsResponse.DeleteRecordsPartitionResult]] = {}
-        self._pending: Pending[DeleteRecordsResponse] | None = None
-        self._response: DeleteRecordsResponse | None = None
+        self._tell = tell
+        self._waiting: dict[Partition, tuple[int, Answer]] = {}
+        self._pending: Pending[Response] | None = None
+        self._response: Response | None = None
         self._timer: Timer | None = None
 
-    def wait(
-        self,
-        partition: Partition,
-        offset: int,
-        answer: DeleteRecordsResponse.DeleteRecordsPartitionResult,
-    ) -> None:
-        """Hold the answer back until the low watermark has reached `offset`, if it has not. Nothing else
-        makes an answer without error."""
-        answer.low_watermark = partition.low_watermark(self._is_alive)
-        if answer.low_watermark >= offset:
-            answer.error_code = ErrorCode.NONE
+    def wait(self, partition: Partition, offset: int, answer: Answer) -> None:
+        """Hold the answer back until the low watermark has reached `offset`, if it has not. Until then the
+        answer says REQUEST_TIMED_OUT; nothing but the low watermark takes the error away."""
+        low_watermark = partition.low_watermark(self._is_alive)
+        if low_watermark >= offset:
+            self._tell(answer, low_watermark, ErrorCode.NONE)
         else:
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            self._tell(answer, low_watermark, ErrorCode.REQUEST_TIMED_OUT)
             self._waiting[partition] = (offset, answer)
 
     def start(
-        self, response: DeleteRecordsResponse, *, timeout_ms: int, clock: Clock, timers: Timers
-    ) -> DeleteRecordsResponse | Pending[DeleteRecordsResponse]:
+        self, response: Response, *, timeout_ms: int, clock: Clock, timers: Timers
+    ) -> Response | Pending[Response]:
         """The response, at once if nothing is waited for."""
         if not self._waiting or timeout_ms <= 0:
             return response
         for partition in self._waiting:
             partition.deletion_waiters.append(self)
-        pending: Pending[DeleteRecordsResponse] = Pending()
+        pending: Pending[Response] = Pending()
         self._pending, self._response = pending, response
         self._timer = timers.call_at(clock.monotonic_ms() + timeout_ms, self._finish)
         pending.on_cancel(self._forget)
@@ -95,12 +95,13 @@ class DelayedDeleteRecords:
         offset, answer = waiting
         refusal = partition.refusal(NO_EPOCH)
         if refusal:
-            answer.low_watermark, answer.error_code = NO_LOW_WATERMARK, refusal
+            self._tell(answer, NO_LOW_WATERMARK, ErrorCode(refusal))
         else:
-            answer.low_watermark = partition.low_watermark(self._is_alive)
-            if answer.low_watermark < offset:
+            low_watermark = partition.low_watermark(self._is_alive)
+            if low_watermark < offset:
+                self._tell(answer, low_watermark, ErrorCode.REQUEST_TIMED_OUT)
                 return
-            answer.error_code = ErrorCode.NONE
+            self._tell(answer, low_watermark, ErrorCode.NONE)
         del self._waiting[partition]
         partition.deletion_waiters.remove(self)
         if not self._waiting:
