@@ -14,7 +14,7 @@ from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
 from broker.coordinator.group.coordinator import GroupCoordinator
 from broker.metadata.cache import MetadataCache
-from broker.replication.fetching import FetchPurgatory
+from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.replica_manager import ReplicaManager
 from broker.scheduling.lookups import Lookups
 from config.broker_config import BrokerConfig

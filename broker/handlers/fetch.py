@@ -16,7 +16,8 @@ Batches go out as they lie in the file, whatever the version, from the batch tha
 the last one may be cut off. `max_bytes` and each partition's limit hold from the second batch on: the first
 one is always whole. An answer comes at once if there are `min_bytes`, an error while reading, or a
 diverging epoch; otherwise with the append that completes them, or after `max_wait_ms` with what there is.
-See `broker.replication.fetch_sessions` for sessions and `replication.fetching` for reading and waiting.
+See `broker.replication.fetch_sessions` for sessions, `replication.reading` for what stands before a read and
+`replication.delayed_fetch` for waiting.
 
 Needs READ on the topic, from a replica CLUSTER_ACTION. A partition that may not be read, or is not known,
 does not make the others answer at once.
@@ -30,18 +31,31 @@ Left out: the choice of a nearer replica (version 11), and remote storage (versi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from broker.replication.fetch_sessions import WantedPartition
-from broker.replication.fetching import Fetch, FetchLimits, refused_data
+import msgspec
+
+from broker.replication.delayed_fetch import DelayedFetch
+from broker.replication.fetch_sessions import NO_SESSION_ID, FetchSession, WantedPartition
 from broker.replication.partition import Partition
 from broker.replication.partition_state import NO_BROKER_EPOCH
+from broker.replication.reading import (
+    CONSUMER,
+    DivergingEpoch,
+    FetchParams,
+    FollowerFetch,
+    ReadRefused,
+    aborted_transactions,
+    fetch_records,
+    note_unnamed_partitions,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
+from storage.slices import LogSlice
 
 if TYPE_CHECKING:
     from broker.services import BrokerServices
@@ -49,12 +63,17 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_STORAGE_ERROR: Final = 6
 FIRST_VERSION_WITH_RACK: Final = 11
+FIRST_VERSION_WITH_LAST_EPOCH: Final = 12
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 FIRST_VERSION_WITH_LEADERS: Final = 16
 
 READ_COMMITTED: Final = 1
-CONSUMER: Final = -1
+NO_PREFERRED_REPLICA: Final = -1
 
+FetchedRecords: TypeAlias = LogSlice | bytes | DivergingEpoch | ReadRefused | None
+PartitionData = FetchResponse.PartitionData
+
+_NONE: Final = int(ErrorCode.NONE)
 _LEADER_MOVED: Final = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
 _READ: Final = Operation.READ
 _TOPIC: Final = ResourceType.TOPIC
@@ -78,16 +97,17 @@ def handle(
     if isolation_level and isolation_level != READ_COMMITTED and session.wanted:
         return _refuse_all(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
     max_bytes = min(fetches.max_bytes, request.max_bytes)
-    limits = FetchLimits(
+    params = FetchParams(
         request.max_wait_ms,
         min(max_bytes, request.min_bytes),
         max_bytes,
         isolation_level == READ_COMMITTED,
         replica_id,
-        _replica_epoch(request, version),
         replica_id >= 0 or (replica_id == CONSUMER and version < FIRST_VERSION_WITH_RACK),
+        version >= FIRST_VERSION_WITH_LAST_EPOCH,
+        None if replica_id < 0 else _follower(services, request, version, replica_id),
     )
-    return Fetch(session, limits, services, context, _find, _refine).start()
+    return Fetch(session, params, services, context).start()
 
 
 def _refuse_all(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
@@ -95,7 +115,7 @@ def _refuse_all(request: FetchRequest, version: int, error: ErrorCode) -> FetchR
     response = FetchResponse(0, error, request.session_id)
     if version < FIRST_VERSION_WITH_TOPIC_IDS:
         for topic in request.topics:
-            refused = [refused_data(asked.partition, error) for asked in topic.partitions]
+            refused = [_not_looked_at(asked.partition, error) for asked in topic.partitions]
             response.responses.append(FetchResponse.FetchableTopicResponse(topic.topic, partitions=refused))
     return response
 
@@ -108,73 +128,287 @@ def _replica_id(request: FetchRequest, version: int) -> int:
     return CONSUMER if state is None else state.replica_id
 
 
-def _replica_epoch(request: FetchRequest, version: int) -> int:
-    """The epoch of the replica's broker, where the request can tell it (KIP-903)."""
+def _follower(
+    services: BrokerServices, request: FetchRequest, version: int, replica_id: int
+) -> FollowerFetch:
+    """What a replica's request says of the replica's broker (KIP-903)."""
     state = request.replica_state
-    return (
-        NO_BROKER_EPOCH
-        if version < FIRST_VERSION_WITH_REPLICA_STATE or state is None
-        else state.replica_epoch
+    says_epoch = version >= FIRST_VERSION_WITH_REPLICA_STATE and state is not None
+    return FollowerFetch(
+        services.fetches.clock.monotonic_ms(),
+        state.replica_epoch if says_epoch and state is not None else NO_BROKER_EPOCH,
+        services.metadata.broker_epoch(replica_id),
     )
 
 
-def _find(fetch: Fetch, wanted: WantedPartition) -> Partition | ErrorCode:
-    """The hosted partition that this request may read, or what stands before that."""
-    partition = wanted.partition
-    if partition is None or not partition.is_leader:
-        return _look_up(fetch, wanted)
-    if fetch.limits.replica_id >= 0:
-        if not fetch.context.allows_cluster(Operation.CLUSTER_ACTION):
+class Fetch:
+    """One request: a look at the session's active partitions, in order, and the answer made of it.
+
+    A look stops giving records when the request's budget is spent. The answer follows at once, or after a
+    wait and a second look (see `replication.delayed_fetch`).
+    """
+
+    __slots__ = (
+        "_context",
+        "_found",
+        "_has_errors",
+        "_must_answer",
+        "_params",
+        "_services",
+        "_session",
+        "bytes_found",
+        "epoch",
+        "is_incremental",
+    )
+
+    def __init__(
+        self, session: FetchSession, params: FetchParams, services: BrokerServices, context: RequestContext
+    ) -> None:
+        self._session = session
+        self.epoch = session.epoch
+        """The session's epoch when this request was accepted; another by the end means that it was
+        overtaken."""
+        self.is_incremental = session.id != NO_SESSION_ID
+        self._params = params
+        self._services = services
+        self._context = context
+        self._must_answer = False
+        """Something was found that is told at once, however few the bytes."""
+        self._has_errors = False
+        self.bytes_found = 0
+        self._found: list[tuple[WantedPartition, FetchResponse.PartitionData]] = []
+
+    def start(self) -> FetchResponse | Pending[FetchResponse]:
+        """The answer, or the promise of one."""
+        params, session, fetches = self._params, self._session, self._services.fetches
+        if params.follower is not None:
+            note_unnamed_partitions(session, params)
+        self._look()
+        if (
+            self._must_answer
+            or self.bytes_found >= params.min_bytes
+            or params.max_wait_ms <= 0
+            or not session.wanted
+            or fetches.is_full
+        ):
+            return self._answer()
+        self._found = []
+        missing_bytes = params.min_bytes - self.bytes_found
+        delayed = DelayedFetch(
+            self, session, fetches, missing_bytes=missing_bytes, read_committed=params.read_committed
+        )
+        return delayed.start(params.max_wait_ms)
+
+    def look_again(self) -> FetchResponse:
+        """See `delayed_fetch.WaitingFetch`."""
+        self._has_errors = False
+        if self._params.follower is not None:
+            self._params = msgspec.structs.replace(self._params, follower=None)
+        self._look()
+        return self._answer()
+
+    def overtaken(self) -> FetchResponse:
+        """See `delayed_fetch.WaitingFetch`."""
+        return FetchResponse(0, ErrorCode.INVALID_FETCH_SESSION_EPOCH, self._session.id)
+
+    # The look.
+
+    def _look(self) -> None:
+        """Fill `_found` with what an answer would tell now."""
+        params, session, is_incremental = self._params, self._session, self.is_incremental
+        found = self._found = []
+        quiet: list[WantedPartition] = []
+        budget = params.max_bytes
+        read_committed = params.read_committed
+        total = 0
+        for wanted in session.active.values():
+            partition = self._find(wanted)
+            if not isinstance(partition, Partition):
+                self._has_errors = True
+                found.append((wanted, _not_looked_at(wanted.index, partition)))
+                continue
+            partition.counters.total_fetch_requests += 1
+            log = partition.log
+            high_watermark = log.high_watermark
+            start = log.log_start_offset
+            records = fetch_records(params, partition, wanted, budget, not total)
+            if budget < 0:
+                budget = 0  # a negative limit spoils the first partition only
+            aborted: list[FetchResponse.AbortedTransaction] | None = None
+            if read_committed:
+                records, aborted = _without_aborted(partition, wanted, records)
+            if records is None:
+                if (
+                    is_incremental
+                    and wanted.high_watermark == high_watermark
+                    and wanted.log_start_offset == start
+                ):
+                    quiet.append(wanted)
+                    continue
+                records = b""
+            elif isinstance(records, LogSlice):
+                size_bytes = records.size_bytes
+                total += size_bytes
+                budget = budget - size_bytes if size_bytes < budget else 0
+            elif not isinstance(records, bytes):
+                found.append((wanted, self._unreadable(partition, wanted, records)))
+                continue
+            data = PartitionData(
+                wanted.index,
+                _NONE,
+                high_watermark,
+                log.last_stable_offset,
+                start,
+                None,
+                None,
+                None,
+                aborted,
+                NO_PREFERRED_REPLICA,
+                records,
+            )
+            found.append((wanted, data))
+        self.bytes_found = total
+        for wanted in quiet:
+            session.rest(wanted)
+
+    def _find(self, wanted: WantedPartition) -> Partition | ErrorCode:
+        """The hosted partition that this request may read, or what stands before that."""
+        partition = wanted.partition
+        if partition is None or not partition.is_leader:
+            return self._look_up(wanted)
+        if self._params.replica_id >= 0:
+            if not self._context.allows_cluster(Operation.CLUSTER_ACTION):
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not self._context.allows(_READ, _TOPIC, wanted.topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif not fetch.context.allows(_READ, _TOPIC, wanted.topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return partition
+        return partition
+
+    def _look_up(self, wanted: WantedPartition) -> Partition | ErrorCode:
+        """As `_find`, from the beginning: the partition was not met yet, or moved, or is gone."""
+        services, context, session = self._services, self._context, self._session
+        is_replica = self._params.replica_id >= 0
+        by_id = session.uses_topic_ids
+        hosted: Mapping[Any, Partition] = services.replicas.by_id if by_id else services.replicas.by_name
+        partition = hosted.get(wanted.key)
+        if partition is not None:
+            wanted.name_topic(partition.topic)
+        if is_replica and not context.allows_cluster(Operation.CLUSTER_ACTION):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if partition is None and by_id:
+            name = services.metadata.topic_name(wanted.topic_id)
+            if name is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            wanted.name_topic(name)
+        if not is_replica and not context.allows(_READ, _TOPIC, wanted.topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if partition is None:
+            error = services.replicas.why_not_hosted(wanted.topic, wanted.index)
+            self._must_answer = error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or self._must_answer
+            return error
+        session.found(wanted, partition)
+        return partition
+
+    def _unreadable(
+        self, partition: Partition, wanted: WantedPartition, why: DivergingEpoch | ReadRefused
+    ) -> FetchResponse.PartitionData:
+        """What came up while reading is told at once."""
+        self._must_answer = True
+        if isinstance(why, DivergingEpoch):
+            log = partition.log
+            return PartitionData(
+                wanted.index,
+                _NONE,
+                log.high_watermark,
+                log.last_stable_offset,
+                log.log_start_offset,
+                diverging_epoch=FetchResponse.EpochEndOffset(why.epoch, why.end_offset),
+                aborted_transactions=None,
+                records=b"",
+            )
+        self._has_errors = True
+        partition.counters.failed_fetch_requests += 1
+        if why.cause is not None:
+            self._services.replicas.read_failed(partition, why.cause)
+        return PartitionData(wanted.index, why.error_code, -1, -1, -1, None, None, None, None, -1, b"")
+
+    # The answer.
+
+    def _answer(self) -> FetchResponse:
+        """The response for what the last look found; the session remembers what it was told."""
+        session = self._session
+        found = self._found
+        if not self.is_incremental:
+            if session.may_stay:
+                fetches = self._services.fetches
+                fetches.sessions.remember(session, now_ms=fetches.clock.monotonic_ms())
+        elif session.epoch != self.epoch:
+            return self.overtaken()
+        topics: list[FetchResponse.FetchableTopicResponse] = []
+        append: Callable[[FetchResponse.PartitionData], None] | None = None
+        name: str | bytes | None = None
+        for wanted, data in found:
+            records = data.records
+            if self.is_incremental and not (
+                records
+                or data.error_code
+                or data.high_watermark != wanted.high_watermark
+                or data.log_start_offset != wanted.log_start_offset
+                or data.diverging_epoch is not None
+            ):
+                continue
+            if wanted.key[0] != name:
+                name = wanted.key[0]
+                partitions: list[FetchResponse.PartitionData] = []
+                append = partitions.append
+                topics.append(FetchResponse.FetchableTopicResponse(wanted.topic, wanted.topic_id, partitions))
+            append(data)  # type: ignore[misc]
+            if records:
+                records.retain()  # type: ignore[union-attr]
+                counters = wanted.partition.counters  # type: ignore[union-attr]
+                counters.bytes_out += records.size_bytes  # type: ignore[union-attr, operator]
+        if session.id:
+            session.settle(found)
+        response = FetchResponse(0, _NONE, session.id, topics)
+        if self._has_errors:
+            _in_words_of_the_version(self._services, self._context, response)
+        return response
 
 
-def _look_up(fetch: Fetch, wanted: WantedPartition) -> Partition | ErrorCode:
-    """As `_find`, from the beginning: the partition was not met yet, or moved, or is gone."""
-    services, context = fetch.services, fetch.context
-    by_id = fetch.session.uses_topic_ids
-    hosted: Mapping[Any, Partition] = services.replicas.by_id if by_id else services.replicas.by_name
-    partition = hosted.get(wanted.key)
-    if partition is not None:
-        wanted.topic = partition.topic
-    if fetch.limits.replica_id >= 0 and not context.allows_cluster(Operation.CLUSTER_ACTION):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if partition is None and by_id:
-        name = services.metadata.topic_name(wanted.topic_id)
-        if name is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        wanted.topic = name
-    if fetch.limits.replica_id < 0 and not context.allows(_READ, _TOPIC, wanted.topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if partition is None:
-        error = services.replicas.why_not_hosted(wanted.topic, wanted.index)
-        fetch.must_answer = error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or fetch.must_answer
-        return error
-    wanted.partition = partition
-    if fetch.session.id:
-        fetch.session.hold(wanted)
-    return partition
+def _without_aborted(
+    partition: Partition, wanted: WantedPartition, records: FetchedRecords
+) -> tuple[FetchedRecords, list[FetchResponse.AbortedTransaction]]:
+    """For read_committed: the records, and the transactions whose records the client leaves out."""
+    if not isinstance(records, LogSlice):
+        return records, []
+    aborted = aborted_transactions(partition, wanted.fetch_offset, records)
+    if isinstance(aborted, ReadRefused):
+        return aborted, []
+    return records, [FetchResponse.AbortedTransaction(*each) for each in aborted]
 
 
-def _refine(fetch: Fetch, response: FetchResponse) -> FetchResponse:
-    """What a version says in other words, for an answer that holds errors."""
-    version = fetch.context.version
+def _not_looked_at(index: int, error: ErrorCode) -> FetchResponse.PartitionData:
+    """A partition that is not allowed, or not there."""
+    return PartitionData(index, int(error), -1, -1, -1, None, None, None, [], -1, b"")
+
+
+def _in_words_of_the_version(
+    services: BrokerServices, context: RequestContext, response: FetchResponse
+) -> None:
+    """What a version says in other words, in an answer that holds errors."""
+    version = context.version
     if version < FIRST_VERSION_WITH_STORAGE_ERROR:
         for topic in response.responses:
             for data in topic.partitions:
                 if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                     data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     elif version >= FIRST_VERSION_WITH_LEADERS:
-        _add_leaders(fetch, response)
-    return response
+        _add_leaders(services, context, response)
 
 
-def _add_leaders(fetch: Fetch, response: FetchResponse) -> None:
+def _add_leaders(services: BrokerServices, context: RequestContext, response: FetchResponse) -> None:
     """Who leads the partitions of which the client has an old picture, and where it is reached (KIP-951)."""
-    metadata = fetch.services.metadata
-    view = metadata.view(fetch.context.session.listener)
+    metadata = services.metadata
+    view = metadata.view(context.session.listener)
     endpoints: dict[int, FetchResponse.NodeEndpoint] = {}
     for topic in response.responses:
         name = metadata.topic_name(topic.topic_id)

@@ -1,4 +1,4 @@
-"""What this broker does with the partitions that it hosts: lead them, append to them, wait on them.
+"""The partitions that this broker hosts: how they are led, appended to, read, and waited for.
 
 Reading order:
 
@@ -8,12 +8,16 @@ Reading order:
 * `partition`: one hosted partition; who leads it, in which epoch, how far it is replicated, who watches it;
 * `topic_settings`: from a topic's configuration to what its logs and partitions are told;
 * `watched_batches`: which batches of a connection are looked at record by record;
-* `delayed_produce`: an acknowledgement that waits for the high watermark;
+* `waiting_appends`: the disk under each log, and the lanes of appends that wait for helper threads;
+* `replica_manager`: all hosted partitions; appends, and the image's difference turned into deeds;
+* `log_retries`: partitions whose log found no space, tried again;
+* `delayed_produce`: an acknowledgement that waits for helper threads or for the high watermark;
 * `delayed_delete_records`: records deleted at the leader, and the wait for its followers;
-* `fetching`: one read pass over what a consumer wants, and the long poll that waits for more;
-* `replica_manager`: all hosted partitions; appends and reads, and the image's difference turned into deeds;
-* `log_retries`: partitions whose log found no space, tried again.
+* `fetch_sessions`: what a consumer or follower wants, remembered from request to request;
+* `reading`: one partition read for a fetch, behind every check that stands before a read;
+* `delayed_fetch`: a fetch that waits for more to read.
 
-Pure but for the logs that it is given: no clock, no socket, no thread. The handlers, the coordinators'
+It gives values, and the handlers shape the responses: nothing here imports a response of the protocol. Pure
+but for the logs that it is given: no clock, no socket, no thread. The handlers, the coordinators'
 composition and the node may import it.
 """

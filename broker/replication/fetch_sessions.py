@@ -26,7 +26,7 @@ Pure: times are arguments, in milliseconds of any clock that does not go back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 import msgspec
@@ -77,6 +77,29 @@ class WantedPartition(msgspec.Struct, gc=False, eq=False):
     log_start_offset: int = UNTOLD
     replica_log_start_offset: int = UNTOLD
     """Where the log of a follower that asks begins."""
+
+    def name_topic(self, topic: str) -> None:
+        """A topic id has a name now."""
+        self.topic = topic
+
+
+class Told(Protocol):
+    """What an answer tells of one partition, as far as its session remembers it."""
+
+    @property
+    def error_code(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def records(self) -> object: ...
+
+    @property
+    def diverging_epoch(self) -> object | None: ...
 
 
 class SessionFetch(Protocol):
@@ -164,8 +187,17 @@ class FetchSession:
             known.partition.unwatch(self)
             known.partition.holders.pop(self, None)
 
-    def hold(self, wanted: WantedPartition) -> None:
+    def found(self, wanted: WantedPartition, partition: Partition) -> None:
         """The partition stays at hand for later requests."""
+        wanted.partition = partition
+        if self.id:
+            self._hold(wanted)
+
+    def hold_all(self) -> None:
+        for wanted in self.wanted.values():
+            self._hold(wanted)
+
+    def _hold(self, wanted: WantedPartition) -> None:
         if wanted.partition is not None:
             wanted.partition.holders[self] = wanted
 
@@ -176,6 +208,36 @@ class FetchSession:
 
     def partition_gone(self, token: WantedPartition) -> None:
         token.partition = None
+
+    def begin_wait(self, fetch: SessionFetch) -> None:
+        """A request of this session waits: it hears of every change of what it may have to tell."""
+        self.waiting = fetch
+        for wanted in self.active.values():
+            self.watch(wanted)
+
+    def end_wait(self) -> None:
+        self.waiting = None
+
+    def settle(self, told: Iterable[tuple[WantedPartition, Told]]) -> None:
+        """Note what an answer tells. What was told in full is watched from now on."""
+        active = self.active
+        for wanted, data in told:
+            if data.error_code:
+                wanted.high_watermark = UNTOLD
+                continue
+            wanted.high_watermark = data.high_watermark
+            wanted.log_start_offset = data.log_start_offset
+            if data.records:
+                del active[wanted.key]
+                active[wanted.key] = wanted
+            elif data.diverging_epoch is None and wanted.fetch_offset >= data.high_watermark:
+                del active[wanted.key]
+                self.watch(wanted)
+
+    def rest(self, wanted: WantedPartition) -> None:
+        """There is nothing to tell of the partition: it is watched until there is."""
+        del self.active[wanted.key]
+        self.watch(wanted)
 
     def watch(self, wanted: WantedPartition) -> None:
         """Hear of the partition's next change."""
@@ -267,8 +329,7 @@ class FetchSessions:
         session.epoch = next_epoch(INITIAL_EPOCH)
         session.created_ms = session.last_used_ms = now_ms
         self._by_id[session.id] = session
-        for wanted in session.wanted.values():
-            session.hold(wanted)
+        session.hold_all()
         return True
 
     def close(self, session_id: int) -> None:

@@ -25,8 +25,8 @@ from broker.metadata.publishers.directories import DirectoryAssignments
 from broker.metadata.publishers.publisher import MetadataCachePublisher
 from broker.metadata.publishers.replicas import ReplicasPublisher
 from broker.network.interfaces import Listener
+from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
-from broker.replication.fetching import FetchPurgatory
 from broker.replication.log_retries import LogRetries
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
 from broker.replication.waiting_appends import WaitingAppends

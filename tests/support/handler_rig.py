@@ -15,8 +15,8 @@ from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
 from broker.metadata.cache import MetadataCache
+from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
-from broker.replication.fetching import FetchPurgatory
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups

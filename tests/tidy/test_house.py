@@ -196,6 +196,18 @@ def test_no_asserts_in_the_product() -> None:
     complain(faults, "Use protocol.errors.invariant, which stays and prints the numbers")
 
 
+def test_replication_gives_values_and_handlers_shape_them() -> None:
+    faults = [
+        f"{path}:{node.lineno} {name.name}"
+        for path, _, tree in python_files("broker/replication")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("protocol.messages")
+        for name in node.names
+        if name.name.endswith("Response")
+    ]
+    complain(faults, "Return a value, and make the response of it in broker/handlers")
+
+
 def test_pure_code_iterates_over_no_set() -> None:
     """The order of a set depends on the hash seed: a simulation could not be repeated."""
     faults = []

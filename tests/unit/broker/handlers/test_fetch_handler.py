@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from broker.handlers import fetch
-from broker.replication.fetching import Fetch
 from protocol.codec.compiler import decode, encode
 from protocol.errors import ErrorCode
 from protocol.framing import encode_response_frame
@@ -429,10 +428,10 @@ def test_a_second_look_that_fails_is_the_answer_and_nobody_elses_affair(
 ) -> None:
     waiting, other = send(rig, request(wants(0))), send(rig, request(wants(1)))
 
-    def broken(fetch: Fetch) -> None:
+    def broken(each: fetch.Fetch) -> None:
         raise KeyError("a bug of ours")
 
-    monkeypatch.setattr(Fetch, "_pass", broken)
+    monkeypatch.setattr(fetch.Fetch, "_look", broken)
     if woken_by == "deadline":
         rig.timers.advance(500)
     elif woken_by == "append":

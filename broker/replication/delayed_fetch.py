@@ -1,0 +1,180 @@
+"""Fetch requests that wait for more to read.
+
+If a first look found less than `min_bytes`, and nothing that must be told at once (an error, a diverging
+epoch), the request waits: it watches its partitions, an append subtracts its size from what is missing, and
+when nothing is missing the purgatory lets the request look again, after the turn that appended has ended. So
+a turn with many appends wakes a fetch once, and the answer holds them all. When the time is over, or the
+leadership of a partition changes, the answer is made of what there is by then. A client that has gone takes
+its request with it.
+
+A request that need not wait never comes here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from broker.replication.fetch_sessions import FetchSession, FetchSessions, WantedPartition
+from config.limits import WAITING_REQUESTS
+from config.ports import Clock, Timer, Timers
+from protocol.serving.pending import Pending
+
+__all__ = ["DelayedFetch", "FetchPurgatory", "WaitingFetch"]
+
+COMPLETIONS_PER_TURN: Final = 64
+"""Woken fetches that are answered in one turn of the loop; the rest in the next."""
+
+Response = TypeVar("Response")
+MadeResponse = TypeVar("MadeResponse", covariant=True)
+
+
+class WaitingFetch(Protocol[MadeResponse]):
+    """Whoever looks into the partitions and makes the answer."""
+
+    def look_again(self) -> MadeResponse:
+        """Read what there is by now; the answer."""
+        ...
+
+    def overtaken(self) -> MadeResponse:
+        """The answer to a request whose session has gone on without it."""
+        ...
+
+
+class FetchPurgatory:
+    """All fetches that wait, and the order in which the woken ones are answered."""
+
+    def __init__(self, *, sessions: FetchSessions, max_bytes: int, clock: Clock, timers: Timers) -> None:
+        self.sessions = sessions
+        self.max_bytes = max_bytes
+        """`fetch.max.bytes`: no answer is asked to hold more."""
+        self.clock = clock
+        self.timers = timers
+        self.waiting: dict[DelayedFetch[Any], None] = {}
+        """Fetches that wait now; their number is a metric and has a limit."""
+        self._woken: list[DelayedFetch[Any]] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.waiting) >= WAITING_REQUESTS
+
+    def wake(self, fetch: DelayedFetch[Any]) -> None:
+        self._woken.append(fetch)
+        if len(self._woken) == 1:
+            self.timers.call_soon(self._answer_woken)
+
+    def _answer_woken(self) -> None:
+        woken, self._woken = self._woken[:COMPLETIONS_PER_TURN], self._woken[COMPLETIONS_PER_TURN:]
+        if self._woken:
+            self.timers.call_soon(self._answer_woken)
+        for fetch in woken:
+            fetch.finish()
+
+    def answer_all(self) -> None:
+        """At a graceful stop: those who wait get what there is."""
+        for fetch in list(self.waiting):
+            fetch.finish()
+
+
+class DelayedFetch(Generic[Response]):
+    """One request that waits, from its first look to its answer."""
+
+    __slots__ = (
+        "_fetch",
+        "_is_woken",
+        "_missing_bytes",
+        "_pending",
+        "_purgatory",
+        "_read_committed",
+        "_session",
+        "_timer",
+        "_was_held_back",
+    )
+
+    def __init__(
+        self,
+        fetch: WaitingFetch[Response],
+        session: FetchSession,
+        purgatory: FetchPurgatory,
+        *,
+        missing_bytes: int,
+        read_committed: bool,
+    ) -> None:
+        """missing_bytes: so much must come before the request is answered ahead of its time."""
+        self._fetch = fetch
+        self._session = session
+        self._purgatory = purgatory
+        self._missing_bytes = missing_bytes
+        self._read_committed = read_committed
+        self._is_woken = False
+        self._was_held_back = False
+        """Something came that read_committed may not see, since a transaction is open before it."""
+        self._pending: Pending[Response] | None = None
+        self._timer: Timer | None = None
+
+    def start(self, max_wait_ms: int) -> Pending[Response]:
+        pending: Pending[Response] = Pending()
+        self._pending = pending
+        self._session.begin_wait(self)
+        purgatory = self._purgatory
+        purgatory.waiting[self] = None
+        self._timer = purgatory.timers.call_at(purgatory.clock.monotonic_ms() + max_wait_ms, self.finish)
+        pending.on_cancel(self._abandon)
+        return pending
+
+    def session_grew(self, wanted: WantedPartition, size_bytes: int) -> None:
+        partition = wanted.partition
+        if self._read_committed and partition is not None:
+            if partition.log.last_stable_offset <= wanted.fetch_offset:
+                self._was_held_back = True
+                self._session.watch(wanted)
+                return
+            if self._was_held_back:  # a decision made more readable than what came last
+                self.session_changed()
+                return
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0:
+            self.session_changed()
+        else:
+            self._session.watch(wanted)
+
+    def session_changed(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._purgatory.wake(self)
+
+    def session_taken_over(self) -> None:
+        pending = self._leave()
+        if pending is not None:
+            pending.complete(self._fetch.overtaken())
+
+    def finish(self) -> None:
+        """Answer now, with whatever there is. Once answered or given up, later calls do nothing."""
+        pending = self._leave()
+        if pending is not None:
+            pending.complete_by(self._look_again)
+
+    def _look_again(self) -> Response:
+        """It runs in a turn of somebody else, where nothing may be raised but by `complete_by`."""
+        try:
+            return self._fetch.look_again()
+        finally:
+            if not self._session.id:  # a session with an id goes on watching for its next request
+                self._session.unwatch_all()
+
+    def _abandon(self) -> None:
+        """The client has gone."""
+        self._leave()
+        if not self._session.id:
+            self._session.unwatch_all()
+
+    def _leave(self) -> Pending[Response] | None:
+        """Out of the purgatory; the promise, if it was still open."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return None
+        del self._purgatory.waiting[self]
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._session.end_wait()
+        return pending

@@ -1,0 +1,201 @@
+"""One partition read for a Fetch request, behind every check that Kafka makes before a read.
+
+The checks, in Kafka's order: the disk, the leader epoch and the role; whether the log of the reader diverges
+from this one; whether the offset lies in this log. Only then the leader notes how far a follower is: the
+position of one that is fenced, or that has other records than the leader, says nothing of what it has of
+this log, and would raise the high watermark over records that nobody else has.
+
+The result is a value; whoever answers the request shapes it. What is read is a slice of the log's file:
+nobody here reads a byte of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from broker.replication.fetch_sessions import FetchSession, WantedPartition
+from broker.replication.partition import Partition
+from broker.replication.partition_state import NO_BROKER_EPOCH
+from broker.replication.roles import NO_EPOCH
+from protocol.errors import ErrorCode
+from storage.errors import LogStorageError, OffsetOutOfRange
+from storage.slices import LogSlice
+
+__all__ = [
+    "CONSUMER",
+    "NO_ROOM",
+    "DivergingEpoch",
+    "FetchParams",
+    "FollowerFetch",
+    "ReadRefused",
+    "aborted_transactions",
+    "fetch_records",
+    "note_unnamed_partitions",
+]
+
+CONSUMER: Final = -1
+"""The replica id of whoever is no replica; -2 is a consumer that debugs, smaller ones do not exist."""
+
+NO_ROOM: Final = b""
+"""There is something to read, and nothing of it fits."""
+
+_OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+_UNKNOWN_SERVER_ERROR: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+_STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+class FollowerFetch(msgspec.Struct, gc=False, frozen=True):
+    """What a leader is told by another broker's request as a whole.
+
+    broker_epoch: under which the broker says that it is registered, -1 where it does not say (before Fetch
+    v15). registered_epoch: under which it is, as far as this broker knows. now_ms: monotonic, when the
+    request came.
+    """
+
+    now_ms: int
+    broker_epoch: int = NO_BROKER_EPOCH
+    registered_epoch: int = NO_BROKER_EPOCH
+
+
+class FetchParams(msgspec.Struct, gc=False, frozen=True):
+    """What the request said, within what the broker allows."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool
+    replica_id: int = CONSUMER
+    leader_only: bool = True
+    """Before Fetch v11 a consumer cannot say where it is, so only the leader answers it; replicas too ask
+    the leader."""
+    can_tell_divergence: bool = True
+    """Since Fetch v12 an answer can say where two logs diverge. A session keeps what its partitions said, and
+    may go on in an older version."""
+    follower: FollowerFetch | None = None
+    """Of a replica, while its request is new. A request that waited and is answered now says nothing new."""
+
+
+class ReadRefused(msgspec.Struct, frozen=True):
+    """The partition cannot be read. cause: the disk error, if it was one."""
+
+    error_code: int
+    cause: Exception | None = None
+
+
+class DivergingEpoch(msgspec.Struct, frozen=True):
+    """The reader has records that this log does not have. epoch: the largest epoch of this log that is not
+    later than the reader's. end_offset: where that epoch ends here; the reader cuts its log off there."""
+
+    epoch: int
+    end_offset: int
+
+
+def fetch_records(
+    params: FetchParams, partition: Partition, wanted: WantedPartition, max_bytes: int, is_first: bool
+) -> LogSlice | bytes | DivergingEpoch | ReadRefused | None:
+    """What a request gets of one partition.
+
+    None: the reader is at the end of what it may read. NO_ROOM: it is not, but nothing fits in `max_bytes`.
+    is_first: no records were found before in this request; then the first batch is given whole, however
+    large it is (KIP-74), otherwise a consumer with a small `max_bytes` would stand still before it for ever.
+    """
+    log = partition.log
+    offset = wanted.fetch_offset
+    epoch = wanted.current_leader_epoch
+    if (
+        offset < log.log_start_offset
+        or offset > log.log_end_offset
+        or wanted.last_fetched_epoch >= 0
+        or not partition.is_leader
+        or (epoch != NO_EPOCH and epoch != partition.leader_epoch)
+    ):
+        obstacle = _obstacle(params, partition, wanted)
+        if obstacle is not None:
+            return obstacle
+    if params.replica_id >= 0:
+        readable = log.log_end_offset
+        if params.follower is not None:
+            refusal = _note_follower(params.replica_id, params.follower, partition, wanted)
+            if refusal:
+                return ReadRefused(refusal)
+    else:
+        readable = log.last_stable_offset if params.read_committed else log.high_watermark
+    if offset >= readable:
+        return None
+    if wanted.max_bytes < max_bytes:
+        max_bytes = wanted.max_bytes
+    if max_bytes <= 0:
+        if max_bytes < 0:  # Kafka fails on it where it has something to read
+            return ReadRefused(_UNKNOWN_SERVER_ERROR)
+        if not is_first:
+            return NO_ROOM
+    try:
+        records = log.read(offset, max_bytes=max_bytes, up_to_offset=readable, at_least_one_batch=is_first)
+    except OffsetOutOfRange:
+        return ReadRefused(_OFFSET_OUT_OF_RANGE)
+    except (OSError, LogStorageError) as error:
+        return ReadRefused(_STORAGE_ERROR, error)
+    return NO_ROOM if records is None else records
+
+
+def aborted_transactions(
+    partition: Partition, from_offset: int, records: LogSlice
+) -> list[tuple[int, int]] | ReadRefused:
+    """(producer id, first offset) of the transactions whose records a reader of committed records leaves
+    out."""
+    try:
+        return partition.log.aborted_transactions(from_offset, records)
+    except OffsetOutOfRange:
+        return ReadRefused(_OFFSET_OUT_OF_RANGE)
+    except (OSError, LogStorageError) as error:
+        return ReadRefused(_STORAGE_ERROR, error)
+
+
+def note_unnamed_partitions(session: FetchSession, params: FetchParams) -> None:
+    """A follower's request asks for every partition of its session, also for those that it does not name and
+    that have nothing new: it is still where it was, and was refused nothing there."""
+    follower = params.follower
+    if follower is None:
+        return
+    for wanted in session.wanted.values():
+        partition = wanted.partition
+        if partition is None or wanted.key in session.active:
+            continue
+        if _note_follower(params.replica_id, follower, partition, wanted):
+            session.active[wanted.key] = wanted  # it is looked at, and the error is told
+
+
+def _obstacle(
+    params: FetchParams, partition: Partition, wanted: WantedPartition
+) -> DivergingEpoch | ReadRefused | None:
+    """What stands in the way of reading, in Kafka's order; None if nothing does after all."""
+    refusal = partition.refusal(wanted.current_leader_epoch, leader_only=params.leader_only)
+    if refusal:
+        return ReadRefused(refusal)
+    log = partition.log
+    offset = wanted.fetch_offset
+    if wanted.last_fetched_epoch >= 0 and params.can_tell_divergence:
+        epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if end_offset < 0 or epoch < 0 or offset < log.log_start_offset:
+            return ReadRefused(_OFFSET_OUT_OF_RANGE)
+        if epoch < wanted.last_fetched_epoch or end_offset < offset:
+            return DivergingEpoch(epoch, end_offset)
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        return ReadRefused(_OFFSET_OUT_OF_RANGE)
+    return None
+
+
+def _note_follower(
+    replica_id: int, follower: FollowerFetch, partition: Partition, wanted: WantedPartition
+) -> int:
+    """The leader learns how far a follower is; the error code to answer."""
+    return partition.follower_fetched(
+        replica_id,
+        wanted.fetch_offset,
+        wanted.replica_log_start_offset,
+        now_ms=follower.now_ms,
+        broker_epoch=follower.broker_epoch,
+        registered_epoch=follower.registered_epoch,
+    )
