@@ -35,7 +35,7 @@ from broker.server.shared_server import SharedServer
 from config.broker_config import BrokerConfig
 from config.listeners import address_text
 from controller.metadata.log_opening import OtherVoters
-from controller.quorum_controller import UnsupportedCluster
+from controller.metadata.supported_features import UnsupportedCluster
 from protocol.serving.request_context import RequestContext
 from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError

@@ -15,37 +15,21 @@ before it left nothing behind; what changed in the cluster meanwhile is seen by 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.policies import Judge, Policies, PolicyQuestion, PolicyRefusal, Verdict
 from controller.quorum_controller import QuorumController
-from controller.subjects.policy_questions import Judge, PolicyQuestion, Verdict
 from controller.subjects.result import ControllerError, Decision
 from protocol.errors import ErrorCode
 from protocol.serving.pending import Pending
 
-__all__ = ["Policies", "decide_by_policies"]
+__all__ = ["decide_by_policies"]
 
 R = TypeVar("R")
 
-_NOT_YET: Final = ControllerError(ErrorCode.UNKNOWN_SERVER_ERROR)
+_NOT_YET: Final = PolicyRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, "")
 """In an attempt that nobody will see: what depends on this verdict is not asked before it is there."""
-
-
-class Policies(Protocol):
-    """The rules in force. Both flags are false, and nothing is asked, where no policy is configured."""
-
-    @property
-    def judges_topics(self) -> bool: ...
-
-    @property
-    def judges_configs(self) -> bool: ...
-
-    def judge(
-        self, questions: Sequence[PolicyQuestion], on_verdicts: Callable[[Sequence[Verdict]], None]
-    ) -> None:
-        """A verdict for each question, once, later; None where the policy has nothing against it."""
-        ...
 
 
 def decide_by_policies(

@@ -38,6 +38,12 @@ from controller.metadata.metadata_version import (
     at_level,
 )
 from controller.metadata.random_ids import random_uuid
+from controller.metadata.supported_features import (
+    SUPPORTED_FEATURES,
+    UnsupportedCluster,
+    unsupported_levels,
+    way_back,
+)
 from controller.raft.node import VersionChangeRefused
 from controller.snapshotting import SnapshotSchedule
 from controller.state_machine import ImageTimeline
@@ -45,7 +51,6 @@ from controller.subjects import brokers as broker_subject
 from controller.subjects.configs import ConfigRules
 from controller.subjects.controllers import register_controller, registration_request
 from controller.subjects.feature_updates import requested_updates, update_features
-from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels, way_back
 from controller.subjects.liveness import BrokerLiveness
 from controller.subjects.producer_ids import allocate_producer_ids
 from controller.subjects.result import ControllerError, Decision
@@ -70,15 +75,11 @@ from protocol.metadata_log.cluster import (
 )
 from protocol.serving.pending import Pending
 
-__all__ = ["QuorumController", "UnsupportedCluster"]
+__all__ = ["QuorumController"]
 
 R = TypeVar("R")
 
 BOOTSTRAP_TRANSACTION: Final = "Bootstrap records"
-
-
-class UnsupportedCluster(Exception):
-    """The cluster's metadata needs what this release does not have; the text is one line for the operator."""
 
 
 class QuorumController:

@@ -8,7 +8,7 @@ from config.broker_config import BrokerConfig
 from config.log_levels import Loggers
 from config.ports import Clock, Timers
 from controller.metadata.log import MetadataLog
-from controller.policies import Policies
+from controller.metadata.policies import Policies
 from controller.quorum_controller import QuorumController
 from protocol.serving.handler_table import HandlerTable
 

@@ -24,13 +24,17 @@ from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.metadata.image.features import METADATA_VERSION
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.metadata.random_ids import random_uuid as new_uuid
+from controller.metadata.supported_features import SUPPORTED_FEATURES
 from controller.raft.voters import Voter
-from controller.subjects.features import SUPPORTED_FEATURES
 from protocol.values import uuid_to_text
 from storage.meta_properties import MalformedMetaProperties, MetaProperties
 
 DONE: Final = 0
 REFUSED: Final = 1
+
+
+class StartRefused(Exception):
+    """The node cannot be started as it was told to; the text is one line for the user."""
 
 
 def random_uuid(_options: argparse.Namespace) -> int:
@@ -178,6 +182,44 @@ def format_directories(
         print(f"Error while formatting: {fault}", file=errors)
         return REFUSED
     return DONE
+
+
+def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | None = None) -> str:
+    """The cluster id in the node's directories; formats empty ones first, if that is allowed. Raises
+    StartRefused, MalformedMetaProperties.
+
+    new_cluster_id: for directories of which none is formatted yet; a random one if there is none.
+    """
+    files = RealFiles()
+    directories = list(dict.fromkeys((*config.log_directories, config.metadata_log_directory)))
+    found = formatted_directories(files, directories)
+    known = [properties for properties in found.values() if properties is not None]
+    unformatted = [path for path, properties in found.items() if properties is None]
+    if not unformatted:
+        return known[0].cluster_id
+    if not may_format:
+        raise StartRefused(
+            f"No meta.properties found in {unformatted[0]}. Format the directory first "
+            "(barnabas storage format), or start with --format"
+        )
+    for path in unformatted:
+        if files.exists(path) and files.listdir(path):
+            raise StartRefused(
+                f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
+                "was damaged. Name another log.dirs, or empty it"
+            )
+    if known:
+        cluster_id = known[0].cluster_id
+    else:
+        cluster_id = new_cluster_id or uuid_to_text(new_uuid(SystemRandomSource()))
+    formatter = Formatter(
+        cluster_id, config, files, SystemClock(), SystemRandomSource(), ignore_formatted=bool(known)
+    )
+    try:
+        formatter.run(sys.stderr)
+    except FormatRefused as refused:
+        raise StartRefused(str(refused)) from refused
+    return cluster_id
 
 
 def show_info(config: BrokerConfig, files: Files, output: TextIO) -> int:

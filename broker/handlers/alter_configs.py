@@ -14,7 +14,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from broker.metadata.config_requests import change, refused
-from controller.subjects.config_changes import Change, ConfigChangeResult, ConfigOperation, ResourceChange
+from controller.metadata.resource_changes import Change, ConfigChangeResult, ConfigOperation, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.serving.pending import Pending

@@ -17,14 +17,17 @@ from config.definition import LIST
 from config.dynamic import validate_broker_change
 from config.errors import ConfigError, some_of
 from config.list_changes import changed_list
-from controller.config_requests import LoggerRequest, alter_loggers, node_fault, too_many
 from controller.metadata.image.configs import ConfigResourceType
-from controller.subjects.config_changes import (
+from controller.metadata.resource_changes import (
     Change,
     ConfigChangeResult,
     ConfigOperation,
+    LoggerRequest,
     ResourceChange,
+    alter_loggers,
+    node_fault,
     too_large,
+    too_many,
 )
 from protocol.errors import ErrorCode
 from protocol.serving.authorization import Operation

@@ -7,15 +7,15 @@ its timers (`loop_health`) is the time that an event waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, Protocol
 
 from broker.metrics.families import Collector, Family, Sample, gauge
 from config.limits import LABELS_PER_METRIC
 from config.ports import Clock
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER, TopicImage, TopicsImage
 from controller.metadata.replicated_log import ReplicatedMetadataLog
-from controller.quorum_controller import QuorumController
 from controller.raft.quorum_metrics import QuorumMetrics
 from protocol.values import ZERO_UUID, uuid_to_text
 
@@ -25,9 +25,28 @@ _LOADER: Final = "kafka_server_metadataloader_"
 UNKNOWN: Final = -1
 
 
+class ObservedController(Protocol):
+    """What is told of this node's controller.
+
+    timed_out_heartbeats: brokers that were fenced because they were silent. broker_silences_ms: by broker id,
+    how long ago each was heard of; empty where the controller does not lead.
+    """
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def is_active(self) -> bool: ...
+
+    @property
+    def timed_out_heartbeats(self) -> int: ...
+
+    def broker_silences_ms(self) -> Mapping[int, int]: ...
+
+
 def quorum_collector(
     log: ReplicatedMetadataLog,
-    controller: QuorumController,
+    controller: ObservedController,
     clock: Clock,
     idle_ratio: Callable[[], float],
     *,
@@ -120,7 +139,7 @@ class _Rates:
         yield gauge(_RAFT + "fetch_records_rate", "Records a second, fetched from the leader", fetched)
 
 
-def _log_of(controller: QuorumController, metrics: QuorumMetrics, clock: Clock) -> Iterator[Family]:
+def _log_of(controller: ObservedController, metrics: QuorumMetrics, clock: Clock) -> Iterator[Family]:
     image = controller.image
     active = int(controller.is_active)
     lag_ms = 0 if active else max(0, clock.wall_ms() - image.timestamp_ms)
@@ -146,7 +165,7 @@ def _log_of(controller: QuorumController, metrics: QuorumMetrics, clock: Clock) 
     )
 
 
-def _cluster_of(controller: QuorumController) -> Iterator[Family]:
+def _cluster_of(controller: ObservedController) -> Iterator[Family]:
     brokers = controller.image.brokers.by_id.values()
     fenced = sum(1 for each in brokers if each.fenced)
     leaving = sum(1 for each in brokers if not each.fenced and each.in_controlled_shutdown)

@@ -29,8 +29,7 @@ import msgspec
 from broker.ports.surroundings import Surroundings
 from config.broker_config import BrokerConfig
 from config.ports import ChildProcess, Offload
-from controller.subjects.policy_questions import PolicyQuestion, Verdict
-from controller.subjects.result import ControllerError
+from controller.metadata.policies import PolicyQuestion, PolicyRefusal, Verdict
 from protocol.errors import ErrorCode
 from storage.jobs import JobFailed
 
@@ -73,7 +72,7 @@ def configured_policies(surroundings: Surroundings, config: BrokerConfig) -> Pol
 
 
 class PolicyProcess:
-    """`controller.policies.Policies`."""
+    """`controller.metadata.policies.Policies`."""
 
     def __init__(
         self,
@@ -143,7 +142,7 @@ class PolicyProcess:
     def judge(
         self, questions: Sequence[PolicyQuestion], on_verdicts: Callable[[Sequence[Verdict]], None]
     ) -> None:
-        """See `controller.policies.Policies`."""
+        """See `controller.metadata.policies.Policies`."""
         self._batches.append(_Batch(questions, on_verdicts))
         self._ask_next()
 
@@ -191,10 +190,10 @@ def _verdict(answer: list[str | None] | None) -> Verdict:
         return None
     kind, text = answer
     if kind == "violation":
-        return ControllerError(ErrorCode.POLICY_VIOLATION, text or "")
+        return PolicyRefusal(ErrorCode.POLICY_VIOLATION, text or "")
     _log.error("A policy failed: %s", text)
     return _no_verdict()
 
 
-def _no_verdict() -> ControllerError:
-    return ControllerError(ErrorCode.UNKNOWN_SERVER_ERROR, "")
+def _no_verdict() -> PolicyRefusal:
+    return PolicyRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, "")

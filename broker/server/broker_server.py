@@ -39,7 +39,7 @@ from config.broker_config import BrokerConfig
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.features import KRAFT_VERSION
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
-from controller.subjects.features import SUPPORTED_FEATURES
+from controller.metadata.supported_features import SUPPORTED_FEATURES
 from protocol.peer_channel import PeerChannel
 from storage.directories import FailedDirectory
 

@@ -10,8 +10,8 @@ Authorization: ALTER_CONFIGS on the topic or group, on the cluster for brokers a
 from __future__ import annotations
 
 from controller.config_requests import alter
+from controller.metadata.resource_changes import ConfigChangeResult, replaced_by
 from controller.services import ControllerServices
-from controller.subjects.config_changes import ConfigChangeResult, replaced_by
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext

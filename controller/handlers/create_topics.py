@@ -15,10 +15,10 @@ answer. Left out: controller mutation quotas.
 from __future__ import annotations
 
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.policies import Judge
 from controller.policies import decide_by_policies
 from controller.request_size import names_too_much
 from controller.services import ControllerServices
-from controller.subjects.policy_questions import Judge
 from controller.subjects.result import Decision
 from controller.subjects.topics import CreationRules, create_topics
 from protocol.errors import ErrorCode

@@ -12,10 +12,16 @@ CLUSTER_ACTION on the cluster for loggers.
 
 from __future__ import annotations
 
-from controller.config_requests import LoggerRequest, alter, alter_loggers
+from controller.config_requests import alter
 from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.resource_changes import (
+    Change,
+    ConfigChangeResult,
+    LoggerRequest,
+    ResourceChange,
+    alter_loggers,
+)
 from controller.services import ControllerServices
-from controller.subjects.config_changes import Change, ConfigChangeResult, ResourceChange
 from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,

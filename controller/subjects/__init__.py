@@ -8,16 +8,15 @@ In reading order:
 
 * `result`         what a decision is
 * `topics`         creation and deletion; `placement` says which brokers hold the replicas, `assignments`
-                   what is wrong with those that a caller chose, `policy_questions` what the operator's own
-                   rules are asked
+                   what is wrong with those that a caller chose
 * `partition_growth`   more partitions for a topic
 * `partition_change`   how any change of a partition is put together: elections, ends of moves, epochs
 * `partitions`     who leads when brokers come and go
 * `elections`, `reassignment`   leaders and replicas by an operator's wish
 * `brokers`        registration and heartbeats; `liveness` remembers who was heard of when
 * `configs`        validation of what is set, and what holds when nothing is
-* `features`       which levels work here
+* `feature_updates`   feature levels are raised and lowered
 * `producer_ids`, `controllers`
 
-Imported by `quorum_controller`, `policies` and the handlers; the broker takes answers in refusal from here.
+Imported by `quorum_controller`, `policies` and the handlers.
 """

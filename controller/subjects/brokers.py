@@ -19,12 +19,13 @@ epoch of a registration is the offset of its record.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 from controller.metadata.image.brokers import BrokerRegistration, VersionRange, is_reserved_directory
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.features import METADATA_VERSION, FeaturesImage
 from controller.metadata.metadata_version import CORDONED_LEVEL, DIRECTORIES_LEVEL
-from controller.subjects.features import check_broker_features
 from controller.subjects.partitions import (
     AllowsUnclean,
     broker_departs,
@@ -151,7 +152,23 @@ def _check_registration(
     offered = {
         f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in request.features
     }
-    check_broker_features(image.features, offered)
+    _check_features(image.features, offered)
+
+
+def _check_features(features: FeaturesImage, offered: Mapping[str, VersionRange]) -> None:
+    """A broker must be able to live with what is finalized (KIP-584); raises what Kafka answers otherwise."""
+    if METADATA_VERSION not in offered:
+        raise ControllerError(
+            ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
+        )
+    for name, level in features.levels.items():
+        known = offered.get(name, VersionRange(0, 0))
+        if not known.covers(level):
+            raise ControllerError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of "
+                f"{name}. The broker wants a version between {known.lowest} and {known.highest}, inclusive.",
+            )
 
 
 def _check_directories(image: ClusterImage, request: BrokerRegistrationRequest) -> None:

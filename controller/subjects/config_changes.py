@@ -17,8 +17,7 @@ set, that of the cluster cannot be taken away.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from config.catalogue import BROKER, TOPIC
 from config.definition import Definition
@@ -27,66 +26,23 @@ from config.limits import CONFIG_VALUE_LENGTH, METADATA_RECORDS_PER_REQUEST
 from config.list_changes import changed_list
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.policies import ConfigQuestion, Judge
+from controller.metadata.resource_changes import (
+    ConfigChangeResult,
+    ConfigOperation,
+    ResourceChange,
+    too_large,
+)
 from controller.subjects.configs import CLUSTER_DEFAULT, ConfigRules
-from controller.subjects.policy_questions import ConfigQuestion, Judge
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.cluster import ConfigRecord
-from protocol.refusals import TOO_LARGE
 
-__all__ = [
-    "ConfigChangeResult",
-    "ConfigOperation",
-    "ResourceChange",
-    "alter_configs",
-    "replaced_by",
-    "too_large",
-]
+__all__ = ["alter_configs"]
 
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-
-
-class ConfigOperation(IntEnum):
-    """The operations of IncrementalAlterConfigs on a config."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class Change(NamedTuple):
-    """One config of a resource. `operation` is as it came: a code that nobody has is refused."""
-
-    name: str
-    operation: int
-    value: str | None
-
-
-class ResourceChange(NamedTuple):
-    """The changes of one resource. `replaces`: configs that are not named are removed."""
-
-    kind: int
-    name: str
-    changes: Sequence[Change]
-    replaces: bool = False
-
-
-class ConfigChangeResult(NamedTuple):
-    """The result for one resource."""
-
-    kind: int
-    name: str
-    error: ErrorCode
-    message: str | None
-
-
-def replaced_by(kind: int, name: str, configs: Mapping[str, str | None]) -> ResourceChange:
-    """The whole configuration of a resource; a null is as good as a config that is not named."""
-    changes = [Change(key, ConfigOperation.SET, value) for key, value in configs.items()]
-    return ResourceChange(kind, name, changes, replaces=True)
 
 
 def alter_configs(
@@ -116,13 +72,6 @@ def alter_configs(
         if len(records) > METADATA_RECORDS_PER_REQUEST:
             return Decision((), too_large(resources))
     return Decision([] if validate_only else records, outcomes)
-
-
-def too_large(resources: Sequence[ResourceChange]) -> list[ConfigChangeResult]:
-    """Refuses all resources, because their changes together do not fit into one batch."""
-    return [
-        ConfigChangeResult(each.kind, each.name, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for each in resources
-    ]
 
 
 def _alter(
@@ -160,7 +109,7 @@ def _alter(
     written = altered if kind == ConfigResourceType.BROKER else _differing(altered, before)
     verdict = judge(ConfigQuestion(ConfigResourceType(kind).name, name, tuple(written.items())))
     if verdict is not None:
-        raise verdict
+        raise ControllerError(verdict.code, verdict.message)
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in [*written.items(), *((key, None) for key in gone)]

@@ -24,11 +24,11 @@ from config.limits import METADATA_RECORDS_PER_REQUEST, PARTITIONS_PER_CREATE_RE
 from config.ports import RandomSource
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.policies import ConfigQuestion, Judge, PolicyQuestion, TopicQuestion
 from controller.metadata.random_ids import random_uuid
 from controller.metadata.topic_names import METADATA_TOPIC, Collisions, name_fault
 from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.configs import ConfigRules
-from controller.subjects.policy_questions import ConfigQuestion, Judge, PolicyQuestion, TopicQuestion
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -170,7 +170,7 @@ def _create(
 def _ask(rules: CreationRules, question: PolicyQuestion) -> None:
     verdict = rules.judge(question)
     if verdict is not None:
-        raise verdict
+        raise ControllerError(verdict.code, verdict.message)
 
 
 def _question(

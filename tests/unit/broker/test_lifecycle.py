@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from controller.metadata.image.brokers import BrokerEndpoint
-from controller.subjects.features import SUPPORTED_FEATURES
+from controller.metadata.supported_features import SUPPORTED_FEATURES
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey

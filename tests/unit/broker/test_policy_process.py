@@ -14,7 +14,7 @@ import pytest
 from broker.policies.process import PolicyNotLoaded, PolicyProcess
 from broker.ports.offload import ThreadOffload
 from broker.workers.child_process import ChildProcess
-from controller.subjects.policy_questions import ConfigQuestion, PolicyQuestion, TopicQuestion, Verdict
+from controller.metadata.policies import ConfigQuestion, PolicyQuestion, TopicQuestion, Verdict
 from protocol.errors import ErrorCode
 
 RULES = """

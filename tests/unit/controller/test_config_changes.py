@@ -8,17 +8,17 @@ import pytest
 
 from config.limits import METADATA_RECORDS_PER_REQUEST
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
-from controller.subjects.config_changes import (
+from controller.metadata.policies import ConfigQuestion, PolicyQuestion, PolicyRefusal, Verdict
+from controller.metadata.resource_changes import (
     Change,
     ConfigChangeResult,
     ConfigOperation,
     ResourceChange,
-    alter_configs,
     replaced_by,
 )
+from controller.subjects.config_changes import alter_configs
 from controller.subjects.configs import ConfigRules
-from controller.subjects.policy_questions import ConfigQuestion, PolicyQuestion, Verdict
-from controller.subjects.result import ControllerError, Decision
+from controller.subjects.result import Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
@@ -157,7 +157,7 @@ def test_the_policy_is_asked_last_and_of_what_is_changed_by_name() -> None:
 
     def judge(question: PolicyQuestion) -> Verdict:
         asked.append(question)
-        return ControllerError(ErrorCode.POLICY_VIOLATION, "" if len(asked) == 1 else "Not on Sundays.")
+        return PolicyRefusal(ErrorCode.POLICY_VIOLATION, "" if len(asked) == 1 else "Not on Sundays.")
 
     before = image(stored(TOPIC, "t", "retention.ms", "5"), stored(TOPIC, "t", "cleanup.policy", "delete"))
     resources = [

@@ -14,9 +14,8 @@ from controller.metadata.image.features import FeaturesImage
 from controller.metadata.log import SnapshotId
 from controller.metadata.metadata_version import METADATA_VERSION_NAMES
 from controller.metadata.snapshots import encode_snapshot, read_snapshot
-from controller.quorum_controller import UnsupportedCluster
+from controller.metadata.supported_features import SUPPORTED_FEATURES, UnsupportedCluster, way_back
 from controller.raft.snapshot_files import list_snapshots, snapshot_name
-from controller.subjects.features import SUPPORTED_FEATURES, way_back
 from protocol.metadata_log.cluster import FeatureLevelRecord
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import read_meta_properties

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from controller.policies import Policies
-from controller.subjects.policy_questions import ConfigQuestion, PolicyQuestion, TopicQuestion, Verdict
-from controller.subjects.result import ControllerError
+from controller.metadata.policies import (
+    ConfigQuestion,
+    Policies,
+    PolicyQuestion,
+    PolicyRefusal,
+    TopicQuestion,
+    Verdict,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
@@ -17,7 +22,7 @@ from protocol.serving.pending import Pending
 from tests.support.controllers import ControllerFixture
 
 Topic = CreateTopicsRequest.CreatableTopic
-NO = ControllerError(ErrorCode.POLICY_VIOLATION, "not here")
+NO = PolicyRefusal(ErrorCode.POLICY_VIOLATION, "not here")
 
 
 class HandPolicies:

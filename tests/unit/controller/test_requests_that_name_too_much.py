@@ -11,9 +11,10 @@ from broker.controller_channel.forwarding import envelope
 from config.errors import some_of
 from config.limits import LONG_REQUEST_BYTES, METADATA_RECORDS_PER_REQUEST, NAMED_PER_REQUEST
 from controller.metadata.image.cluster_image import EMPTY_IMAGE
+from controller.metadata.resource_changes import Change, ConfigOperation, ResourceChange
 from controller.metadata.topic_names import Collisions
 from controller.subjects import topics as topics_subject
-from controller.subjects.config_changes import Change, ConfigOperation, ResourceChange, alter_configs
+from controller.subjects.config_changes import alter_configs
 from controller.subjects.configs import ConfigRules
 from protocol.codec.budget import count_elements
 from protocol.codec.compiler import decoder

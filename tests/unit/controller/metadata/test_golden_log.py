@@ -15,10 +15,10 @@ from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
 from controller.metadata.metadata_version import record_version
 from controller.metadata.records import build_metadata_batch, read_metadata_batches
 from controller.metadata.snapshots import BOOTSTRAP_FILE, decode_snapshot
+from controller.metadata.supported_features import SUPPORTED_FEATURES, unsupported_levels
 from controller.raft.quorum_state import QuorumStateFile, encode
 from controller.raft.quorum_state import read as read_quorum_state
 from controller.raft.voters import NO_VOTERS, VoterHistory
-from controller.subjects.features import SUPPORTED_FEATURES, unsupported_levels
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import FeatureLevelRecord
 from protocol.metadata_log.registrations import RegisterBrokerRecord, RegisterControllerRecord

@@ -15,15 +15,18 @@ from typing import Final
 from controller.metadata.image.brokers import VersionRange
 from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION, FeaturesImage
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, LOWEST_METADATA_VERSION
-from controller.subjects.result import ControllerError
-from protocol.errors import ErrorCode
 
 __all__ = [
     "SUPPORTED_FEATURES",
-    "check_broker_features",
+    "UnsupportedCluster",
     "unsupported_levels",
     "way_back",
 ]
+
+
+class UnsupportedCluster(Exception):
+    """The cluster's metadata needs what this release does not have; the text is one line for the operator."""
+
 
 SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
     {
@@ -75,19 +78,3 @@ def way_back(features: FeaturesImage, supported: Mapping[str, VersionRange], boo
 
 def _command(bootstrap: str, what: str, features: Sequence[str]) -> str:
     return " ".join(["kafka-features.sh", bootstrap, what, *(f"--feature {each}" for each in features)])
-
-
-def check_broker_features(features: FeaturesImage, offered: Mapping[str, VersionRange]) -> None:
-    """A broker must be able to live with what is finalized (KIP-584); raises what Kafka answers otherwise."""
-    if METADATA_VERSION not in offered:
-        raise ControllerError(
-            ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
-        )
-    for name, level in features.levels.items():
-        known = offered.get(name, VersionRange(0, 0))
-        if not known.covers(level):
-            raise ControllerError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"Unable to register because the broker does not support finalized version {level} of "
-                f"{name}. The broker wants a version between {known.lowest} and {known.highest}, inclusive.",
-            )
