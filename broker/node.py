@@ -21,7 +21,7 @@ from typing import Final
 
 from broker.admin.pages import Pages
 from broker.controller_channel.lifecycle import BrokerState
-from broker.metrics.loop_health import CollectorPauses, LoopHealth, next_second_ms, slow_turn_family
+from broker.metrics.loop_health import LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
 from broker.metrics.quorum_families import quorum_collector
 from broker.metrics.replica_families import coordinator_families, replica_collector
@@ -80,7 +80,7 @@ class Node:
         self._broker: BrokerServer | None = None
         self._admin: PageServer | None = None
         self._health = LoopHealth(self._shared.clock, self._shared.timers, surroundings.stalls.ran_ns)
-        self._pauses = CollectorPauses(self._shared.clock)
+        self._pauses = surroundings.collector_pauses
         self._idle_work = IdleWork(self._shared.clock, self._shared.timers, codec_imports())
         self._watchdog = surroundings.watch_loop(self._current_request)
 

@@ -23,7 +23,8 @@ _UNLIMITED_CGROUP: Final = 1 << 60
 
 
 def raise_descriptor_limit() -> int:
-    """Raises the soft limit of open files to the hard one, and tells what it is now."""
+    """Raises the process's soft limit of open files to its hard limit, as far as the system permits, and
+    returns the limit that is now in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return soft
@@ -36,13 +37,17 @@ def raise_descriptor_limit() -> int:
 
 
 def descriptor_limit() -> int:
-    """How many files and sockets the process may have open."""
+    """The number of files and sockets that the process may have open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 2**31 - 1 if limit == resource.RLIM_INFINITY else limit
 
 
 def highest_connection_descriptor(limit: int | None = None) -> int:
-    """Descriptors are given out from below: a connection beyond this one eats into the files' reserve."""
+    """The highest descriptor number that a connection may have, for a process that may open `limit` files.
+
+    The kernel always gives out the lowest free number, so a connection with a higher one means that the
+    reserve for log files is being used up.
+    """
     if limit is None:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:

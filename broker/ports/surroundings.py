@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from broker.admin.pages import Pages
+from broker.metrics.loop_health import CollectorPauses
 from broker.network.interfaces import Network
 from config.log_levels import Loggers
 from config.ports import (
@@ -72,10 +73,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     """See the module.
 
     timers: also brings later calls to the node's loop, one at a time. workers: do the jobs that take too
-    long for the loop. start_process: starts a program, given as its command line. watch_loop: makes a watch;
-    it asks which request is being handled. serve_pages: makes the admin port. halt: ends the process at once,
-    after saying why. descriptor_limit: how many files and sockets may be open. available_memory_bytes: of
-    the machine or its cgroup; 0 if unknown. close: after the node's loop has ended, ends threads and workers.
+    long for the loop. start_process: starts a program, given as its command line. collector_pauses: counts
+    those of this interpreter while it is installed. watch_loop: makes a watch; it asks which request is being
+    handled. serve_pages: makes the admin port. halt: ends the process at once, after saying why.
+    descriptor_limit: how many files and sockets may be open. available_memory_bytes: of the machine or its
+    cgroup; 0 if unknown. close: after the node's loop has ended, ends threads and workers.
     """
 
     clock: Clock
@@ -89,6 +91,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     network: Network
     service_manager: ServiceManager
     loggers: Loggers
+    collector_pauses: CollectorPauses
     watch_loop: Callable[[Callable[[], RequestContext | None]], LoopWatch]
     serve_pages: Callable[[Pages], PageServer]
     halt: Callable[[str], object]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from broker.admin.http import AdminServer
+from broker.metrics.loop_health import CollectorPauses
 from broker.metrics.watchdog import Watchdog
 from broker.network.cold_reads import ColdReads
 from broker.network.socket_network import SocketNetwork
@@ -69,6 +70,7 @@ def real_surroundings(loop: AbstractEventLoop, config: BrokerConfig) -> Surround
         network=SocketNetwork(loop, clock=clock, timers=timers, cold=ColdReads(cold_reads)),
         service_manager=Systemd(),
         loggers=ProcessLoggers(),
+        collector_pauses=CollectorPauses(clock),
         watch_loop=partial(Watchdog, loop, clock),
         serve_pages=partial(AdminServer, loop),
         halt=halt,

@@ -1,4 +1,4 @@
-"""A simulated world for the quorum: clocks, network, disks and power fail as real ones do, under one seed.
+"""Simulated worlds under one seed: clocks, network, disks and power fail as real ones do.
 
 Whole quorums run here in one process, without a socket, a file or a second of waiting, and after every event
 an outside watcher checks what must hold. It is a part of the product and not of its tests, for it belongs to
@@ -17,5 +17,12 @@ In reading order:
     watch, promises, calm   the rules: at every moment, in every message, and in the end
     seeded_random, coverage, trace, message_texts, shrinking   random numbers, counts, transcripts
 
-May be imported by `broker.cli` and by tests. Imports controller.raft and protocol; chance comes from a seed.
+Whole nodes, with everything that they consist of, run in another world of the same kind:
+
+    event_loop      the loop with simulated time, and the clock and timers of one machine
+    memory_network  connections between machines, over which real frames go
+    surroundings    a machine with its disk, what it gives to a node, and the cut of its power
+
+May be imported by `broker.cli` and by tests. The modules of the quorum import controller.raft and protocol,
+those of whole nodes import `broker.node`; all random numbers come from a seed.
 """

@@ -19,6 +19,7 @@ from broker.ports.clock import SystemClock, ThreadStalls
 from broker.ports.offload import ThreadOffload
 from broker.ports.random_source import SystemRandomSource
 from broker.ports.timers import LoopTimers
+from broker.simulation.event_loop import EventLoop, HostClock, HostTimers
 from config.ports import Clock, Timers
 from protocol.errors import InvariantViolated
 from tests.support.hand_clock import HandClock, HandTimers
@@ -52,7 +53,18 @@ def by_hand(scenario: Scenario) -> None:
     asyncio.run(scenario(clock, timers, let_pass))  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=[on_the_loop, by_hand])
+def in_the_simulation(scenario: Scenario) -> None:
+    loop = EventLoop()
+    clock = HostClock(loop, began_wall_ms=1_700_000_000_000, up_ms=77)
+    timers = HostTimers(loop, clock)
+
+    async def let_pass(milliseconds: int) -> None:
+        loop.run_for(milliseconds)
+
+    asyncio.run(scenario(clock, timers, let_pass))  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=[on_the_loop, by_hand, in_the_simulation])
 def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
     side: Callable[[Scenario], None] = request.param
     return side

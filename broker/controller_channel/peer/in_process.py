@@ -19,7 +19,7 @@ from broker.network.connection import CLOSED, Connection
 from broker.network.interfaces import Service
 from broker.network.memory import RequestMemory
 from broker.network.ready_queue import ReadyQueue
-from broker.network.response_pieces import BYTES_LIKE, Piece
+from broker.network.response_pieces import Piece, joined_bytes
 from config.limits import MIB
 from config.ports import Clock, Timers
 from protocol.codec.message import Message
@@ -90,7 +90,7 @@ class InProcessPeer:
     # The wire of the other side's connection
 
     def send_pieces(self, pieces: list[Piece]) -> None:
-        data = b"".join(piece if isinstance(piece, BYTES_LIKE) else _take(piece) for piece in pieces)
+        data = joined_bytes(pieces)
         at = 0
         while at < len(data):
             size = int.from_bytes(data[at : at + 4], "big")
@@ -177,12 +177,3 @@ class _Wire:
 
     def close(self, reason: str) -> None:
         self._peer.connection_closed(reason)
-
-
-def _take(piece: Piece) -> bytes:
-    if isinstance(piece, BYTES_LIKE):
-        return bytes(piece)
-    try:
-        return piece.read()
-    finally:
-        piece.release()
