@@ -7,7 +7,6 @@ call, and between the call and its result, other events happen, and the power ma
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -22,13 +21,11 @@ from broker.simulation.seeded_random import SeededRandom
 from config.broker_config import BrokerConfig
 from config.limits import MIB
 from config.ports import ChildProcess
-from controller.format import Formatter
 from protocol.errors import EndsProcess
 from protocol.serving.request_context import RequestContext
 from storage.background_task_lanes import one_after_the_other
 from storage.jobs import DirectWorkers, Job, JobFailed, P, R
 from storage.memory_files import MemoryFiles, TearPlan
-from storage.meta_properties import META_PROPERTIES_FILE
 
 T = TypeVar("T")
 
@@ -81,9 +78,7 @@ class Machine:
         return self._life.surroundings()
 
     def start(self, config: BrokerConfig, cluster_id: str) -> Node:
-        """A node on this machine; an empty disk is formatted first. Raises what the node's start raises."""
-        if not self.files.exists(f"{config.metadata_log_directory}/{META_PROPERTIES_FILE}"):
-            Formatter(cluster_id, config, self.files, self.clock, self.random).run(io.StringIO())
+        """Starts a node on this machine, whose directories are formatted. Raises what its start raises."""
         self.ready_line, self.has_stopped = None, False
         self.node = Node(
             self.surroundings(), config, cluster_id, on_ready=self._ready, on_stopped=self._stopped

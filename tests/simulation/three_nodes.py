@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from io import StringIO
 from typing import Any, Final
 
 from broker.controller_channel.peer.tcp import TcpPeer
@@ -22,6 +23,7 @@ from broker.simulation.surroundings import Machine
 from config.broker_config import BrokerConfig
 from config.limits import MIB
 from config.loading import default_settings, layered, load
+from controller.format import Formatter
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -113,7 +115,9 @@ class Story:
 
     def run(self) -> None:
         for number, machine in enumerate(self.machines, 1):
-            machine.start(node_config(number), CLUSTER_ID)
+            config = node_config(number)
+            Formatter(CLUSTER_ID, config, machine.files, machine.clock, machine.random).run(StringIO())
+            machine.start(config, CLUSTER_ID)
         self.until(lambda: all(machine.ready_line for machine in self.machines))
         self.tell(f"{self.machines[0].ready_line}")
         self.create_topic()
