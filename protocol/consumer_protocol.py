@@ -17,7 +17,7 @@ class ConsumerProtocolSubscription(Message):
     """
 
     class TopicPartition(Struct):
-        """One partition."""
+        """The partitions of one topic."""
 
         topic: str = ""
         partitions: list[i32] = []
@@ -34,7 +34,7 @@ class ConsumerProtocolAssignment(Message):
     """The partitions that a group's leader gives to a consumer, carried by SyncGroup."""
 
     class TopicPartition(Struct):
-        """One partition."""
+        """The partitions of one topic."""
 
         topic: str = ""
         partitions: list[i32] = []

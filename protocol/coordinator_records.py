@@ -34,7 +34,7 @@ def encode_key(key: Message) -> bytes:
 
 
 def encode_value(value: Message, version: int) -> bytes:
-    """A record's value at one of the versions that it has."""
+    """Encodes the value of a record at one of its versions."""
     if value.declaration.kind != "coordinator-value":
         raise EncodeError(f"{type(value).__name__} is no value of a coordinator's topic")
     return _INT16.pack(version) + encode(value, version)
@@ -59,7 +59,7 @@ def decode_value(cls: type[M], value: Buffer) -> tuple[M, int]:
 def decode_record(
     key: Buffer, value: Buffer | None, find: Callable[[int], LogRecord] = group_log_record
 ) -> tuple[Message, Message | None]:
-    """A record's key and value; None for a tombstone."""
+    """Decodes the key and the value of a record. The value is None for a tombstone."""
     found = find(read_record_type(key))
     decoded = _decode(found.key, KEY_VERSION, key)
     return decoded, None if value is None else decode_value(found.value, value)[0]

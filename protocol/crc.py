@@ -44,7 +44,7 @@ def load_crc32c_extension() -> Checksum | None:
 
 
 def load_google_crc32c() -> Checksum | None:
-    """`google-crc32c` behind our signature, or None."""
+    """The checksum function of the package `google-crc32c`; None if its C version is not installed."""
     module = _import_or_none("google_crc32c")
     if module is None or module.implementation != "c":
         return None
@@ -72,7 +72,7 @@ def load_crcmod() -> Checksum | None:
 
 
 def make_table_checksum() -> Checksum:
-    """The checksum byte by byte through a table of 256 remainders."""
+    """A checksum function in Python, which takes byte by byte through a table of 256 remainders."""
     table = tuple(_remainder(byte) for byte in range(256))
 
     def crc32c_of_table(data: bytes | bytearray | memoryview, value: int = 0) -> int:

@@ -42,11 +42,11 @@ def invariant(condition: bool, text: str, **numbers: object) -> None:
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes, as they travel (int16)."""
+    """Kafka's error codes, as the protocol has them (int16)."""
 
     @property
     def retriable(self) -> bool:
-        """A client may try again without changing anything."""
+        """Whether a client may repeat the request unchanged."""
         return self in _RETRIABLE
 
     @property

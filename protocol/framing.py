@@ -87,7 +87,7 @@ def encode_long_response(
 
 
 def decode_response(cls: type[M], version: int, buffer: Buffer) -> tuple[int, M]:
-    """(correlation id, response) from a frame without its size."""
+    """Decodes a response frame without its size field; returns the correlation id and the response."""
     if len(buffer) < 4:
         raise ProtocolError(f"a response of {len(buffer)} bytes has no header")
     (correlation_id,) = _read_correlation_id(buffer, 0)
@@ -104,7 +104,7 @@ def decode_response(cls: type[M], version: int, buffer: Buffer) -> tuple[int, M]
 
 
 def encode_request_frame(request: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request frame; records must be in memory."""
+    """Encodes a request frame with its size field. Record bytes must be in memory."""
     declaration = request.declaration
     name = b"" if client_id is None else client_id.encode()
     body = encoder(type(request), version)(request)

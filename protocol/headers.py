@@ -36,7 +36,7 @@ class RequestHeader(Message):
 
 @header(versions="0-1", flexible="1+")
 class ResponseHeader(Message):
-    """The number of the request that this answers."""
+    """The header of a response: the correlation id of the request that it answers."""
 
     correlation_id: i32 = 0
 

@@ -17,12 +17,12 @@ JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 
 def json_form(message: Message, version: int) -> dict[str, JsonValue]:
-    """Ready for `json.dumps`; the fields in the order of their declaration."""
+    """The message as a value for `json.dumps`, with its fields in the order of their declaration."""
     return _struct(message, version)
 
 
 def camel_case(name: str) -> str:
-    """`topic_id` as `topicId`."""
+    """The name in Kafka's camel case: `topicId` for `topic_id`."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
 

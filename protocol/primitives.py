@@ -42,7 +42,7 @@ class Primitive:
 
 
 class RecordsMarker:
-    """Tells a records field from an ordinary bytes field."""
+    """Marks a records field, which differs from an ordinary bytes field."""
 
     def __repr__(self) -> str:
         return "records"

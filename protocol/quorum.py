@@ -23,7 +23,7 @@ class LeaderChangeMessage(Message):
     """The first record of each Raft epoch: who leads it, and who voted (KIP-595)."""
 
     class Voter(Struct):
-        """One voter, from 1 with its directory."""
+        """One voter, from version 1 with its directory id."""
 
         voter_id: i32 = 0
         voter_directory_id: Annotated[Uuid, Since(1)] = ZERO_UUID
@@ -90,7 +90,7 @@ class VotersRecord(Message):
 
 @data(versions="0-1", flexible="0+")
 class QuorumStateData(Message):
-    """What a replica may not forget over a restart: its epoch, its vote and the leader it follows."""
+    """Holds what a replica may not forget over a restart: its epoch, its vote and the leader it follows."""
 
     class Voter(Struct):
         """One voter."""

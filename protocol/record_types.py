@@ -83,22 +83,25 @@ def metadata_record(record_type: int) -> type[Message]:
 
 
 def remote_log_record(record_type: int) -> type[Message]:
-    """The class of a record type of `__remote_log_metadata`."""
+    """The class of a record of `__remote_log_metadata`. Raises ProtocolError for an unknown type."""
     return _record_class(_REMOTE_LOG_RECORDS, record_type, "remote log metadata")
 
 
 def group_log_record(record_type: int) -> LogRecord:
-    """A record type of `__consumer_offsets`."""
+    """The key and value classes of a record of `__consumer_offsets`. Raises ProtocolError for an unknown
+    type."""
     return _log_record(_GROUP_LOG_RECORDS, record_type, "__consumer_offsets")
 
 
 def transaction_log_record(record_type: int) -> LogRecord:
-    """A record type of `__transaction_state`."""
+    """The key and value classes of a record of `__transaction_state`. Raises ProtocolError for an unknown
+    type."""
     return _log_record(_TRANSACTION_LOG_RECORDS, record_type, "__transaction_state")
 
 
 def share_log_record(record_type: int) -> LogRecord:
-    """A record type of `__share_group_state`."""
+    """The key and value classes of a record of `__share_group_state`. Raises ProtocolError for an unknown
+    type."""
     return _log_record(_SHARE_LOG_RECORDS, record_type, "__share_group_state")
 
 

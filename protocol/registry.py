@@ -143,7 +143,7 @@ class Api:
 
     @property
     def stable_versions(self) -> Versions:
-        """What is advertised unless unstable versions are asked for."""
+        """The versions that are advertised unless unstable versions are enabled."""
         first, last = self.versions
         return Versions(first, last - 1) if self.latest_version_unstable else self.versions
 
@@ -164,7 +164,7 @@ class Api:
 
 
 def api(key: int) -> Api:
-    """The API of a key; a ProtocolError when there is none."""
+    """The API with this key. Raises ProtocolError if there is none."""
     found = _APIS.get(key)
     if found is None:
         raise ProtocolError(f"there is no API with key {key}")
@@ -172,12 +172,12 @@ def api(key: int) -> Api:
 
 
 def find_api(key: int) -> Api | None:
-    """The API of a key, or None."""
+    """The API with this key; None if there is none."""
     return _APIS.get(key)
 
 
 def apis() -> Iterator[Api]:
-    """All APIs that have a version, by key."""
+    """All APIs that have at least one version, ordered by key."""
     return (found for found in _APIS.values() if found.versions.last >= 0)
 
 

@@ -14,7 +14,7 @@ class RemoteLogSegmentMetadataRecord(Message):
     """A segment is being copied to remote storage."""
 
     class RemoteLogSegmentIdEntry(Struct):
-        """Which segment, of which partition."""
+        """The id of a segment, with its partition."""
 
         topic_id_partition: "RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry" = field(
             default_factory=lambda: RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry()
@@ -22,7 +22,7 @@ class RemoteLogSegmentMetadataRecord(Message):
         id: Uuid = ZERO_UUID
 
     class TopicIdPartitionEntry(Struct):
-        """A partition."""
+        """A partition, by topic and index."""
 
         name: str = ""
         id: Uuid = ZERO_UUID
@@ -52,7 +52,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
     """A remote segment's new state: copied, or being deleted."""
 
     class RemoteLogSegmentIdEntry(Struct):
-        """Which segment, of which partition."""
+        """The id of a segment, with its partition."""
 
         topic_id_partition: "RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry" = field(
             default_factory=lambda: RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry()
@@ -60,7 +60,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message):
         id: Uuid = ZERO_UUID
 
     class TopicIdPartitionEntry(Struct):
-        """A partition."""
+        """A partition, by topic and index."""
 
         name: str = ""
         id: Uuid = ZERO_UUID
@@ -98,10 +98,10 @@ class RemoteLogSegmentMetadataSnapshotRecord(Message):
 
 @metadata_record(key=2, versions="0", flexible="0+")
 class RemotePartitionDeleteMetadataRecord(Message):
-    """How far the deletion of a partition's remote segments has come."""
+    """Says how far the deletion of a partition's remote segments has come."""
 
     class TopicIdPartitionEntry(Struct):
-        """A partition."""
+        """A partition, by topic and index."""
 
         name: str = ""
         id: Uuid = ZERO_UUID

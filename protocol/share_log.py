@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @coordinator_key(key=0, versions="0", flexible="none")
 class ShareSnapshotKey(Message):
-    """Of which share partition (KIP-932) this is."""
+    """Says which share partition (KIP-932) the record belongs to."""
 
     group_id: str = ""
     topic_id: Uuid = ZERO_UUID
@@ -40,7 +40,7 @@ class ShareSnapshotValue(Message):
 
 @coordinator_key(key=1, versions="0", flexible="none")
 class ShareUpdateKey(Message):
-    """Of which share partition this is."""
+    """Says which share partition the record belongs to."""
 
     group_id: str = ""
     topic_id: Uuid = ZERO_UUID
@@ -49,7 +49,7 @@ class ShareUpdateKey(Message):
 
 @coordinator_value(key=1, versions="0", flexible="0+")
 class ShareUpdateValue(Message):
-    """What has changed in a share partition since its snapshot."""
+    """Holds what has changed in a share partition since its snapshot."""
 
     class StateBatch(Struct):
         """A range of offsets in one delivery state."""

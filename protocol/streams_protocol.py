@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @data(versions="1-11", flexible="none")
 class SubscriptionInfoData(Message):
-    """What a Streams client of the classic protocol tells its group's leader."""
+    """Holds what a Streams client of the classic protocol tells its group's leader."""
 
     class TaskId(Struct):
         """A task: its subtopology and partition."""
@@ -18,7 +18,7 @@ class SubscriptionInfoData(Message):
         partition: i32 = 0
 
     class TaskOffsetSum(Struct):
-        """How far a task's state stores have come."""
+        """Says how far a task's state stores have come."""
 
         topic_group_id: i32 = 0
         partition: Annotated[i32, Since(10)] = 0

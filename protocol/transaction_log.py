@@ -10,7 +10,7 @@ from protocol.primitives import i8, i16, i32, i64
 
 @coordinator_key(key=0, versions="0", flexible="none")
 class TransactionLogKey(Message):
-    """Of which transactional id this is."""
+    """Says which transactional id the record belongs to."""
 
     transactional_id: str = ""
 
@@ -20,7 +20,7 @@ class TransactionLogValue(Message):
     """A transaction's state. Version 1 adds the producer ids and epochs around a bump (KIP-890)."""
 
     class PartitionsSchema(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic: str = ""
         partition_ids: list[i32] = []

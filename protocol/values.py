@@ -19,14 +19,14 @@ ZERO_UUID: Final[Uuid] = bytes(16)
 """No id: the default of every id field. As a directory id: unassigned."""
 
 ONE_UUID: Final[Uuid] = bytes(15) + b"\x01"
-"""Reserved. As a directory id: lost (KIP-858)."""
+"""The id 1, which is reserved. As a directory id it stands for a lost directory (KIP-858)."""
 
 METADATA_TOPIC_ID: Final[Uuid] = ONE_UUID
-"""The fixed id of `__cluster_metadata`."""
+"""The fixed topic id of `__cluster_metadata`."""
 
 
 def uuid_to_text(uuid: Uuid) -> str:
-    """22 characters of url-safe base64 for 16 raw bytes."""
+    """The text of a UUID: the 22 characters of its 16 bytes in url-safe base64."""
     if len(uuid) != UUID_SIZE_BYTES:
         raise ValueError(f"a UUID has {UUID_SIZE_BYTES} bytes, this one has {len(uuid)}")
     return urlsafe_b64encode(uuid)[:UUID_TEXT_LENGTH].decode("ascii")

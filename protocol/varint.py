@@ -20,7 +20,7 @@ MAX_LONG_BYTES: Final = 10
 
 
 class MalformedVarint(ValueError):
-    """The bytes at this place are no varint of the wanted width."""
+    """The bytes at a position are not a varint of the expected width."""
 
     def __init__(self, position: int, problem: str) -> None:
         super().__init__(f"varint at byte {position} {problem}")
@@ -28,7 +28,7 @@ class MalformedVarint(ValueError):
 
 
 def read_unsigned(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """An unsigned 32-bit varint and the position after it."""
+    """Reads an unsigned 32-bit varint, and returns it with the position after it."""
     value, after = _read_groups(buffer, position, MAX_INT_BYTES)
     if value > 0xFFFFFFFF:
         raise MalformedVarint(position, "does not fit into 32 bits")
@@ -36,7 +36,7 @@ def read_unsigned(buffer: bytes | bytearray | memoryview, position: int) -> tupl
 
 
 def read_int(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """A zigzag 32-bit varint and the position after it."""
+    """Reads a zigzag-encoded 32-bit varint, and returns it with the position after it."""
     if 0 <= position < len(buffer) - 1:  # one or two bytes: nearly all
         raw = buffer[position]
         if raw < 0x80:
@@ -50,7 +50,7 @@ def read_int(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int
 
 
 def read_long(buffer: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """A zigzag 64-bit varint and the position after it."""
+    """Reads a zigzag-encoded 64-bit varint, and returns it with the position after it."""
     if 0 <= position < len(buffer) - 1:  # one or two bytes: nearly all
         raw = buffer[position]
         if raw < 0x80:
@@ -66,7 +66,7 @@ def read_long(buffer: bytes | bytearray | memoryview, position: int) -> tuple[in
 
 
 def append_unsigned(target: bytearray, value: int) -> None:
-    """Write a non-negative number."""
+    """Appends a number that is not negative."""
     while value > 0x7F:
         target.append(value & 0x7F | 0x80)
         value >>= 7
@@ -83,12 +83,12 @@ def append_signed(target: bytearray, value: int) -> None:
 
 
 def size_of_unsigned(value: int) -> int:
-    """How many bytes `append_unsigned` takes."""
+    """The number of bytes that `append_unsigned` would append."""
     return (value.bit_length() + 6) // 7 if value else 1
 
 
 def size_of_signed(value: int) -> int:
-    """How many bytes `append_signed` takes."""
+    """The number of bytes that `append_signed` would append."""
     return size_of_unsigned((value << 1) ^ (value >> 63))
 
 

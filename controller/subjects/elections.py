@@ -27,9 +27,6 @@ KIND_SINCE: Final = 1
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
-"""The first version of ElectLeaders that has an error code for the whole request, and the type of the
-election."""
-
 TopicResult = ElectLeadersResponse.ReplicaElectionResult
 PartitionResult = ElectLeadersResponse.PartitionResult
 

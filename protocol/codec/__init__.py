@@ -1,12 +1,14 @@
 """The declaration language of messages, and the compiler that makes their codecs.
 
-Reading order:
+In reading order:
 
-* `message`   the bases `Message` and `Struct`, the decorators and the version markers
-* `schema`    a class, read once into a table of fields with their versions
-* `plan`      a schema at one version, as steps
-* `decoding`, `encoding`  steps into straight-line Python
-* `compiler`  `decoder`, `encoder`, `piece_encoder`, `decode`, `encode`, `source`: what everybody calls
+* `message`                the base classes `Message` and `Struct`, the decorators and the version markers
+* `schema`                 reads a class once into a table of fields with their versions
+* `lines`                  collects the lines of a generated function
+* `decoding`, `encoding`   write a schema at one version as straight-line Python
+* `reading`, `writing`     functions that the generated code calls for values that are rare
+* `budget`                 estimates the memory that a decoded message takes
+* `compiler`               `decoder`, `encoder`, `piece_encoder`, `decode`, `encode`, `source`: for all others
 
-Messages import `message` alone; only `compiler` is for the rest of the house.
+Messages import `message` alone. The other packages mostly need `compiler` and `message`.
 """

@@ -19,13 +19,13 @@ __all__ = ["count_elements", "element_bytes", "over_budget"]
 _REFERENCE_BYTES: Final = 8
 _LIST_BYTES: Final = 56
 _STRING_BYTES: Final = 56
-"""Its head; the characters are paid for by the frame's bytes."""
+"""The memory of an empty string; the characters are counted with the bytes of the frame."""
 _NUMBER_BYTES: Final = 32
 _UUID_BYTES: Final = 56
 
 
 def element_bytes(field: Field, version: int) -> int:
-    """What one element of an array field takes, with its place in the list."""
+    """The memory that one element of an array field takes, with its reference in the list."""
     if field.kind is Kind.STRUCT:
         return _REFERENCE_BYTES + struct_bytes(field.struct_class, version)
     return _REFERENCE_BYTES + _value_bytes(field)
@@ -33,7 +33,7 @@ def element_bytes(field: Field, version: int) -> int:
 
 @cache
 def struct_bytes(cls: type[Struct], version: int) -> int:
-    """What an instance takes with its fields, as long as its arrays are empty."""
+    """The memory that an instance takes with its fields, as long as its arrays are empty."""
     total: int = cls.__basicsize__
     for field in schema(cls):
         if field.is_array:

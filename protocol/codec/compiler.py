@@ -90,7 +90,7 @@ def piece_encoder(cls: type[M], version: int) -> Callable[[M], list[Records]]:
 
 
 def decode(cls: type[M], version: int, buffer: Buffer) -> M:
-    """The one message that fills the buffer."""
+    """Decodes a message that fills the whole buffer. Raises ProtocolError if bytes are left."""
     message, end = decoder(cls, version)(buffer, 0)
     if end != len(buffer):
         raise ProtocolError(f"{len(buffer) - end} bytes are left after {cls.__name__} {version}")
@@ -102,7 +102,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def source(cls: type[Message], version: int) -> str:
-    """The Python that decodes and encodes the message at this version."""
+    """The generated Python source that decodes and encodes the message at this version."""
     return decoder_source(cls, version, {}).text() + "\n\n" + encoder_source(cls, version, {}).text()
 
 
@@ -110,7 +110,10 @@ def source(cls: type[Message], version: int) -> str:
 def _decoder(
     cls: type[Message], version: int, lenient: bool = False
 ) -> Callable[[Buffer, int], tuple[Message, int]]:
-    """lenient: the one that takes over where text is no UTF-8."""
+    """The decoder of a message.
+
+    lenient: the decoder that takes over when a string turns out not to be valid UTF-8.
+    """
     constants = _decoder_constants()
     if not lenient:
         constants["decode_leniently"] = lambda buffer, at: _decoder(cls, version, lenient=True)(buffer, at)

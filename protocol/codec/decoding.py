@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 ELEMENTS_PER_STEP = 200
-"""A generator yields when it has handled so many: a tenth of a millisecond or two."""
+"""After so many elements a stepping codec yields, which is after one or two tenths of a millisecond."""
 
 
 @cache
@@ -58,7 +58,7 @@ def holds_arrays(cls: type[Struct], version: int) -> bool:
 
 
 def minimum_size(cls: type[Struct], version: int, flexible: bool) -> int:
-    """The fewest bytes that an instance takes."""
+    """The fewest bytes that the encoding of an instance can have."""
     fields = [field for field in schema(cls) if field.present.covers(version) and field.tag is None]
     return sum(_minimum_field_size(field, version, flexible) for field in fields) + flexible
 
@@ -106,7 +106,7 @@ class _DecoderWriter:
     """Writes struct after struct; `_run` holds fixed reads that wait to be made in one call."""
 
     falls_back = True
-    """Text that is no UTF-8 sends the message to the lenient decoder."""
+    """Whether a string that is not valid UTF-8 makes the generated code call the lenient decoder."""
 
     def __init__(self, cls: type[Message], version: int, constants: dict[str, Any]) -> None:
         self.version = version
@@ -116,7 +116,7 @@ class _DecoderWriter:
         self._run: list[tuple[str, str, int]] = []
 
     def body(self, cls: type[Message]) -> None:
-        """The lines inside of the function, to its return."""
+        """Writes the body of the generated function, from its first line to its return."""
         out, version = self.out, self.version
         if self.views:
             with out.block("if b.__class__ is not memoryview:"):
@@ -160,7 +160,7 @@ class _DecoderWriter:
     # Structs.
 
     def struct(self, cls: type[Struct]) -> str:
-        """Write the reads of a struct; returns the expression that makes it."""
+        """Writes the code that reads a struct, and returns the expression that makes the instance."""
         values: dict[str, str] = {}
         fields = schema(cls)
         tagged = []
@@ -260,7 +260,7 @@ class _DecoderWriter:
         return target
 
     def _short(self, size: str, path: str, text: bool) -> str:
-        """The expression for the next `size` bytes, fewer than 128 of them."""
+        """The expression for the next `size` bytes, which are fewer than 128."""
         taken = f"read_short[{size}](b, p)[0]" if self.views else "b[p:q]"
         return self._decoded(taken, path) if text else taken
 
@@ -269,7 +269,7 @@ class _DecoderWriter:
         return self._decoded(taken, path) if text else taken
 
     def _decoded(self, taken: str, path: str) -> str:
-        """The expression for the string in these bytes."""
+        """The expression that decodes the string in these bytes."""
         return f"{taken}.decode()"
 
     def _compact(self, target: str, path: str, nullable: bool, text: bool) -> None:
@@ -300,7 +300,7 @@ class _DecoderWriter:
         self._null(target, path, nullable)
 
     def _null(self, target: str, path: str, nullable: bool) -> None:
-        """Behind `if length >= 0`."""
+        """Writes what happens for a null, after the block `if length >= 0`."""
         with self.out.block("else:"):
             self.out.add(f"{target} = None" if nullable else f"bad_null({path!r})")
 
@@ -383,14 +383,14 @@ class _DecoderWriter:
     # What the stepping decoder does beside.
 
     def _count(self, field: Field, path: str, count: str) -> None:
-        """At the head of an array whose elements can lie in the frame."""
+        """Writes what happens when the count of an array was read; the array fits into the frame."""
 
     def _step(self) -> None:
-        """At the end of an element."""
+        """Writes what happens after each element of an array."""
 
 
 class _LenientDecoderWriter(_DecoderWriter):
-    """The same for a message of which some text is no UTF-8."""
+    """Writes the decoder of messages in which a string is not valid UTF-8."""
 
     falls_back = False
 
@@ -399,7 +399,8 @@ class _LenientDecoderWriter(_DecoderWriter):
 
 
 class _SteppingDecoderWriter(_LenientDecoderWriter):
-    """Of a generator that counts."""
+    """Writes a decoder that is a generator: it yields after some elements, and counts the memory that it
+    uses."""
 
     def _count(self, field: Field, path: str, count: str) -> None:
         self.out.add(f"left -= {count} * {element_bytes(field, self.version)}")

@@ -96,7 +96,8 @@ class _EncoderWriter:
     # Fixed runs.
 
     def _fixed(self, code: str, expression: str) -> None:
-        """`expression` may be empty for pad bytes, which carry no value."""
+        """Adds a value of fixed width to the run that is written next. `expression` is empty for pad bytes,
+        which have no value."""
         self._run.append((code, expression))
 
     def _packed(self, run: list[tuple[str, str]]) -> str:
@@ -123,7 +124,10 @@ class _EncoderWriter:
             self.out.add(f"{self._list}.append({self._packed(run)} + {long}({length}))")
 
     def _flush_with(self, code: str, length: str, compact: bool, long: str = "uvarint_bytes") -> None:
-        """long: makes a compact length that takes more than a byte."""
+        """Writes the length of a field after the values of fixed width that come before it.
+
+        long: the name of the function that encodes a compact length of more than one byte.
+        """
         if compact:
             self._flush_with_length(length, long)
         else:
@@ -149,13 +153,14 @@ class _EncoderWriter:
             self._tags(tagged, variable)
 
     def _refuse(self, cls: type[Struct], field: Field, value: str) -> None:
-        """A field that this version does not have must hold its default."""
+        """Writes a check that a field holds its default, because this version of the message does not have
+        the field."""
         with self.out.block(f"if {self._differs(field, value)}:"):
             name = f"{cls.__qualname__}.{field.name}"
             self.out.add(f"cannot_carry({self.message!r}, {self.version}, {name!r}, {value})")
 
     def _differs(self, field: Field, value: str) -> str:
-        """The condition that a field's value is not its default."""
+        """The condition that the value of a field is not its default."""
         default = field.default
         if field.absent_is_none:
             empty = self.out.constant("DEFAULT_" + field.struct_class.__name__, field.struct_class())
@@ -233,7 +238,8 @@ class _EncoderWriter:
             self.flush()
 
     def _bytes(self, value: str, nullable: bool, compact: bool, code: str, encode: str) -> None:
-        """encode: the expression for the bytes of what stands in its gap."""
+        """Writes a string or bytes field. `encode` is the expression for its bytes, with `{}` in place of the
+        value."""
         raw, length = self.out.fresh("e"), self.out.fresh("n")
         measure = f"len({raw}) + 1" if compact else f"len({raw})"
         if nullable:
@@ -297,7 +303,7 @@ class _EncoderWriter:
             self.step()
 
     def step(self) -> None:
-        """At the end of an element; here nothing is done."""
+        """Writes what happens after each element of an array: nothing, except in a stepping encoder."""
 
     def _numbers(self, code: str, items: str, count: str, compact: bool) -> None:
         """An array of numbers: a short one, the usual case, is packed together with what stands before it."""
@@ -314,7 +320,7 @@ class _EncoderWriter:
 
 
 class _SteppingEncoderWriter(_EncoderWriter):
-    """Of a generator."""
+    """Writes an encoder that is a generator and yields after some elements."""
 
     def step(self) -> None:
         self.out.add("steps += 1")
@@ -323,7 +329,7 @@ class _SteppingEncoderWriter(_EncoderWriter):
 
 
 class _AroundWriter(_EncoderWriter):
-    """Leaves the elements of one array of the message out."""
+    """Writes the encoder that leaves out the elements of one array of the message."""
 
     def __init__(self, cls: type[Message], version: int, constants: dict[str, Any], name: str) -> None:
         super().__init__(cls, version, constants)

@@ -9,7 +9,7 @@ from typing import Any, Final
 __all__ = ["SHORT_ARRAY", "SourceLines"]
 
 SHORT_ARRAY: Final = 8
-"""Arrays of fewer numbers have a layout of their own."""
+"""Arrays of fewer numbers are packed with a precompiled layout for their length."""
 
 
 class SourceLines:

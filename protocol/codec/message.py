@@ -58,14 +58,14 @@ UNBOUNDED: Final = 32767
 
 
 class Versions(NamedTuple):
-    """An inclusive range of versions; empty when `last < first`."""
+    """An inclusive range of versions; it is empty when `last < first`."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """`"3"`, `"0-4"`, `"12+"` or `"none"`."""
+        """Parses a range as Kafka's schemas write it: `"3"`, `"0-4"`, `"12+"` or `"none"`."""
         if text == "none":
             return cls(0, -1)
         if text.endswith("+"):
@@ -85,16 +85,16 @@ class Versions(NamedTuple):
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What a decorator said about a message."""
+    """The arguments of the decorator that declared a message."""
 
     kind: str
     """request, response, header, data, metadata, coordinator-key or coordinator-value."""
     key: int | None
-    """The API key, or the record type; None for plain data."""
+    """The API key, or the record type; None for data that has neither."""
     versions: Versions
     flexible: Versions
     listeners: tuple[str, ...]
-    """Requests only: "broker", "controller"."""
+    """The kinds of listener that serve a request: "broker", "controller". It is empty for other messages."""
     latest_version_unstable: bool
     """The newest version is answered but advertised only to those who ask for unstable APIs."""
 
@@ -137,7 +137,7 @@ def _declare(
 def request(
     *, key: int, versions: str, flexible: str, listeners: str, latest_version_unstable: bool = False
 ) -> Callable[[type[M]], type[M]]:
-    """`listeners` names, blank separated, the kinds of listener that answer it."""
+    """Declares a request. `listeners` names the kinds of listener that serve it, separated by blanks."""
     return _declare("request", key, versions, flexible, listeners, latest_version_unstable)
 
 
@@ -146,17 +146,17 @@ def response(*, key: int, versions: str, flexible: str) -> Callable[[type[M]], t
 
 
 def metadata_record(*, key: int, versions: str, flexible: str) -> Callable[[type[M]], type[M]]:
-    """A record of the metadata log, or of the remote log metadata topic."""
+    """Declares a record of the metadata log, or of the remote log metadata topic."""
     return _declare("metadata", key, versions, flexible)
 
 
 def coordinator_key(*, key: int, versions: str, flexible: str) -> Callable[[type[M]], type[M]]:
-    """A key in a coordinator's topic; `key` is the record type that precedes it."""
+    """Declares the key of a record in a coordinator's topic; `key` is the record type that precedes it."""
     return _declare("coordinator-key", key, versions, flexible)
 
 
 def coordinator_value(*, key: int, versions: str, flexible: str) -> Callable[[type[M]], type[M]]:
-    """A value in a coordinator's topic; its version precedes it."""
+    """Declares the value of a record in a coordinator's topic; the value's version precedes it."""
     return _declare("coordinator-value", key, versions, flexible)
 
 
@@ -196,12 +196,12 @@ class Tag(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ignorable:
-    """Used as itself, never instantiated."""
+    """The class itself is the marker; it is never instantiated."""
 
 
 class Nullable:
-    """Used as itself, never instantiated."""
+    """The class itself is the marker; it is never instantiated."""
 
 
 class NeverCompact:
-    """Used as itself, never instantiated."""
+    """The class itself is the marker; it is never instantiated."""

@@ -40,7 +40,7 @@ READ_SHORT_BYTES: Final = tuple(Layout(f"{size}s").unpack_from for size in range
 """By size: reads that many bytes out of any buffer, quicker than a slice of a memoryview."""
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Of a string's UTF-8, in compact form too."""
+"""The largest size of a string as UTF-8. It holds for the compact form too."""
 
 _INT32_SIGN: Final = 0x80000000
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -51,7 +51,8 @@ MOST_TAGS: Final = 1000
 
 
 def uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A tag or the size of a tagged field, and the position after it."""
+    """Reads an unsigned varint, a tag or the size of a tagged field, and returns it with the position after
+    it."""
     value = buffer[position]
     if value < 128:
         return value, position + 1
@@ -121,7 +122,7 @@ def long_string(
 
 
 def text(raw: bytes, name: str) -> str:
-    """A string that may be no UTF-8."""
+    """Decodes a string that may not be valid UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

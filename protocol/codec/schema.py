@@ -37,7 +37,7 @@ BOOL = Primitive("bool", "?", 1)
 
 
 class Kind(Enum):
-    """What a field, or an element of its array, is on the wire."""
+    """The kind of a field, or of the elements of an array, on the wire."""
 
     FIXED = "fixed"
     STRING = "string"
@@ -64,14 +64,14 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def wire(self) -> Primitive:
-        """The fixed-width type; Kind.FIXED only."""
+        """The fixed-width type of the field, whose kind must be Kind.FIXED."""
         if self.primitive is None:
             raise InvariantViolated(f"{self.name} is of no fixed width")
         return self.primitive
 
     @property
     def struct_class(self) -> type[Struct]:
-        """The class of the struct; Kind.STRUCT only."""
+        """The class of the struct, for a field whose kind is Kind.STRUCT."""
         if self.struct is None:
             raise InvariantViolated(f"{self.name} is no struct")
         return self.struct

@@ -1,4 +1,4 @@
-"""What generated encoders call off their straight path."""
+"""Functions that generated encoders call for values that are rare: long strings, tags, large arrays."""
 
 from struct import Struct as Layout
 from typing import Any, Final
@@ -19,13 +19,13 @@ __all__ = [
 ]
 
 SMALL: Final = tuple(bytes((value,)) for value in range(128))
-"""The varints of one byte."""
+"""The encodings of the varints from 0 to 127, which take one byte."""
 
 _CUT: Final = "…".encode()
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """An unsigned varint: seven bits a byte, lowest first."""
+    """Encodes an unsigned varint: seven bits in each byte, the lowest first."""
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 0x7F | 0x80)
@@ -55,12 +55,12 @@ def error_text(text: str) -> bytes:
 
 
 def pack_numbers(code: str, values: list[Any]) -> bytes:
-    """An array of numbers, without its count."""
+    """Encodes the numbers of an array, without their count."""
     return Layout(f">{len(values)}{code}").pack(*values)
 
 
 def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
-    """The tagged fields of a struct, given in any order."""
+    """Encodes the tagged fields of a struct, which may be given in any order."""
     parts = [uvarint_bytes(len(fields))]
     for tag, payload in sorted(fields):
         parts += (uvarint_bytes(tag), uvarint_bytes(len(payload)), payload)
@@ -68,7 +68,7 @@ def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
 
 
 def records_size(records: Any) -> int:
-    """How many bytes a records field takes; null is not asked for."""
+    """The number of bytes of a records field that is not null."""
     if isinstance(records, memoryview):
         return records.nbytes
     if isinstance(records, (bytes, bytearray)):

@@ -8,7 +8,7 @@ from protocol.primitives import i32, i64
 
 @coordinator_key(key=2, versions="0", flexible="none")
 class GroupMetadataKey(Message):
-    """Of which classic group this is."""
+    """Says which classic group the record belongs to."""
 
     group: str = ""
 

@@ -11,7 +11,7 @@ from protocol.values import ZERO_UUID
 
 @coordinator_key(key=3, versions="0", flexible="none")
 class ConsumerGroupMetadataKey(Message):
-    """Of which consumer group (KIP-848) this is."""
+    """Says which consumer group (KIP-848) the record belongs to."""
 
     group_id: str = ""
 
@@ -26,7 +26,7 @@ class ConsumerGroupMetadataValue(Message):
 
 @coordinator_key(key=4, versions="0", flexible="none")
 class ConsumerGroupPartitionMetadataKey(Message):
-    """Of which consumer group this is; only read."""
+    """Says which consumer group the record belongs to. Such records are only read."""
 
     group_id: str = ""
 
@@ -54,7 +54,7 @@ class ConsumerGroupPartitionMetadataValue(Message):
 
 @coordinator_key(key=5, versions="0", flexible="none")
 class ConsumerGroupMemberMetadataKey(Message):
-    """Of which member of a consumer group this is."""
+    """Says which member of a consumer group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -62,10 +62,10 @@ class ConsumerGroupMemberMetadataKey(Message):
 
 @coordinator_value(key=5, versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue(Message):
-    """What a member of a consumer group said of itself."""
+    """Holds what a member of a consumer group said of itself."""
 
     class ClassicMemberMetadata(Struct):
-        """What a member that still speaks the classic protocol has said."""
+        """Holds what a member that still speaks the classic protocol has said."""
 
         session_timeout_ms: i32 = 0
         supported_protocols: list["ConsumerGroupMemberMetadataValue.ClassicProtocol"] = []
@@ -91,7 +91,7 @@ class ConsumerGroupMemberMetadataValue(Message):
 
 @coordinator_key(key=6, versions="0", flexible="none")
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
-    """Of which consumer group this is."""
+    """Says which consumer group the record belongs to."""
 
     group_id: str = ""
 
@@ -106,7 +106,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message):
 
 @coordinator_key(key=7, versions="0", flexible="none")
 class ConsumerGroupTargetAssignmentMemberKey(Message):
-    """Of which member of a consumer group this is."""
+    """Says which member of a consumer group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -117,7 +117,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
     """The partitions that a member shall have."""
 
     class TopicPartition(Struct):
-        """One partition."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
@@ -127,7 +127,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
 
 @coordinator_key(key=8, versions="0", flexible="none")
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    """Of which member of a consumer group this is."""
+    """Says which member of a consumer group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -138,7 +138,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """The partitions that a member has, and those that it must give up first."""
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []

@@ -27,7 +27,7 @@ class LegacyOffsetCommitValue(Message):
 
 @coordinator_key(key=1, versions="0", flexible="none")
 class OffsetCommitKey(Message):
-    """Whose offset this is: group, topic and partition."""
+    """Says whose offset the record holds: group, topic and partition."""
 
     group: str = ""
     topic: str = ""

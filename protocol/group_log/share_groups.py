@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @coordinator_key(key=10, versions="0", flexible="none")
 class ShareGroupMemberMetadataKey(Message):
-    """Of which member of a share group (KIP-932) this is."""
+    """Says which member of a share group (KIP-932) the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -17,7 +17,7 @@ class ShareGroupMemberMetadataKey(Message):
 
 @coordinator_value(key=10, versions="0", flexible="0+")
 class ShareGroupMemberMetadataValue(Message):
-    """What a member of a share group said of itself."""
+    """Holds what a member of a share group said of itself."""
 
     rack_id: str | None = ""
     client_id: str = ""
@@ -27,7 +27,7 @@ class ShareGroupMemberMetadataValue(Message):
 
 @coordinator_key(key=11, versions="0", flexible="none")
 class ShareGroupMetadataKey(Message):
-    """Of which share group this is."""
+    """Says which share group the record belongs to."""
 
     group_id: str = ""
 
@@ -42,7 +42,7 @@ class ShareGroupMetadataValue(Message):
 
 @coordinator_key(key=12, versions="0", flexible="none")
 class ShareGroupTargetAssignmentMetadataKey(Message):
-    """Of which share group this is."""
+    """Says which share group the record belongs to."""
 
     group_id: str = ""
 
@@ -57,7 +57,7 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
 @coordinator_key(key=13, versions="0", flexible="none")
 class ShareGroupTargetAssignmentMemberKey(Message):
-    """Of which member of a share group this is."""
+    """Says which member of a share group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -68,7 +68,7 @@ class ShareGroupTargetAssignmentMemberValue(Message):
     """The partitions that a member shall have."""
 
     class TopicPartition(Struct):
-        """One partition."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
@@ -78,7 +78,7 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
 @coordinator_key(key=14, versions="0", flexible="none")
 class ShareGroupCurrentMemberAssignmentKey(Message):
-    """Of which member of a share group this is."""
+    """Says which member of a share group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -89,7 +89,7 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     """The partitions that a member has."""
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
@@ -102,17 +102,17 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
 
 @coordinator_key(key=15, versions="0", flexible="none")
 class ShareGroupStatePartitionMetadataKey(Message):
-    """Of which share group this is."""
+    """Says which share group the record belongs to."""
 
     group_id: str = ""
 
 
 @coordinator_value(key=15, versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Which partitions have stored state, are getting it, or are losing it."""
+    """Says which partitions have stored state, are getting it, or are losing it."""
 
     class TopicPartitionsInfo(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""

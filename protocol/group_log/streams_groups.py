@@ -8,7 +8,7 @@ from protocol.primitives import i8, i16, i32, i64, u16
 
 @coordinator_key(key=17, versions="0", flexible="none")
 class StreamsGroupMetadataKey(Message):
-    """Of which Streams group (KIP-1071) this is."""
+    """Says which Streams group (KIP-1071) the record belongs to."""
 
     group_id: str = ""
 
@@ -31,7 +31,7 @@ class StreamsGroupMetadataValue(Message):
 
 @coordinator_key(key=19, versions="0", flexible="none")
 class StreamsGroupMemberMetadataKey(Message):
-    """Of which member of a Streams group this is."""
+    """Says which member of a Streams group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -39,10 +39,10 @@ class StreamsGroupMemberMetadataKey(Message):
 
 @coordinator_value(key=19, versions="0", flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """What a member of a Streams group said of itself."""
+    """Holds what a member of a Streams group said of itself."""
 
     class Endpoint(Struct):
-        """An address."""
+        """A host and a port."""
 
         host: str = ""
         port: u16 = 0
@@ -66,7 +66,7 @@ class StreamsGroupMemberMetadataValue(Message):
 
 @coordinator_key(key=20, versions="0", flexible="none")
 class StreamsGroupTargetAssignmentMetadataKey(Message):
-    """Of which Streams group this is."""
+    """Says which Streams group the record belongs to."""
 
     group_id: str = ""
 
@@ -81,7 +81,7 @@ class StreamsGroupTargetAssignmentMetadataValue(Message):
 
 @coordinator_key(key=21, versions="0", flexible="none")
 class StreamsGroupTargetAssignmentMemberKey(Message):
-    """Of which member of a Streams group this is."""
+    """Says which member of a Streams group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -104,7 +104,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
 
 @coordinator_key(key=22, versions="0", flexible="none")
 class StreamsGroupCurrentMemberAssignmentKey(Message):
-    """Of which member of a Streams group this is."""
+    """Says which member of a Streams group the record belongs to."""
 
     group_id: str = ""
     member_id: str = ""
@@ -134,7 +134,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
 
 @coordinator_key(key=23, versions="0", flexible="none")
 class StreamsGroupTopologyKey(Message):
-    """Of which Streams group this is."""
+    """Says which Streams group the record belongs to."""
 
     group_id: str = ""
 

@@ -1,1 +1,1 @@
-"""Requests and responses: one module per API, named after it."""
+"""Requests and responses. One module per API, named after it; `removed` has the APIs without versions."""

@@ -16,7 +16,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @response(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """Whether it belongs to the transaction."""
+    """Says whether the offsets partition was added to the transaction."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

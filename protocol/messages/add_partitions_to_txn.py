@@ -8,8 +8,8 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=24, versions="0-5", flexible="3+", listeners="broker")
 class AddPartitionsToTxnRequest(Message):
-    """Add partitions to a transaction: a client's, or from 4 a batch of a broker's, which may only verify
-    (KIP-890).
+    """Add partitions to a transaction: a client's, or from version 4 a batch of a broker's, which may only
+    verify (KIP-890).
     """
 
     class AddPartitionsToTxnTransaction(Struct):
@@ -19,18 +19,18 @@ class AddPartitionsToTxnRequest(Message):
         producer_id: i64 = 0
         producer_epoch: i16 = 0
         verify_only: bool = False
-        """Only say whether the partitions belong to the transaction (KIP-890)."""
+        """Whether it is only asked if the partitions belong to the transaction (KIP-890)."""
         topics: list["AddPartitionsToTxnRequest.AddPartitionsToTxnTopic"] = []
 
     class AddPartitionsToTxnTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partitions: list[i32] = []
 
     transactions: Annotated[list[AddPartitionsToTxnTransaction], Since(4)] = []
     v3_and_below_transactional_id: Annotated[str, Until(3)] = ""
-    """Up to 3 a request is about one transaction, a client's own."""
+    """Up to version 3 a request is about one transaction, that of the client itself."""
     v3_and_below_producer_id: Annotated[i64, Until(3)] = 0
     v3_and_below_producer_epoch: Annotated[i16, Until(3)] = 0
     v3_and_below_topics: Annotated[list[AddPartitionsToTxnTopic], Until(3)] = []
@@ -38,7 +38,7 @@ class AddPartitionsToTxnRequest(Message):
 
 @response(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
-    """Per partition, whether it belongs to the transaction."""
+    """Says for each partition whether it belongs to the transaction."""
 
     class AddPartitionsToTxnResult(Struct):
         """The answer for one transaction."""
@@ -47,13 +47,13 @@ class AddPartitionsToTxnResponse(Message):
         topic_results: list["AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult"] = []
 
     class AddPartitionsToTxnTopicResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         results_by_partition: list["AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult"] = []
 
     class AddPartitionsToTxnPartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         partition_error_code: i16 = 0

@@ -15,7 +15,7 @@ class AddRaftVoterRequest(Message):
     """Add a voter to the metadata quorum (KIP-853)."""
 
     class Listener(Struct):
-        """One address."""
+        """One address of the node, with the listener that it belongs to."""
 
         name: str = ""
         host: str = ""
@@ -31,7 +31,7 @@ class AddRaftVoterRequest(Message):
 
 @response(key=80, versions="0-1", flexible="0+")
 class AddRaftVoterResponse(Message):
-    """Whether it was added."""
+    """Says whether the voter was added."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -36,7 +36,7 @@ class AlterClientQuotasRequest(Message):
 
 @response(key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """Per entity, whether it was changed."""
+    """Says for each entity whether it was changed."""
 
     class EntryData(Struct):
         """One entity with its quotas."""

@@ -19,7 +19,7 @@ class AlterConfigsRequest(Message):
         configs: list["AlterConfigsRequest.AlterableConfig"] = []
 
     class AlterableConfig(Struct):
-        """A config and what to do with it."""
+        """A config, and the change that is wanted."""
 
         name: str = ""
         value: str | None = ""
@@ -30,10 +30,10 @@ class AlterConfigsRequest(Message):
 
 @response(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """Per resource, whether it was changed."""
+    """Says for each resource whether it was changed."""
 
     class AlterConfigsResourceResponse(Struct):
-        """Whether one resource was changed."""
+        """Says whether one resource was changed."""
 
         error_code: i16 = 0
         error_message: str | None = ""

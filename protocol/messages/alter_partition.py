@@ -11,24 +11,24 @@ from protocol.values import ZERO_UUID
 class AlterPartitionRequest(Message):
     """A leader's wish for another set of in-sync replicas (KIP-497).
 
-    From 3 with the broker epoch of each replica (KIP-903).
+    From version 3 with the broker epoch of each replica (KIP-903).
     """
 
     class TopicData(Struct):
-        """One topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterPartitionRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The in-sync replicas that the leader wishes for one partition."""
+        """The in-sync replicas that the leader asks for, for one partition."""
 
         partition_index: i32 = 0
         leader_epoch: i32 = 0
         new_isr: Annotated[list[i32], Until(2)] = []
         new_isr_with_epochs: Annotated[list["AlterPartitionRequest.BrokerState"], Since(3)] = []
         leader_recovery_state: i8 = 0
-        """1 while the leader recovers from an unclean election (KIP-704)."""
+        """1 while the leader recovers from an unclean election (KIP-704), else 0."""
         partition_epoch: i32 = 0
 
     class BrokerState(Struct):
@@ -44,10 +44,10 @@ class AlterPartitionRequest(Message):
 
 @response(key=56, versions="2-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """The partition as the controller now has it."""
+    """The partitions as the controller now has them."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterPartitionResponse.PartitionData"] = []

@@ -13,17 +13,17 @@ from protocol.primitives import i16, i32
 class AlterPartitionReassignmentsRequest(Message):
     """Move partitions to other replicas, or stop that (KIP-455).
 
-    From 1 a change of the replication factor can be forbidden (KIP-860).
+    From version 1 a change of the replication factor can be forbidden (KIP-860).
     """
 
     class ReassignableTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partitions: list["AlterPartitionReassignmentsRequest.ReassignablePartition"] = []
 
     class ReassignablePartition(Struct):
-        """The replicas that one partition shall have; null stops a move."""
+        """The replicas that one partition shall have; null cancels its reassignment."""
 
         partition_index: i32 = 0
         replicas: list[i32] | None = None
@@ -35,16 +35,16 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @response(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """Per partition, whether the move was accepted."""
+    """Says for each partition whether the move was accepted."""
 
     class ReassignableTopicResponse(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         partitions: list["AlterPartitionReassignmentsResponse.ReassignablePartitionResponse"] = []
 
     class ReassignablePartitionResponse(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -15,7 +15,7 @@ class AlterReplicaLogDirsRequest(Message):
         topics: list["AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic"] = []
 
     class AlterReplicaLogDirTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partitions: list[i32] = []
@@ -25,16 +25,16 @@ class AlterReplicaLogDirsRequest(Message):
 
 @response(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
-    """Per partition, whether the move was accepted."""
+    """Says for each partition whether the move was accepted."""
 
     class AlterReplicaLogDirTopicResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_name: str = ""
         partitions: list["AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult"] = []
 
     class AlterReplicaLogDirPartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -10,7 +10,7 @@ class AlterShareGroupOffsetsRequest(Message):
     """Move the start offsets of an empty share group (KIP-932)."""
 
     class AlterShareGroupOffsetsRequestTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition"] = []
@@ -27,17 +27,17 @@ class AlterShareGroupOffsetsRequest(Message):
 
 @response(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Message):
-    """Per partition, whether it was moved."""
+    """Says for each partition whether its start offset was moved."""
 
     class AlterShareGroupOffsetsResponseTopic(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition"] = []
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -32,10 +32,10 @@ class AlterUserScramCredentialsRequest(Message):
 
 @response(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """Per user, whether it was changed."""
+    """Says for each user whether it was changed."""
 
     class AlterUserScramCredentialsResult(Struct):
-        """Whether one user was changed."""
+        """Says whether one user was changed."""
 
         user: str = ""
         error_code: i16 = 0

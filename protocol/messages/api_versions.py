@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32, i64
 class ApiVersionsRequest(Message):
     """Which APIs and versions do you speak? The first request of most clients.
 
-    From 3 the client says what software it is (KIP-511).
+    From version 3 the client says what software it is (KIP-511).
     """
 
     client_software_name: Annotated[str, Since(3), Ignorable] = ""

@@ -16,13 +16,13 @@ class AssignReplicasToDirsRequest(Message):
         topics: list["AssignReplicasToDirsRequest.TopicData"] = []
 
     class TopicData(Struct):
-        """One topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AssignReplicasToDirsRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition_index: i32 = 0
 
@@ -33,7 +33,7 @@ class AssignReplicasToDirsRequest(Message):
 
 @response(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsResponse(Message):
-    """Per partition, whether it was recorded."""
+    """Says for each partition whether the change was recorded."""
 
     class DirectoryData(Struct):
         """A log directory and the replicas in it."""
@@ -42,13 +42,13 @@ class AssignReplicasToDirsResponse(Message):
         topics: list["AssignReplicasToDirsResponse.TopicData"] = []
 
     class TopicData(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AssignReplicasToDirsResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -12,13 +12,13 @@ class BeginQuorumEpochRequest(Message):
     """A new leader makes itself known to voters (KIP-595)."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["BeginQuorumEpochRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition_index: i32 = 0
         voter_directory_id: Annotated[Uuid, Since(1), Ignorable] = ZERO_UUID
@@ -40,16 +40,16 @@ class BeginQuorumEpochRequest(Message):
 
 @response(key=53, versions="0-1", flexible="1+")
 class BeginQuorumEpochResponse(Message):
-    """Whether it was accepted, and who leads."""
+    """Says whether the leader was accepted, and who leads."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         topic_name: str = ""
         partitions: list["BeginQuorumEpochResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -10,7 +10,7 @@ from protocol.primitives import Uuid, i16, i32, i64
 class BrokerHeartbeatRequest(Message):
     """A registered broker is alive, and wishes to be unfenced or to shut down (KIP-631).
 
-    From 1 with offline directories (KIP-858), 2 with cordoned ones.
+    From version 1 with offline directories (KIP-858), 2 with cordoned ones.
     """
 
     broker_id: i32 = 0
@@ -24,7 +24,7 @@ class BrokerHeartbeatRequest(Message):
 
 @response(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatResponse(Message):
-    """Whether it is fenced and may shut down."""
+    """Says whether the broker is fenced, and whether it may shut down."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -11,11 +11,11 @@ from protocol.values import ZERO_UUID
 class BrokerRegistrationRequest(Message):
     """A broker's incarnation registers with the controller (KIP-631).
 
-    From 2 with its log directories (KIP-858), 4 with feature ranges that start at 0.
+    From version 2 with its log directories (KIP-858), 4 with feature ranges that start at 0.
     """
 
     class Listener(Struct):
-        """One address."""
+        """One address of the node, with the listener that it belongs to."""
 
         name: str = ""
         host: str = ""
@@ -42,7 +42,7 @@ class BrokerRegistrationRequest(Message):
 
 @response(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationResponse(Message):
-    """The broker epoch."""
+    """The response gives the broker its broker epoch."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

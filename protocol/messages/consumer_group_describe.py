@@ -22,7 +22,7 @@ class ConsumerGroupDescribeResponse(Message):
     """Members with their current and target assignments."""
 
     class DescribedGroup(Struct):
-        """One group of the answer."""
+        """The result for one group."""
 
         error_code: i16 = 0
         error_message: str | None = None
@@ -54,12 +54,12 @@ class ConsumerGroupDescribeResponse(Message):
         member_type: Annotated[i8, Since(1), Ignorable] = -1
 
     class Assignment(Struct):
-        """What the member is to work on."""
+        """The assignment of the member."""
 
         topic_partitions: list["ConsumerGroupDescribeResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""

@@ -11,12 +11,12 @@ from protocol.values import ZERO_UUID
 class ConsumerGroupHeartbeatRequest(Message):
     """Join, stay in or leave a consumer group of the newer protocol (KIP-848).
 
-    Fields that have not changed are null; epoch 0 joins, -1 leaves, -2 leaves for a while; from 1 a regular
-    expression may be subscribed to, and the client makes the member id.
+    Fields that have not changed are null; epoch 0 joins, -1 leaves, -2 leaves for a while; from version 1 a
+    regular expression may be subscribed to, and the client makes the member id.
     """
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
@@ -38,12 +38,12 @@ class ConsumerGroupHeartbeatResponse(Message):
     """The member's epoch, and its assignment when it has changed."""
 
     class Assignment(Struct):
-        """What the member is to work on."""
+        """The assignment of the member."""
 
         topic_partitions: list["ConsumerGroupHeartbeatResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []

@@ -10,7 +10,7 @@ class ControllerRegistrationRequest(Message):
     """A controller's incarnation registers with the active one (KIP-919)."""
 
     class Listener(Struct):
-        """One address."""
+        """One address of the node, with the listener that it belongs to."""
 
         name: str = ""
         host: str = ""
@@ -33,7 +33,7 @@ class ControllerRegistrationRequest(Message):
 
 @response(key=70, versions="0", flexible="0+")
 class ControllerRegistrationResponse(Message):
-    """Whether it was registered."""
+    """Says whether the controller was registered."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

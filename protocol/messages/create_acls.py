@@ -27,10 +27,10 @@ class CreateAclsRequest(Message):
 
 @response(key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse(Message):
-    """Per entry, whether it was added."""
+    """Says for each entry whether it was added."""
 
     class AclCreationResult(Struct):
-        """Whether one entry was added."""
+        """Says whether one entry was added."""
 
         error_code: i16 = 0
         error_message: str | None = ""

@@ -13,11 +13,11 @@ from protocol.primitives import i16, i32, i64
 class CreateDelegationTokenRequest(Message):
     """Create a delegation token (KIP-48).
 
-    From 3 for another owner (KIP-373).
+    From version 3 for another owner (KIP-373).
     """
 
     class CreatableRenewers(Struct):
-        """Who else may renew the token."""
+        """A principal that may renew the token beside its owner."""
 
         principal_type: str = ""
         principal_name: str = ""

@@ -30,10 +30,10 @@ class CreatePartitionsRequest(Message):
 
 @response(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """Per topic, whether they were added."""
+    """Says for each topic whether the partitions were added."""
 
     class CreatePartitionsTopicResult(Struct):
-        """Whether one topic has grown."""
+        """Says whether one topic got its new partitions."""
 
         name: str = ""
         error_code: i16 = 0

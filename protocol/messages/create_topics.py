@@ -14,7 +14,7 @@ from protocol.values import ZERO_UUID
 class CreateTopicsRequest(Message):
     """Create topics, or only check whether they could be created.
 
-    From 4 the broker's defaults for partitions and replicas are -1 (KIP-464).
+    From version 4 the broker's defaults for partitions and replicas are -1 (KIP-464).
     """
 
     class CreatableTopic(Struct):
@@ -47,11 +47,11 @@ class CreateTopicsRequest(Message):
 class CreateTopicsResponse(Message):
     """Per topic, what was created.
 
-    From 5 with the configs (KIP-525), 7 with the topic id.
+    From version 5 with the configs (KIP-525), 7 with the topic id.
     """
 
     class CreatableTopicResult(Struct):
-        """What became of one topic."""
+        """Says what became of one topic."""
 
         name: str = ""
         topic_id: Annotated[Uuid, Since(7), Ignorable] = ZERO_UUID

@@ -12,7 +12,7 @@ class DeleteAclsRequest(Message):
     """Remove the access control entries that match filters."""
 
     class DeleteAclsFilter(Struct):
-        """Which entries shall go."""
+        """A filter of the entries that shall be removed."""
 
         resource_type_filter: i8 = 0
         resource_name_filter: str | None = ""
@@ -27,10 +27,10 @@ class DeleteAclsRequest(Message):
 
 @response(key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """What each filter removed."""
+    """Says what each filter removed."""
 
     class DeleteAclsFilterResult(Struct):
-        """What one filter removed."""
+        """Says what one filter removed."""
 
         error_code: i16 = 0
         error_message: str | None = ""

@@ -13,10 +13,10 @@ class DeleteGroupsRequest(Message):
 
 @response(key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """Per group, whether it is gone."""
+    """Says for each group whether it was deleted."""
 
     class DeletableGroupResult(Struct):
-        """Whether one group is gone."""
+        """Says whether one group was deleted."""
 
         group_id: str = ""
         error_code: i16 = 0

@@ -9,7 +9,7 @@ class DeleteRecordsRequest(Message):
     """Move log start offsets forward: what lies before may go."""
 
     class DeleteRecordsTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partitions: list["DeleteRecordsRequest.DeleteRecordsPartition"] = []
@@ -29,13 +29,13 @@ class DeleteRecordsResponse(Message):
     """The new log start offset of each partition."""
 
     class DeleteRecordsTopicResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         partitions: list["DeleteRecordsResponse.DeleteRecordsPartitionResult"] = []
 
     class DeleteRecordsPartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         low_watermark: i64 = 0

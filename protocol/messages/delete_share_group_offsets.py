@@ -20,10 +20,10 @@ class DeleteShareGroupOffsetsRequest(Message):
 
 @response(key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse(Message):
-    """Per topic, whether they are gone."""
+    """Says for each topic whether its offsets were deleted."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID

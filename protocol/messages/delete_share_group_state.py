@@ -16,7 +16,7 @@ class DeleteShareGroupStateRequest(Message):
         partitions: list["DeleteShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition: i32 = 0
 
@@ -26,16 +26,16 @@ class DeleteShareGroupStateRequest(Message):
 
 @response(key=86, versions="0", flexible="0+")
 class DeleteShareGroupStateResponse(Message):
-    """Per partition, whether it is gone."""
+    """Says for each partition whether its state was deleted."""
 
     class DeleteStateResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["DeleteShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

@@ -12,7 +12,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=20, versions="1-6", flexible="4+", listeners="broker controller")
 class DeleteTopicsRequest(Message):
-    """Delete topics by name, from 6 also by id."""
+    """Delete topics by name, from version 6 also by id."""
 
     class DeleteTopicState(Struct):
         """A topic to delete, by name or id."""
@@ -27,10 +27,10 @@ class DeleteTopicsRequest(Message):
 
 @response(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """Per topic, whether it is going."""
+    """Says for each topic whether it is being deleted."""
 
     class DeletableTopicResult(Struct):
-        """Whether one topic is going."""
+        """Says whether one topic is being deleted."""
 
         name: Annotated[str | None, NullableSince(6)] = ""
         topic_id: Annotated[Uuid, Since(6), Ignorable] = ZERO_UUID

@@ -8,9 +8,9 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=60, versions="0-2", flexible="0+", listeners="broker controller")
 class DescribeClusterRequest(Message):
-    """The cluster's brokers, from 1 alternatively its controllers (KIP-919).
+    """The cluster's brokers, from version 1 alternatively its controllers (KIP-919).
 
-    From 2 with fenced brokers.
+    From version 2 with fenced brokers.
     """
 
     include_cluster_authorized_operations: bool = False

@@ -10,7 +10,7 @@ from protocol.primitives import i8, i16, i32
 class DescribeConfigsRequest(Message):
     """Configs of topics, brokers, loggers, groups and client metrics.
 
-    From 1 with synonyms (KIP-226), 3 with documentation.
+    From version 1 with synonyms (KIP-226), 3 with documentation.
     """
 
     class DescribeConfigsResource(Struct):
@@ -30,7 +30,7 @@ class DescribeConfigsResponse(Message):
     """Config values, where they come from, and what they are."""
 
     class DescribeConfigsResult(Struct):
-        """One resource of the answer."""
+        """The result for one resource."""
 
         error_code: i16 = 0
         error_message: str | None = ""
@@ -39,7 +39,7 @@ class DescribeConfigsResponse(Message):
         configs: list["DescribeConfigsResponse.DescribeConfigsResourceResult"] = []
 
     class DescribeConfigsResourceResult(Struct):
-        """One config."""
+        """One config, with its value and what describes it."""
 
         name: str = ""
         value: str | None = ""

@@ -24,7 +24,7 @@ class DescribeDelegationTokenResponse(Message):
     """Tokens with their secrets and renewers."""
 
     class DescribedDelegationToken(Struct):
-        """One token."""
+        """One delegation token."""
 
         principal_type: str = ""
         principal_name: str = ""
@@ -38,7 +38,7 @@ class DescribeDelegationTokenResponse(Message):
         renewers: list["DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer"] = []
 
     class DescribedDelegationTokenRenewer(Struct):
-        """One who may renew the token."""
+        """A principal that may renew the token."""
 
         principal_type: str = ""
         principal_name: str = ""

@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32
 class DescribeGroupsRequest(Message):
     """Describe classic groups.
 
-    From 3 with authorized operations; 6 answers GROUP_ID_NOT_FOUND for a group that is not there.
+    From version 3 with authorized operations; 6 answers GROUP_ID_NOT_FOUND for a group that is not there.
     """
 
     groups: list[str] = []
@@ -22,7 +22,7 @@ class DescribeGroupsResponse(Message):
     """Classic groups with their members."""
 
     class DescribedGroup(Struct):
-        """One group of the answer."""
+        """The result for one group."""
 
         error_code: i16 = 0
         error_message: Annotated[str | None, Since(6)] = None

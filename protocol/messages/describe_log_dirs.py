@@ -8,10 +8,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=35, versions="1-5", flexible="2+", listeners="broker")
 class DescribeLogDirsRequest(Message):
-    """What lies in a broker's log directories (KIP-113)."""
+    """Asks what lies in a broker's log directories (KIP-113)."""
 
     class DescribableLogDirTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic: str = ""
         partitions: list[i32] = []
@@ -21,7 +21,8 @@ class DescribeLogDirsRequest(Message):
 
 @response(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """Sizes and lags of replicas; from 4 the volume's size (KIP-827), 5 whether it takes new replicas."""
+    """Sizes and lags of replicas; from version 4 the volume's size (KIP-827), 5 whether it takes new
+    replicas."""
 
     class DescribeLogDirsResult(Struct):
         """One log directory."""

@@ -9,7 +9,7 @@ class DescribeProducersRequest(Message):
     """The producers that are active in partitions (KIP-664)."""
 
     class TopicRequest(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partition_indexes: list[i32] = []
@@ -22,13 +22,13 @@ class DescribeProducersResponse(Message):
     """Producers with their sequences and open transactions."""
 
     class TopicResponse(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         partitions: list["DescribeProducersResponse.PartitionResponse"] = []
 
     class PartitionResponse(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

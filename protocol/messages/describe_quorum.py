@@ -15,13 +15,13 @@ class DescribeQuorumRequest(Message):
     """The state of the Raft quorum (KIP-642)."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["DescribeQuorumRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition_index: i32 = 0
 
@@ -30,16 +30,16 @@ class DescribeQuorumRequest(Message):
 
 @response(key=55, versions="0-2", flexible="0+")
 class DescribeQuorumResponse(Message):
-    """Leader, voters and observers with their log ends; from 2 their addresses (KIP-853)."""
+    """Leader, voters and observers with their log ends; from version 2 their addresses (KIP-853)."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         topic_name: str = ""
         partitions: list["DescribeQuorumResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -51,7 +51,7 @@ class DescribeQuorumResponse(Message):
         observers: list["DescribeQuorumResponse.ReplicaState"] = []
 
     class ReplicaState(Struct):
-        """How far one replica of the quorum has come."""
+        """Says how far one replica of the quorum has come."""
 
         replica_id: i32 = 0
         replica_directory_id: Annotated[Uuid, Since(2)] = ZERO_UUID
@@ -66,7 +66,7 @@ class DescribeQuorumResponse(Message):
         listeners: list["DescribeQuorumResponse.Listener"] = []
 
     class Listener(Struct):
-        """One address."""
+        """One address of the node, with the listener that it belongs to."""
 
         name: str = ""
         host: str = ""

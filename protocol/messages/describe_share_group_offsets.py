@@ -9,16 +9,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=90, versions="0-1", flexible="0+", listeners="broker")
 class DescribeShareGroupOffsetsRequest(Message):
-    """Where share groups stand in partitions (KIP-932)."""
+    """Asks for the start offsets of share groups (KIP-932)."""
 
     class DescribeShareGroupOffsetsRequestGroup(Struct):
-        """A group, and which of its topics; null is all."""
+        """A group, and the topics whose offsets are wanted; null means all."""
 
         group_id: str = ""
         topics: list["DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic"] | None = []
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_name: str = ""
         partitions: list[i32] = []
@@ -28,10 +28,10 @@ class DescribeShareGroupOffsetsRequest(Message):
 
 @response(key=90, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse(Message):
-    """Start offsets, from 1 with the lag."""
+    """The groups' start offsets, from version 1 with the lag."""
 
     class DescribeShareGroupOffsetsResponseGroup(Struct):
-        """One group of the answer."""
+        """The result for one group."""
 
         group_id: str = ""
         topics: list["DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic"] = []
@@ -39,14 +39,14 @@ class DescribeShareGroupOffsetsResponse(Message):
         error_message: str | None = None
 
     class DescribeShareGroupOffsetsResponseTopic(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID
         partitions: list["DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition"] = []
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
-        """Where the group stands in one partition."""
+        """The group's start offset in one partition."""
 
         partition_index: i32 = 0
         start_offset: i64 = 0

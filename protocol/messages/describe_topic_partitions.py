@@ -10,12 +10,12 @@ class DescribeTopicPartitionsRequest(Message):
     """Describe topics page by page, with their eligible leader replicas (KIP-966)."""
 
     class TopicRequest(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
 
     class Cursor(Struct):
-        """Where a page starts."""
+        """The topic and partition with which a page starts."""
 
         topic_name: str = ""
         partition_index: i32 = 0
@@ -53,7 +53,7 @@ class DescribeTopicPartitionsResponse(Message):
         offline_replicas: list[i32] = []
 
     class Cursor(Struct):
-        """Where a page starts."""
+        """The topic and partition with which a page starts."""
 
         topic_name: str = ""
         partition_index: i32 = 0

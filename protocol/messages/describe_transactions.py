@@ -13,7 +13,7 @@ class DescribeTransactionsRequest(Message):
 
 @response(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """State, producer and partitions of each."""
+    """The state, the producer and the partitions of each transaction."""
 
     class TransactionState(Struct):
         """One transaction."""
@@ -28,7 +28,7 @@ class DescribeTransactionsResponse(Message):
         topics: list["DescribeTransactionsResponse.TopicData"] = []
 
     class TopicData(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         topic: str = ""
         partitions: list[i32] = []

@@ -6,7 +6,7 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=50, versions="0", flexible="0+", listeners="broker controller")
 class DescribeUserScramCredentialsRequest(Message):
-    """Which SCRAM mechanisms users have (KIP-554); never the secrets."""
+    """Asks which SCRAM mechanisms users have (KIP-554); never the secrets."""
 
     class UserName(Struct):
         """A user who is asked about."""
@@ -21,7 +21,7 @@ class DescribeUserScramCredentialsResponse(Message):
     """Mechanisms and iterations by user."""
 
     class DescribeUserScramCredentialsResult(Struct):
-        """One user of the answer."""
+        """The result for one user."""
 
         user: str = ""
         error_code: i16 = 0

@@ -11,10 +11,10 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=43, versions="0-2", flexible="2+", listeners="broker controller")
 class ElectLeadersRequest(Message):
-    """Elect preferred leaders, or from 1 unclean ones (KIP-460)."""
+    """Elect preferred leaders, or from version 1 unclean ones (KIP-460)."""
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic: str = ""
         partitions: list[i32] = []
@@ -26,16 +26,16 @@ class ElectLeadersRequest(Message):
 
 @response(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """Per partition, what became of the election."""
+    """Says for each partition what became of the election."""
 
     class ReplicaElectionResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic: str = ""
         partition_result: list["ElectLeadersResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_id: i32 = 0
         error_code: i16 = 0

@@ -12,13 +12,13 @@ class EndQuorumEpochRequest(Message):
     """A leader resigns and names whom it prefers (KIP-595)."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["EndQuorumEpochRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition_index: i32 = 0
         leader_id: i32 = 0
@@ -27,7 +27,7 @@ class EndQuorumEpochRequest(Message):
         preferred_candidates: Annotated[list["EndQuorumEpochRequest.ReplicaInfo"], Since(1), Ignorable] = []
 
     class ReplicaInfo(Struct):
-        """How far one replica has come."""
+        """Says how far one replica has come."""
 
         candidate_id: i32 = 0
         candidate_directory_id: Uuid = ZERO_UUID
@@ -46,16 +46,16 @@ class EndQuorumEpochRequest(Message):
 
 @response(key=54, versions="0-1", flexible="1+")
 class EndQuorumEpochResponse(Message):
-    """Whether it was heard."""
+    """Says whether the resignation was accepted."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         topic_name: str = ""
         partitions: list["EndQuorumEpochResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

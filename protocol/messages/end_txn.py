@@ -10,19 +10,19 @@ from protocol.primitives import i16, i32, i64
 class EndTxnRequest(Message):
     """Commit or abort a transaction.
 
-    From 5 each transaction gets an epoch of its own (KIP-890).
+    From version 5 each transaction gets an epoch of its own (KIP-890).
     """
 
     transactional_id: str = ""
     producer_id: i64 = 0
     producer_epoch: i16 = 0
     committed: bool = False
-    """True commits, false aborts."""
+    """True commits the transaction, false aborts it."""
 
 
 @response(key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """Whether the end was recorded; from 5 the producer's next epoch."""
+    """Says whether the end was recorded; from version 5 the producer's next epoch."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -23,7 +23,7 @@ class EnvelopeResponse(Message):
 
 @data(versions="0", flexible="0+")
 class DefaultPrincipalData(Message):
-    """Who sent a forwarded request, as an Envelope carries it (KIP-590)."""
+    """The principal that sent a forwarded request, as an Envelope carries it (KIP-590)."""
 
     type: str = ""
     name: str = ""

@@ -17,7 +17,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @response(key=40, versions="1-2", flexible="2+")
 class ExpireDelegationTokenResponse(Message):
-    """Until when it lives."""
+    """Says until when the token lives."""
 
     error_code: i16 = 0
     expiry_timestamp_ms: i64 = 0

@@ -11,8 +11,8 @@ from protocol.values import ZERO_UUID
 class FetchRequest(Message):
     """Read record batches: consumers from topics, followers from leaders, observers from the metadata log.
 
-    From 4 an isolation level, 5 log start offsets, 7 sessions (KIP-227), 9 leader epochs, 11 the reader's
-    rack (KIP-392), 12 the epoch last fetched (KIP-595), 13 topic ids (KIP-516), 15 the replica state
+    From version 4 an isolation level, 5 log start offsets, 7 sessions (KIP-227), 9 leader epochs, 11 the
+    reader's rack (KIP-392), 12 the epoch last fetched (KIP-595), 13 topic ids (KIP-516), 15 the replica state
     (KIP-903), 17 directory ids (KIP-853), 18 the follower's high watermark.
     """
 
@@ -23,14 +23,14 @@ class FetchRequest(Message):
         replica_epoch: i64 = -1
 
     class FetchTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partitions: list["FetchRequest.FetchPartition"] = []
 
     class FetchPartition(Struct):
-        """From where one partition is read."""
+        """One partition, and the offset from which it is read."""
 
         partition: i32 = 0
         current_leader_epoch: Annotated[i32, Since(9), Ignorable] = -1
@@ -50,21 +50,21 @@ class FetchRequest(Message):
 
     cluster_id: Annotated[str | None, Tag(0, since=12), Ignorable] = None
     replica_id: Annotated[i32, Until(14)] = -1
-    """-1 for a consumer. From 15 on it stands in the replica state."""
+    """The broker id of a follower; -1 for a consumer. From version 15 on it stands in the replica state."""
     replica_state: Annotated[ReplicaState | None, Tag(1, since=15)] = None
     max_wait_ms: i32 = 0
     min_bytes: i32 = 0
     max_bytes: i32 = 0x7FFFFFFF
     isolation_level: i8 = 0
-    """0: read uncommitted, 1: read committed, up to the last stable offset."""
+    """0 reads uncommitted; 1 reads committed records only, up to the last stable offset."""
     session_id: Annotated[i32, Since(7), Ignorable] = 0
     session_epoch: Annotated[i32, Since(7), Ignorable] = -1
     """-1: no session, 0: a new one, else the next request of the session (KIP-227)."""
     topics: list[FetchTopic] = []
     forgotten_topics_data: Annotated[list[ForgottenTopic], Since(7)] = []
-    """What leaves the session."""
+    """The partitions that leave the fetch session."""
     rack_id: Annotated[str, Since(11), Ignorable] = ""
-    """Where the reader is, so that a near replica can be named (KIP-392)."""
+    """The rack of the reader, so that the leader can name a replica that is near it (KIP-392)."""
 
 
 @response(key=1, versions="4-18", flexible="12+")
@@ -76,14 +76,14 @@ class FetchResponse(Message):
     """
 
     class FetchableTopicResponse(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partitions: list["FetchResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What was read of one partition, and how far it reaches."""
+        """The records that were read of one partition, and its high watermark and other offsets."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -91,29 +91,29 @@ class FetchResponse(Message):
         last_stable_offset: i64 = -1
         log_start_offset: Annotated[i64, Since(5), Ignorable] = -1
         diverging_epoch: Annotated["FetchResponse.EpochEndOffset | None", Tag(0, since=12)] = None
-        """Where a follower that has diverged must truncate to (KIP-595)."""
+        """The epoch and end offset to which a follower that has diverged must truncate (KIP-595)."""
         current_leader: Annotated["FetchResponse.LeaderIdAndEpoch | None", Tag(1, since=12)] = None
         snapshot_id: Annotated["FetchResponse.SnapshotId | None", Tag(2, since=12)] = None
         """The snapshot to fetch, when the offset lies before the log's start."""
         aborted_transactions: list["FetchResponse.AbortedTransaction"] | None = []
         preferred_read_replica: Annotated[i32, Since(11)] = -1
-        """From which replica to read instead; -1 for none."""
+        """The replica from which the consumer should read instead; -1 for none."""
         records: Records | None = None
 
     class EpochEndOffset(Struct):
-        """The last epoch that leader and follower share, and its end."""
+        """The largest epoch that leader and follower have in common, and its end offset."""
 
         epoch: i32 = -1
         end_offset: i64 = -1
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads now, and since which epoch."""
+        """The current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = -1
         leader_epoch: i32 = -1
 
     class SnapshotId(Struct):
-        """Which snapshot: its end offset (exclusive) and epoch."""
+        """The id of a snapshot: its end offset (exclusive) and its epoch."""
 
         end_offset: i64 = -1
         epoch: i32 = -1

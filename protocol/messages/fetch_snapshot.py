@@ -31,7 +31,7 @@ class FetchSnapshotRequest(Message):
         replica_directory_id: Annotated[Uuid, Tag(0, since=1), Ignorable] = ZERO_UUID
 
     class SnapshotId(Struct):
-        """Which snapshot: its end offset (exclusive) and epoch."""
+        """The id of a snapshot: its end offset (exclusive) and its epoch."""
 
         end_offset: i64 = 0
         epoch: i32 = 0
@@ -44,7 +44,7 @@ class FetchSnapshotRequest(Message):
 
 @response(key=59, versions="0-1", flexible="0+")
 class FetchSnapshotResponse(Message):
-    """The piece, and how large the whole is."""
+    """A piece of the snapshot, and the size of the whole."""
 
     class TopicSnapshot(Struct):
         """Snapshots of one topic."""
@@ -66,13 +66,13 @@ class FetchSnapshotResponse(Message):
         unaligned_records: Records = b""
 
     class SnapshotId(Struct):
-        """Which snapshot: its end offset (exclusive) and epoch."""
+        """The id of a snapshot: its end offset (exclusive) and its epoch."""
 
         end_offset: i64 = 0
         epoch: i32 = 0
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads now, and since which epoch."""
+        """The current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = 0
         leader_epoch: i32 = 0

@@ -10,8 +10,8 @@ from protocol.primitives import i8, i16, i32
 class FindCoordinatorRequest(Message):
     """Which broker coordinates a group, a transactional id or a share partition.
 
-    Key type 0 is a group, 1 a transactional id, 2 a share partition (from 6); from 4 many keys at once
-    (KIP-699).
+    Key type 0 is a group, 1 a transactional id, 2 a share partition (from version 6); from version 4 many
+    keys at once (KIP-699).
     """
 
     key: Annotated[str, Until(3)] = ""

@@ -7,14 +7,14 @@ from protocol.values import ZERO_UUID
 
 @request(key=71, versions="0", flexible="0+", listeners="broker")
 class GetTelemetrySubscriptionsRequest(Message):
-    """Which metrics should I push? (KIP-714)"""
+    """Asks which metrics the client should push (KIP-714)."""
 
     client_instance_id: Uuid = ZERO_UUID
 
 
 @response(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Message):
-    """The subscription: names, interval, compression."""
+    """The subscription: the names of metrics, the push interval and the compression types."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32
 class HeartbeatRequest(Message):
     """A member of a classic group is alive.
 
-    From 3 static members are named (KIP-345).
+    From version 3 static members are named (KIP-345).
     """
 
     group_id: str = ""
@@ -21,7 +21,7 @@ class HeartbeatRequest(Message):
 
 @response(key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """Whether the member may go on, or must rejoin."""
+    """Says whether the member may go on, or must rejoin."""
 
     throttle_time_ms: Annotated[i32, Since(1), Ignorable] = 0
     error_code: i16 = 0

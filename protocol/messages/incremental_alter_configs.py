@@ -19,7 +19,7 @@ class IncrementalAlterConfigsRequest(Message):
         configs: list["IncrementalAlterConfigsRequest.AlterableConfig"] = []
 
     class AlterableConfig(Struct):
-        """A config and what to do with it."""
+        """A config, and the change that is wanted."""
 
         name: str = ""
         config_operation: i8 = 0
@@ -31,10 +31,10 @@ class IncrementalAlterConfigsRequest(Message):
 
 @response(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """Per resource, whether it was changed."""
+    """Says for each resource whether it was changed."""
 
     class AlterConfigsResourceResponse(Struct):
-        """Whether one resource was changed."""
+        """Says whether one resource was changed."""
 
         error_code: i16 = 0
         error_message: str | None = ""

@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32, i64
 class InitProducerIdRequest(Message):
     """A producer id for an idempotent or transactional producer.
 
-    From 3 an epoch bump by its owner (KIP-360); 6, unstable, keeps a prepared transaction (KIP-939).
+    From version 3 an epoch bump by its owner (KIP-360); 6, unstable, keeps a prepared transaction (KIP-939).
     """
 
     transactional_id: str | None = ""

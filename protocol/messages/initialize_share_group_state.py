@@ -16,7 +16,7 @@ class InitializeShareGroupStateRequest(Message):
         partitions: list["InitializeShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition: i32 = 0
         state_epoch: i32 = 0
@@ -28,16 +28,16 @@ class InitializeShareGroupStateRequest(Message):
 
 @response(key=83, versions="0", flexible="0+")
 class InitializeShareGroupStateResponse(Message):
-    """Per partition, whether it was set up."""
+    """Says for each partition whether it was set up."""
 
     class InitializeStateResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["InitializeShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

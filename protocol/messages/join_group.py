@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32
 class JoinGroupRequest(Message):
     """Join a classic group, or a new round of its rebalance.
 
-    From 4 the first attempt is told its member id (KIP-394), 5 static members (KIP-345), 8 a reason
+    From version 4 the first attempt is told its member id (KIP-394), 5 static members (KIP-345), 8 a reason
     (KIP-800).
     """
 
@@ -22,7 +22,7 @@ class JoinGroupRequest(Message):
 
     group_id: str = ""
     session_timeout_ms: i32 = 0
-    """Without a heartbeat for so long the member is out."""
+    """The member is removed when it has sent no heartbeat for so long."""
     rebalance_timeout_ms: Annotated[i32, Since(1), Ignorable] = -1
     member_id: str = ""
     group_instance_id: Annotated[str | None, Since(5)] = None
@@ -35,7 +35,7 @@ class JoinGroupRequest(Message):
 class JoinGroupResponse(Message):
     """The generation, who leads it, and for the leader all members.
 
-    From 9 the leader may be told to skip the assignment (KIP-814).
+    From version 9 the leader may be told to skip the assignment (KIP-814).
     """
 
     class JoinGroupResponseMember(Struct):

@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32
 class LeaveGroupRequest(Message):
     """Leave a classic group, or remove members from it.
 
-    From 3 several members at once (KIP-345), 5 with a reason (KIP-800).
+    From version 3 several members at once (KIP-345), 5 with a reason (KIP-800).
     """
 
     class MemberIdentity(Struct):
@@ -27,10 +27,10 @@ class LeaveGroupRequest(Message):
 
 @response(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """Who has left."""
+    """Says which members have left."""
 
     class MemberResponse(Struct):
-        """Whether one member has left."""
+        """Says whether one member has left."""
 
         member_id: str = ""
         group_instance_id: str | None = ""

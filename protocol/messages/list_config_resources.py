@@ -8,14 +8,14 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=74, versions="0-1", flexible="0+", listeners="broker")
 class ListConfigResourcesRequest(Message):
-    """Which resources have configs: in 0 client metrics only, from 1 any type (KIP-1142)."""
+    """Asks which resources have configs: in 0 client metrics only, from version 1 any type (KIP-1142)."""
 
     resource_types: Annotated[list[i8], Since(1)] = []
 
 
 @response(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Message):
-    """Names and types."""
+    """The names and types of the resources that have configs."""
 
     class ConfigResource(Struct):
         """A resource that has configs."""

@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32
 class ListGroupsRequest(Message):
     """List the groups that a broker coordinates.
 
-    From 4 by state (KIP-518), 5 by type (KIP-848).
+    From version 4 by state (KIP-518), 5 by type (KIP-848).
     """
 
     states_filter: Annotated[list[str], Since(4)] = []
@@ -22,7 +22,7 @@ class ListGroupsResponse(Message):
     """Groups with protocol, state and type."""
 
     class ListedGroup(Struct):
-        """One group."""
+        """One group that the broker coordinates."""
 
         group_id: str = ""
         protocol_type: str = ""

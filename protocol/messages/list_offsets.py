@@ -11,27 +11,27 @@ class ListOffsetsRequest(Message):
     """The offset at a time, or at a place: earliest -2, latest -1, greatest timestamp -3, earliest local -4,
     latest tiered -5, earliest not yet uploaded -6.
 
-    From 2 an isolation level, 4 leader epochs, 10 a timeout for look-ups in remote storage.
+    From version 2 an isolation level, 4 leader epochs, 10 a timeout for look-ups in remote storage.
     """
 
     class ListOffsetsTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partitions: list["ListOffsetsRequest.ListOffsetsPartition"] = []
 
     class ListOffsetsPartition(Struct):
-        """What is looked for in one partition."""
+        """One partition, and the time or place whose offset is wanted."""
 
         partition_index: i32 = 0
         current_leader_epoch: Annotated[i32, Since(4), Ignorable] = -1
         timestamp: i64 = 0
-        """Milliseconds, or one of the negative places above."""
+        """A time in milliseconds, or one of the negative numbers above."""
 
     replica_id: i32 = 0
-    """-1 for a client."""
+    """The broker id of a follower; -1 for a client."""
     isolation_level: Annotated[i8, Since(2)] = 0
-    """1: the latest offset is the last stable one."""
+    """0 reads uncommitted; with 1 the latest offset is the last stable one."""
     topics: list[ListOffsetsTopic] = []
     timeout_ms: Annotated[i32, Since(10), Ignorable] = 0
 
@@ -41,13 +41,13 @@ class ListOffsetsResponse(Message):
     """The offset and timestamp that were found, -1 if there is none."""
 
     class ListOffsetsTopicResponse(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         partitions: list["ListOffsetsResponse.ListOffsetsPartitionResponse"] = []
 
     class ListOffsetsPartitionResponse(Struct):
-        """What was found in one partition."""
+        """Says what was found in one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -9,10 +9,10 @@ from protocol.primitives import i16, i32
 
 @request(key=46, versions="0", flexible="0+", listeners="broker controller")
 class ListPartitionReassignmentsRequest(Message):
-    """Which partitions are on the move (KIP-455)."""
+    """Asks which partitions are being reassigned (KIP-455)."""
 
     class ListPartitionReassignmentsTopics(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partition_indexes: list[i32] = []
@@ -23,16 +23,16 @@ class ListPartitionReassignmentsRequest(Message):
 
 @response(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """Moving partitions with the replicas that come and go."""
+    """The partitions that are being reassigned, with the replicas that are added and removed."""
 
     class OngoingTopicReassignment(Struct):
-        """Moving partitions of one topic."""
+        """The partitions of one topic that are being reassigned."""
 
         name: str = ""
         partitions: list["ListPartitionReassignmentsResponse.OngoingPartitionReassignment"] = []
 
     class OngoingPartitionReassignment(Struct):
-        """One moving partition."""
+        """One partition that is being reassigned."""
 
         partition_index: i32 = 0
         replicas: list[i32] = []

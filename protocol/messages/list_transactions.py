@@ -8,7 +8,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=66, versions="0-2", flexible="0+", listeners="broker")
 class ListTransactionsRequest(Message):
-    """List transactions by state, producer, from 1 duration and from 2 pattern (KIP-664)."""
+    """List transactions by state, producer, from version 1 duration and from version 2 pattern (KIP-664)."""
 
     state_filters: list[str] = []
     producer_id_filters: list[i64] = []

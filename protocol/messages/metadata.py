@@ -20,11 +20,12 @@ from protocol.values import ZERO_UUID
 class MetadataRequest(Message):
     """What the cluster looks like: brokers, and the partitions of some or all topics.
 
-    In 0 no topics means all, from 1 null does; 4 says whether topics may be created, 12 asks by topic id.
+    In 0 no topics means all, from version 1 null does; 4 says whether topics may be created, 12 asks by topic
+    id.
     """
 
     class MetadataRequestTopic(Struct):
-        """A topic by name, or from 10 by id."""
+        """A topic by name, or from version 10 by id."""
 
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         name: Annotated[str | None, NullableSince(10)] = ""
@@ -39,8 +40,8 @@ class MetadataRequest(Message):
 class MetadataResponse(Message):
     """Brokers, the controller and partitions with their leaders.
 
-    From 5 offline replicas, 7 leader epochs, 8 authorized operations, 10 topic ids, 13 an error of the whole
-    (KIP-1102).
+    From version 5 offline replicas, 7 leader epochs, 8 authorized operations, 10 topic ids, 13 an error of
+    the whole (KIP-1102).
     """
 
     class MetadataResponseBroker(Struct):
@@ -52,7 +53,7 @@ class MetadataResponse(Message):
         rack: Annotated[str | None, Since(1), Ignorable] = None
 
     class MetadataResponseTopic(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         error_code: i16 = 0
         name: Annotated[str | None, NullableSince(12)] = ""

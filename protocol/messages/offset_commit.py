@@ -11,7 +11,8 @@ from protocol.values import ZERO_UUID
 class OffsetCommitRequest(Message):
     """Record how far a group has read.
 
-    From 6 leader epochs, 7 static members, 9 the member epoch of the newer groups (KIP-848), 10 topic ids.
+    From version 6 leader epochs, 7 static members, 9 the member epoch of the newer groups (KIP-848), 10 topic
+    ids.
     """
 
     class OffsetCommitRequestTopic(Struct):
@@ -39,17 +40,17 @@ class OffsetCommitRequest(Message):
 
 @response(key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse(Message):
-    """Per partition, whether the offset was recorded."""
+    """Says for each partition whether the offset was committed."""
 
     class OffsetCommitResponseTopic(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetCommitResponse.OffsetCommitResponsePartition"] = []
 
     class OffsetCommitResponsePartition(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

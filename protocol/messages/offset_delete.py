@@ -9,7 +9,7 @@ class OffsetDeleteRequest(Message):
     """Forget a group's offsets of partitions that it does not read (KIP-496)."""
 
     class OffsetDeleteRequestTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partitions: list["OffsetDeleteRequest.OffsetDeleteRequestPartition"] = []
@@ -25,16 +25,16 @@ class OffsetDeleteRequest(Message):
 
 @response(key=47, versions="0", flexible="none")
 class OffsetDeleteResponse(Message):
-    """Per partition, whether it was forgotten."""
+    """Says for each partition whether its offset was deleted."""
 
     class OffsetDeleteResponseTopic(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         partitions: list["OffsetDeleteResponse.OffsetDeleteResponsePartition"] = []
 
     class OffsetDeleteResponsePartition(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -21,18 +21,18 @@ from protocol.values import ZERO_UUID
 class OffsetFetchRequest(Message):
     """How far a group has read.
 
-    From 2 null topics mean all; 7 may insist on stable offsets (KIP-447); 8 asks for several groups; 9
-    carries the member epoch (KIP-848), 10 topic ids.
+    From version 2 null topics mean all; 7 may insist on stable offsets (KIP-447); 8 asks for several groups;
+    9 carries the member epoch (KIP-848), 10 topic ids.
     """
 
     class OffsetFetchRequestTopic(Struct):
-        """Partitions of one topic, up to 7."""
+        """Partitions of one topic, up to version 7."""
 
         name: str = ""
         partition_indexes: list[i32] = []
 
     class OffsetFetchRequestGroup(Struct):
-        """A group, and which of its topics; null is all."""
+        """A group, and the topics whose offsets are wanted; null means all."""
 
         group_id: str = ""
         member_id: Annotated[str | None, Since(9), Ignorable] = None
@@ -40,7 +40,7 @@ class OffsetFetchRequest(Message):
         topics: list["OffsetFetchRequest.OffsetFetchRequestTopics"] | None = []
 
     class OffsetFetchRequestTopics(Struct):
-        """Partitions of one topic, from 8 on."""
+        """Partitions of one topic, from version 8 on."""
 
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
@@ -56,17 +56,17 @@ class OffsetFetchRequest(Message):
 class OffsetFetchResponse(Message):
     """Committed offsets, -1 where there is none.
 
-    From 8 an answer per group.
+    From version 8 an answer per group.
     """
 
     class OffsetFetchResponseTopic(Struct):
-        """Offsets of one topic, up to 7."""
+        """Offsets of one topic, up to version 7."""
 
         name: str = ""
         partitions: list["OffsetFetchResponse.OffsetFetchResponsePartition"] = []
 
     class OffsetFetchResponsePartition(Struct):
-        """The offset of one partition, up to 7."""
+        """The offset of one partition, up to version 7."""
 
         partition_index: i32 = 0
         committed_offset: i64 = 0
@@ -75,21 +75,21 @@ class OffsetFetchResponse(Message):
         error_code: i16 = 0
 
     class OffsetFetchResponseGroup(Struct):
-        """One group of the answer."""
+        """The result for one group."""
 
         group_id: str = ""
         topics: list["OffsetFetchResponse.OffsetFetchResponseTopics"] = []
         error_code: i16 = 0
 
     class OffsetFetchResponseTopics(Struct):
-        """Offsets of one topic, from 8 on."""
+        """Offsets of one topic, from version 8 on."""
 
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetFetchResponse.OffsetFetchResponsePartitions"] = []
 
     class OffsetFetchResponsePartitions(Struct):
-        """The offset of one partition, from 8 on."""
+        """The offset of one partition, from version 8 on."""
 
         partition_index: i32 = 0
         committed_offset: i64 = 0

@@ -10,11 +10,11 @@ from protocol.primitives import i16, i32, i64
 class OffsetForLeaderEpochRequest(Message):
     """Where does a leader epoch end? Asked to find where logs diverge.
 
-    From 3 with the replica's id.
+    From version 3 with the replica's id.
     """
 
     class OffsetForLeaderTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic: str = ""
         partitions: list["OffsetForLeaderEpochRequest.OffsetForLeaderPartition"] = []
@@ -35,13 +35,13 @@ class OffsetForLeaderEpochResponse(Message):
     """The largest epoch not above the one asked for, and its end offset."""
 
     class OffsetForLeaderTopicResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic: str = ""
         partitions: list["OffsetForLeaderEpochResponse.EpochEndOffset"] = []
 
     class EpochEndOffset(Struct):
-        """The last epoch that leader and follower share, and its end."""
+        """The largest epoch that leader and follower have in common, and its end offset."""
 
         error_code: i16 = 0
         partition: i32 = 0

@@ -11,8 +11,8 @@ from protocol.values import ZERO_UUID
 class ProduceRequest(Message):
     """Append record batches to partitions.
 
-    From 7 zstd may be used; 8 brings errors per record; 10 names the current leader (KIP-951); 12 adds the
-    partition to its transaction (KIP-890); 13 names topics by id.
+    From version 7 zstd may be used; 8 brings errors per record; 10 names the current leader (KIP-951); 12
+    adds the partition to its transaction (KIP-890); 13 names topics by id.
     """
 
     class TopicProduceData(Struct):
@@ -32,7 +32,7 @@ class ProduceRequest(Message):
     acks: i16 = 0
     """0: do not answer; 1: when the leader has it; -1: when all in-sync replicas have it."""
     timeout_ms: i32 = 0
-    """How long to wait for the in-sync replicas."""
+    """How long the broker may wait for the in-sync replicas."""
     topic_data: list[TopicProduceData] = []
 
 
@@ -44,21 +44,21 @@ class ProduceResponse(Message):
     """
 
     class TopicProduceResponse(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: Annotated[str, Until(12), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(13), Ignorable] = ZERO_UUID
         partition_responses: list["ProduceResponse.PartitionProduceResponse"] = []
 
     class PartitionProduceResponse(Struct):
-        """What became of one batch."""
+        """Says what became of one batch."""
 
         index: i32 = 0
         error_code: i16 = 0
         base_offset: i64 = 0
         """The offset of the batch's first record."""
         log_append_time_ms: i64 = -1
-        """The leader's clock if the topic stamps records with it, else -1."""
+        """The append time if the topic has LogAppendTime, else -1."""
         log_start_offset: Annotated[i64, Since(5), Ignorable] = -1
         record_errors: Annotated[list["ProduceResponse.BatchIndexAndErrorMessage"], Since(8), Ignorable] = []
         error_message: Annotated[str | None, Since(8), Ignorable] = None
@@ -71,7 +71,7 @@ class ProduceResponse(Message):
         batch_index_error_message: str | None = None
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads now, and since which epoch."""
+        """The current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = -1
         leader_epoch: i32 = -1

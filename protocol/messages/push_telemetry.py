@@ -18,7 +18,7 @@ class PushTelemetryRequest(Message):
 
 @response(key=72, versions="0", flexible="0+")
 class PushTelemetryResponse(Message):
-    """Whether they were taken."""
+    """Says whether the metrics were accepted."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -16,7 +16,7 @@ class ReadShareGroupStateRequest(Message):
         partitions: list["ReadShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition: i32 = 0
         leader_epoch: i32 = 0
@@ -30,13 +30,13 @@ class ReadShareGroupStateResponse(Message):
     """Start offset and batches with their delivery states."""
 
     class ReadStateResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

@@ -18,7 +18,7 @@ class ReadShareGroupStateSummaryRequest(Message):
         partitions: list["ReadShareGroupStateSummaryRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition: i32 = 0
         leader_epoch: i32 = 0
@@ -29,16 +29,16 @@ class ReadShareGroupStateSummaryRequest(Message):
 
 @response(key=87, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse(Message):
-    """Start offset and epochs of each."""
+    """The start offset and the epochs of each share partition."""
 
     class ReadStateSummaryResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateSummaryResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

@@ -19,7 +19,7 @@ class RemoveRaftVoterRequest(Message):
 
 @response(key=81, versions="0", flexible="0+")
 class RemoveRaftVoterResponse(Message):
-    """Whether it was removed."""
+    """Says whether the voter was removed."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

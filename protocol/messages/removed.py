@@ -10,7 +10,7 @@ class ControlledShutdownRequest(Message):
 
 @response(key=7, versions="none", flexible="none")
 class ControlledShutdownResponse(Message):
-    """Answer to a request that is gone since 4.0."""
+    """The response to a request that Kafka removed in 4.0."""
 
 
 @request(key=4, versions="none", flexible="none", listeners="")
@@ -20,7 +20,7 @@ class LeaderAndIsrRequest(Message):
 
 @response(key=4, versions="none", flexible="none")
 class LeaderAndIsrResponse(Message):
-    """Answer to a request that is gone since 4.0."""
+    """The response to a request that Kafka removed in 4.0."""
 
 
 @request(key=5, versions="none", flexible="none", listeners="")
@@ -30,7 +30,7 @@ class StopReplicaRequest(Message):
 
 @response(key=5, versions="none", flexible="none")
 class StopReplicaResponse(Message):
-    """Answer to a request that is gone since 4.0."""
+    """The response to a request that Kafka removed in 4.0."""
 
 
 @request(key=6, versions="none", flexible="none", listeners="")
@@ -40,4 +40,4 @@ class UpdateMetadataRequest(Message):
 
 @response(key=6, versions="none", flexible="none")
 class UpdateMetadataResponse(Message):
-    """Answer to a request that is gone since 4.0."""
+    """The response to a request that Kafka removed in 4.0."""

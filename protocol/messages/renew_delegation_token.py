@@ -17,7 +17,7 @@ class RenewDelegationTokenRequest(Message):
 
 @response(key=39, versions="1-2", flexible="2+")
 class RenewDelegationTokenResponse(Message):
-    """Until when it lives."""
+    """Says until when the token lives."""
 
     error_code: i16 = 0
     expiry_timestamp_ms: i64 = 0

@@ -15,7 +15,7 @@ class SaslAuthenticateRequest(Message):
 
 @response(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    """The next token; from 1 how long the session lives (KIP-368)."""
+    """The next token; from version 1 how long the session lives (KIP-368)."""
 
     error_code: i16 = 0
     error_message: str | None = ""

@@ -11,16 +11,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=79, versions="1-2", flexible="0+", listeners="broker")
 class ShareAcknowledgeRequest(Message):
-    """Acknowledge records of a share group: accept, release, reject, from 2 renew (KIP-932)."""
+    """Acknowledge records of a share group: accept, release, reject, from version 2 renew (KIP-932)."""
 
     class AcknowledgeTopic(Struct):
-        """Acknowledgements for one topic."""
+        """The acknowledgements for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareAcknowledgeRequest.AcknowledgePartition"] = []
 
     class AcknowledgePartition(Struct):
-        """Acknowledgements for one partition."""
+        """The acknowledgements for one partition."""
 
         partition_index: i32 = 0
         acknowledgement_batches: list["ShareAcknowledgeRequest.AcknowledgementBatch"] = []
@@ -41,16 +41,16 @@ class ShareAcknowledgeRequest(Message):
 
 @response(key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse(Message):
-    """Per partition, whether it was recorded."""
+    """Says for each partition whether the change was recorded."""
 
     class ShareAcknowledgeTopicResponse(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareAcknowledgeResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -60,7 +60,7 @@ class ShareAcknowledgeResponse(Message):
         )
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads now, and since which epoch."""
+        """The current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = 0
         leader_epoch: i32 = 0

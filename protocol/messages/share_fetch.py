@@ -13,17 +13,17 @@ from protocol.values import ZERO_UUID
 class ShareFetchRequest(Message):
     """Acquire records for a share group, and acknowledge earlier ones (KIP-932).
 
-    From 2 with an acquire mode (KIP-1206).
+    From version 2 with an acquire mode (KIP-1206).
     """
 
     class FetchTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareFetchRequest.FetchPartition"] = []
 
     class FetchPartition(Struct):
-        """From where one partition is read."""
+        """One partition, and the offset from which it is read."""
 
         partition_index: i32 = 0
         partition_max_bytes: Annotated[i32, Until(0)] = 0
@@ -61,13 +61,13 @@ class ShareFetchResponse(Message):
     """Records, and which of them were acquired."""
 
     class ShareFetchableTopicResponse(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareFetchResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -81,7 +81,7 @@ class ShareFetchResponse(Message):
         acquired_records: list["ShareFetchResponse.AcquiredRecords"] = []
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads now, and since which epoch."""
+        """The current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = 0
         leader_epoch: i32 = 0

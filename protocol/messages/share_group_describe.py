@@ -20,7 +20,7 @@ class ShareGroupDescribeResponse(Message):
     """Members with their assignments."""
 
     class DescribedGroup(Struct):
-        """One group of the answer."""
+        """The result for one group."""
 
         error_code: i16 = 0
         error_message: str | None = None
@@ -46,12 +46,12 @@ class ShareGroupDescribeResponse(Message):
         )
 
     class Assignment(Struct):
-        """What the member is to work on."""
+        """The assignment of the member."""
 
         topic_partitions: list["ShareGroupDescribeResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""

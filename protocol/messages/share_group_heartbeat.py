@@ -21,12 +21,12 @@ class ShareGroupHeartbeatResponse(Message):
     """The member's epoch, and its assignment when it has changed."""
 
     class Assignment(Struct):
-        """What the member is to work on."""
+        """The assignment of the member."""
 
         topic_partitions: list["ShareGroupHeartbeatResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []

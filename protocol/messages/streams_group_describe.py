@@ -19,7 +19,7 @@ class StreamsGroupDescribeResponse(Message):
     """Topology, and members with their tasks."""
 
     class DescribedGroup(Struct):
-        """One group of the answer."""
+        """The result for one group."""
 
         error_code: i16 = 0
         error_message: str | None = None
@@ -32,7 +32,7 @@ class StreamsGroupDescribeResponse(Message):
         authorized_operations: i32 = -2147483648
 
     class Topology(Struct):
-        """What the group runs, as subtopologies."""
+        """The topology of the group: its subtopologies."""
 
         epoch: i32 = 0
         subtopologies: list["StreamsGroupDescribeResponse.Subtopology"] | None = None
@@ -84,20 +84,20 @@ class StreamsGroupDescribeResponse(Message):
         is_classic: bool = False
 
     class Endpoint(Struct):
-        """An address."""
+        """A host and a port."""
 
         host: str = ""
         port: u16 = 0
 
     class TaskOffset(Struct):
-        """How far a task has come."""
+        """The offset that a task has reached."""
 
         subtopology_id: str = ""
         partition: i32 = 0
         offset: i64 = 0
 
     class Assignment(Struct):
-        """What the member is to work on."""
+        """The assignment of the member."""
 
         active_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []
         standby_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []

@@ -14,7 +14,7 @@ class StreamsGroupHeartbeatRequest(Message):
     """
 
     class Topology(Struct):
-        """What the group runs, as subtopologies."""
+        """The topology of the group: its subtopologies."""
 
         epoch: i32 = 0
         subtopologies: list["StreamsGroupHeartbeatRequest.Subtopology"] = []
@@ -58,13 +58,13 @@ class StreamsGroupHeartbeatRequest(Message):
         partitions: list[i32] = []
 
     class Endpoint(Struct):
-        """An address."""
+        """A host and a port."""
 
         host: str = ""
         port: u16 = 0
 
     class TaskOffset(Struct):
-        """How far a task has come."""
+        """The offset that a task has reached."""
 
         subtopology_id: str = ""
         partition: i32 = 0
@@ -94,7 +94,7 @@ class StreamsGroupHeartbeatResponse(Message):
     """The member's epoch, its tasks and what is wrong with the group."""
 
     class Status(Struct):
-        """Something that is amiss with the group, and in which words."""
+        """A problem of the group: its code and a message."""
 
         status_code: i8 = 0
         status_detail: str = ""
@@ -115,13 +115,13 @@ class StreamsGroupHeartbeatResponse(Message):
         standby_partitions: list["StreamsGroupHeartbeatResponse.TopicPartition"] = []
 
     class Endpoint(Struct):
-        """An address."""
+        """A host and a port."""
 
         host: str = ""
         port: u16 = 0
 
     class TopicPartition(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         topic: str = ""
         partitions: list[i32] = []

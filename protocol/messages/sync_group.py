@@ -10,7 +10,7 @@ from protocol.primitives import i16, i32
 class SyncGroupRequest(Message):
     """The leader hands in the assignment of a generation; the others ask for their part.
 
-    From 5 the protocol type and name are checked.
+    From version 5 the protocol type and name are checked.
     """
 
     class SyncGroupRequestAssignment(Struct):

@@ -10,7 +10,8 @@ from protocol.primitives import i16, i32, i64
 class TxnOffsetCommitRequest(Message):
     """Record a group's offsets as part of a transaction.
 
-    From 3 with the member's generation (KIP-447); 5 adds the group's partition to the transaction (KIP-890).
+    From version 3 with the member's generation (KIP-447); 5 adds the group's partition to the transaction
+    (KIP-890).
     """
 
     class TxnOffsetCommitRequestTopic(Struct):
@@ -39,16 +40,16 @@ class TxnOffsetCommitRequest(Message):
 
 @response(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    """Per partition, whether the offset was recorded."""
+    """Says for each partition whether the offset was committed."""
 
     class TxnOffsetCommitResponseTopic(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         partitions: list["TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition"] = []
 
     class TxnOffsetCommitResponsePartition(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

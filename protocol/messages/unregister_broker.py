@@ -9,14 +9,14 @@ from protocol.primitives import i16, i32
 
 @request(key=64, versions="0", flexible="0+", listeners="broker controller")
 class UnregisterBrokerRequest(Message):
-    """Forget a broker that will not come back."""
+    """Unregister a broker that will not come back."""
 
     broker_id: i32 = 0
 
 
 @response(key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse(Message):
-    """Whether it was forgotten."""
+    """Says whether the broker was unregistered."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -13,7 +13,7 @@ from protocol.primitives import i8, i16, i32
 class UpdateFeaturesRequest(Message):
     """Raise or lower feature levels (KIP-584).
 
-    From 1 an upgrade type and a dry run (KIP-778).
+    From version 1 an upgrade type and a dry run (KIP-778).
     """
 
     class FeatureUpdateKey(Struct):
@@ -31,10 +31,10 @@ class UpdateFeaturesRequest(Message):
 
 @response(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """Whether the levels were changed."""
+    """Says whether the levels were changed."""
 
     class UpdatableFeatureResult(Struct):
-        """Whether one feature was changed."""
+        """Says whether one feature was changed."""
 
         feature: str = ""
         error_code: i16 = 0

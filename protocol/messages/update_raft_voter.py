@@ -14,7 +14,7 @@ class UpdateRaftVoterRequest(Message):
     """A voter's new addresses and versions (KIP-853)."""
 
     class Listener(Struct):
-        """One address."""
+        """One address of the node, with the listener that it belongs to."""
 
         name: str = ""
         host: str = ""
@@ -36,10 +36,10 @@ class UpdateRaftVoterRequest(Message):
 
 @response(key=82, versions="0", flexible="0+")
 class UpdateRaftVoterResponse(Message):
-    """Whether they were recorded, and who leads."""
+    """Says whether the voter's addresses were recorded, and who leads."""
 
     class CurrentLeader(Struct):
-        """Who leads, and where."""
+        """The leader of the quorum, and its address."""
 
         leader_id: i32 = -1
         leader_epoch: i32 = -1

@@ -9,16 +9,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=52, versions="0-2", flexible="0+", listeners="controller")
 class VoteRequest(Message):
-    """A candidate's request for a vote (KIP-595); from 2 also before it stands (KIP-996)."""
+    """A candidate's request for a vote (KIP-595); from version 2 also before it stands (KIP-996)."""
 
     class TopicData(Struct):
-        """One topic."""
+        """The partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["VoteRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition_index: i32 = 0
         replica_epoch: i32 = 0
@@ -38,17 +38,17 @@ class VoteRequest(Message):
 class VoteResponse(Message):
     """Whether the vote was given.
 
-    From 1 with the leader's address (KIP-853).
+    From version 1 with the leader's address (KIP-853).
     """
 
     class TopicData(Struct):
-        """One topic."""
+        """The results for one topic."""
 
         topic_name: str = ""
         partitions: list["VoteResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -18,7 +18,7 @@ class WriteShareGroupStateRequest(Message):
         partitions: list["WriteShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition."""
+        """What the request says about one partition."""
 
         partition: i32 = 0
         state_epoch: i32 = 0
@@ -41,16 +41,16 @@ class WriteShareGroupStateRequest(Message):
 
 @response(key=85, versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse(Message):
-    """Per partition, whether it was stored."""
+    """Says for each partition whether it was stored."""
 
     class WriteStateResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["WriteShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

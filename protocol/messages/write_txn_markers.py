@@ -10,7 +10,7 @@ from protocol.primitives import i8, i16, i32, i64
 class WriteTxnMarkersRequest(Message):
     """The transaction coordinator's markers for partition leaders.
 
-    From 2 with the transaction version (KIP-1228).
+    From version 2 with the transaction version (KIP-1228).
     """
 
     class WritableTxnMarker(Struct):
@@ -24,7 +24,7 @@ class WriteTxnMarkersRequest(Message):
         transaction_version: Annotated[i8, Since(2), Ignorable] = 0
 
     class WritableTxnMarkerTopic(Struct):
-        """Partitions of one topic."""
+        """The partitions of one topic."""
 
         name: str = ""
         partition_indexes: list[i32] = []
@@ -34,7 +34,7 @@ class WriteTxnMarkersRequest(Message):
 
 @response(key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
-    """Per partition, whether the marker was written."""
+    """Says for each partition whether the marker was written."""
 
     class WritableTxnMarkerResult(Struct):
         """The answer for one producer."""
@@ -43,13 +43,13 @@ class WriteTxnMarkersResponse(Message):
         topics: list["WriteTxnMarkersResponse.WritableTxnMarkerTopicResult"] = []
 
     class WritableTxnMarkerTopicResult(Struct):
-        """One topic of the answer."""
+        """The results for one topic."""
 
         name: str = ""
         partitions: list["WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult"] = []
 
     class WritableTxnMarkerPartitionResult(Struct):
-        """One partition of the answer."""
+        """The result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -44,7 +44,7 @@ class FeatureLevelRecord(Message):
 
 @metadata_record(key=21, versions="0", flexible="0+")
 class ZkMigrationStateRecord(Message):
-    """How far the migration from ZooKeeper came; only read, from logs that older releases wrote."""
+    """Says how far the migration from ZooKeeper came; only read, from logs that older releases wrote."""
 
     zk_migration_state: i8 = 0
 
@@ -60,23 +60,23 @@ class ProducerIdsRecord(Message):
 
 @metadata_record(key=23, versions="0", flexible="0+")
 class BeginTransactionRecord(Message):
-    """The following records count only when their end is seen (KIP-868)."""
+    """Begins a metadata transaction: the records that follow take effect only with its end (KIP-868)."""
 
     name: Annotated[str | None, Tag(0)] = None
 
 
 @metadata_record(key=24, versions="0", flexible="0+")
 class EndTransactionRecord(Message):
-    """The records since the transaction's begin count."""
+    """Ends a metadata transaction: the records since its begin take effect."""
 
 
 @metadata_record(key=25, versions="0", flexible="0+")
 class AbortTransactionRecord(Message):
-    """The records since the transaction's begin do not count."""
+    """Aborts a metadata transaction: the records since its begin have no effect."""
 
     reason: Annotated[str | None, Tag(0)] = None
 
 
 @metadata_record(key=20, versions="0", flexible="0+")
 class NoOpRecord(Message):
-    """Nothing; it lets the log's end move on so that lag can be seen (KIP-835)."""
+    """Changes nothing. It moves the log's end on, so that lag can be measured (KIP-835)."""

@@ -41,7 +41,7 @@ class RegisterBrokerRecord(Message):
 
 @metadata_record(key=1, versions="0", flexible="0+")
 class UnregisterBrokerRecord(Message):
-    """A broker is forgotten."""
+    """A broker is unregistered: the cluster forgets it."""
 
     broker_id: i32 = 0
     broker_epoch: i64 = 0

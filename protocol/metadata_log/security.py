@@ -28,7 +28,7 @@ class RemoveAccessControlEntryRecord(Message):
 
 @metadata_record(key=11, versions="0", flexible="0+")
 class UserScramCredentialRecord(Message):
-    """What a server must know of a user's SCRAM password."""
+    """Holds what a server must know of a user's SCRAM password."""
 
     name: str = ""
     mechanism: i8 = 0
@@ -61,6 +61,6 @@ class DelegationTokenRecord(Message):
 
 @metadata_record(key=26, versions="0", flexible="0+")
 class RemoveDelegationTokenRecord(Message):
-    """A delegation token is gone."""
+    """A delegation token is removed."""
 
     token_id: str = ""

@@ -31,7 +31,7 @@ class PartitionRecord(Message):
     leader: i32 = -1
     """-1: there is no leader."""
     leader_recovery_state: Annotated[i8, Tag(0)] = 0
-    """1 while the leader recovers from an unclean election (KIP-704)."""
+    """1 while the leader recovers from an unclean election (KIP-704), else 0."""
     leader_epoch: i32 = -1
     partition_epoch: i32 = -1
     directories: Annotated[list[Uuid], Since(1)] = []
@@ -42,7 +42,8 @@ class PartitionRecord(Message):
 
 @metadata_record(key=5, versions="0-2", flexible="0+")
 class PartitionChangeRecord(Message):
-    """What has changed in a partition; null or absent fields have not. A leader of -2 means no change."""
+    """Holds what has changed in a partition; null or absent fields have not. A leader of -2 means no
+    change."""
 
     partition_id: i32 = -1
     topic_id: Uuid = ZERO_UUID

@@ -40,12 +40,12 @@ _LARGEST_BATCH_BYTES: Final = 0x7FFFFFFF
 
 
 class SimpleRecord(msgspec.Struct, gc=False):
-    """A record that has no place in a log yet."""
+    """A record that has no offset yet."""
 
     key: bytes | None = None
     value: bytes | None = None
     timestamp: int = NO_TIMESTAMP
-    """Milliseconds, or -1."""
+    """The timestamp in milliseconds, or -1 for none."""
     headers: RecordHeaders = ()
 
 
@@ -231,7 +231,7 @@ def append_record(
     value: bytes | None,
     headers: RecordHeaders,
 ) -> None:
-    """Write one record as it stands in a batch, length first."""
+    """Appends the encoding of one record of a batch to `target`, its length first."""
     body = bytearray(1)  # attributes
     append_signed(body, timestamp_delta)
     append_signed(body, offset_delta)

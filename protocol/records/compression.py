@@ -52,17 +52,17 @@ ZSTD_LARGEST_WINDOW_BYTES: Final = 1 << 27
 
 
 class Codec(NamedTuple):
-    """One row of the table."""
+    """One compression codec: its number, its name and its functions."""
 
     number: int
-    """The value of the attribute bits 0-2."""
+    """The codec's number in bits 0-2 of the batch attributes."""
     name: str
     """As in `compression.type`; a topic says `uncompressed` for `none`."""
     default_level: int
     compress: Callable[[Buffer, int], bytes]
     """`(data, level) -> bytes`; a level outside the codec's range is brought to its nearest end."""
     decompress: Callable[[Buffer, int], bytes]
-    """`(data, limit_bytes) -> bytes`."""
+    """Decompresses `(data, limit_bytes)` into bytes."""
 
 
 def codec_named(name: str) -> Codec:
@@ -83,7 +83,7 @@ def codec_numbered(number: int) -> Codec:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress the records of one batch."""
+    """Compresses the records of one batch."""
     row = codec_numbered(codec)
     return row.compress(data, row.default_level if level is None else level)
 
@@ -112,12 +112,12 @@ def _collect(read: Callable[[int], bytes], limit_bytes: int) -> bytes:
 
 
 def too_large(limit_bytes: int) -> BatchTooLarge:
-    """The records take more than that."""
+    """The error for records that take more than `limit_bytes` when they are decompressed."""
     return BatchTooLarge(f"Decompressed records take more than {limit_bytes} bytes; send smaller batches")
 
 
 def damaged(name: str, problem: object) -> InvalidRecord:
-    """The compressed bytes are none of that codec."""
+    """The error for bytes that are not in the format of the codec."""
     return InvalidRecord(f"Failed to decompress record stream: {name}: {problem}")
 
 

@@ -34,7 +34,7 @@ _CURRENT_MARKER_VERSION: Final = 0
 
 
 class ControlRecordType(IntEnum):
-    """The second number of a control record's key."""
+    """The type of a control record: the second number of its key."""
 
     ABORT = 0
     COMMIT = 1
@@ -44,11 +44,11 @@ class ControlRecordType(IntEnum):
     KRAFT_VERSION = 5
     KRAFT_VOTERS = 6
     UNKNOWN = -1
-    """A type of a later release."""
+    """The type of a later release, which is not known here."""
 
 
 class TransactionMarker(NamedTuple):
-    """The end of a producer's transaction on one partition."""
+    """What a COMMIT or ABORT control record says: how a producer's transaction ended on one partition."""
 
     committed: bool
     coordinator_epoch: int

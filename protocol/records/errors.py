@@ -1,7 +1,8 @@
-"""What a record batch can be blamed for.
+"""The errors of record batches.
 
-Each error is an answer for which Kafka has a code: it goes back to the producer for that partition alone, the
-connection stays. `record_errors` names the offending records (KIP-467); it travels in Produce v8 and newer.
+Each error is an answer for which Kafka has a code: it goes back to the producer for that partition alone, and
+the connection stays open. `record_errors` names the offending records (KIP-467); it travels in Produce v8 and
+newer.
 """
 
 from typing import ClassVar, NamedTuple
@@ -10,10 +11,10 @@ from protocol.errors import ErrorCode
 
 
 class RecordError(NamedTuple):
-    """One record that made its batch fail."""
+    """One record because of which its batch was refused."""
 
     batch_index: int
-    """Position in the batch, from 0."""
+    """The position of the record in the batch, from 0."""
     message: str
 
 
@@ -44,7 +45,7 @@ class InvalidRecord(RecordsError):
 
 
 class InvalidTimestamp(RecordsError):
-    """Timestamps outside what the topic allows."""
+    """A timestamp is outside of the range that the topic allows."""
 
     code: ClassVar[ErrorCode] = ErrorCode.INVALID_TIMESTAMP
 

@@ -45,7 +45,7 @@ HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
 """Base offset and batch length: what must be read to know how long a batch is, in every message format."""
 CRC_START: Final = 21
-"""The first byte under the checksum."""
+"""The position of the first byte that the checksum covers."""
 MAGIC_POSITION: Final = 16
 MAGIC: Final = 2
 
@@ -75,9 +75,9 @@ class BatchHeader(msgspec.Struct, gc=False):
 
     base_offset: int
     batch_length: int
-    """Bytes after this field: the whole batch less 12."""
+    """The number of bytes after this field, which is the size of the batch less 12."""
     partition_leader_epoch: int
-    """The leader's epoch at the append; -1 in what clients send."""
+    """The leader epoch of the append; -1 in batches that clients send."""
     magic: int
     crc: int
     attributes: int
@@ -111,7 +111,7 @@ class BatchHeader(msgspec.Struct, gc=False):
 
     @property
     def timestamp_type(self) -> int:
-        """0 CreateTime, 1 LogAppendTime."""
+        """The type of the batch's timestamps: 0 for CreateTime, 1 for LogAppendTime."""
         return _LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME_BIT else _CREATE_TIME
 
     @property

@@ -18,7 +18,7 @@ DEFAULT_LIMIT_BYTES: Final = 128 * 1024 * 1024
 """The most decompressed bytes of one batch that are held unless the caller says otherwise."""
 
 _NULL: Final = 1
-"""The byte of a length of -1."""
+"""The varint byte of the length -1, which stands for null."""
 _EARLIEST: Final = -(1 << 63)
 _LATEST: Final = (1 << 63) - 1
 
@@ -26,7 +26,7 @@ RecordHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(msgspec.Struct, gc=False):
-    """One record at its place in the log."""
+    """One record, with its offset in the log."""
 
     offset: int
     """As the record says it; only a batch that was walked before it was stored is sure to say it in order."""
@@ -34,11 +34,11 @@ class Record(msgspec.Struct, gc=False):
     """Milliseconds; the batch's append time if its type is LogAppendTime; -1 for none."""
     key: bytes | None
     value: bytes | None
-    """None is a tombstone in a compacted topic."""
+    """The value; None in a compacted topic is a tombstone."""
     headers: RecordHeaders = ()
     """In the producer's order, names may repeat. Names that are not UTF-8 come with surrogate escapes."""
     attributes: int = 0
-    """Unused by Kafka so far, always 0."""
+    """The attributes of the record. Kafka has not used them so far, they are always 0."""
 
 
 def plain_records(

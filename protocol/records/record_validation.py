@@ -50,11 +50,11 @@ _ERRORS_IN_TEXT: Final = 3
 _ERRORS_IN_LIST: Final = 1000
 """Kafka lists every record; a request of 1 MB could then ask for an answer of 20 MB."""
 _OBJECTS_PER_SLICE: Final = 500
-"""So many records are made objects of in about a millisecond."""
+"""The number of records that become objects in about a millisecond."""
 
 
 def finish(steps: Steps[T]) -> T:
-    """All steps, one after the other, at once."""
+    """Runs all steps at once, and returns the result."""
     result: Any = None
     try:
         while True:
@@ -212,7 +212,7 @@ def _refuse_offending_records(
 def _fault_of(
     record: Record, rules: ValidationRules, now_ms: int, claims_append_time: bool
 ) -> tuple[type[RecordsError], str] | None:
-    """What is wrong with one record, in Kafka's words, or None."""
+    """The error class and Kafka's message for a record that breaks a rule; None if it breaks none."""
     if rules.compacted and record.key is None:
         where = f"in topic partition {rules.partition_name}"
         return InvalidRecord, f"Compacted topic cannot accept message without key {where}"

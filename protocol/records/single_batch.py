@@ -24,7 +24,7 @@ _FIRST_VERSION_WITH_ZSTD: Final = 7
 
 
 def too_short_for_a_batch(buffer: ReadBuffer, position: int, size_bytes: int, version: int) -> RecordsError:
-    """The verdict on bytes too few for a header."""
+    """The error for bytes that are too few for a batch header."""
     try:
         _require_whole_entry(buffer, position, size_bytes, version)
     except (CorruptRecord, InvalidRecord) as error:
@@ -54,7 +54,7 @@ def require_one_batch(
 
 
 def require_known_codec(header: BatchHeader, version: int) -> None:
-    """zstd came with version 7 of the request (KIP-110)."""
+    """Refuses zstd in requests before version 7 of Produce, which introduced it (KIP-110)."""
     if header.codec == ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
         raise UnsupportedCompression(
             f"Produce requests with version {version} are not allowed to use ZStandard compression"

@@ -21,7 +21,7 @@ from protocol.records.unfolding import Pieces
 from protocol.varint import MalformedVarint, read_int, read_long
 
 RECORDS_PER_STEP: Final = 2000
-"""So many take a third of a millisecond."""
+"""The number of records in one step, which takes a third of a millisecond."""
 
 _FIRST_NUMBERS_BYTES: Final = 5 + 1 + 10 + 5
 """The most that length, attributes, timestamp delta and offset delta of a record take."""
@@ -79,7 +79,7 @@ def first_at_or_after(
 
 
 def _next(pieces: Pieces) -> Steps[bytes]:
-    """The next piece that is not empty; empty at the end."""
+    """The next piece that is not empty; an empty one at the end of the pieces."""
     sent = None
     while True:
         try:

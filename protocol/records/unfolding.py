@@ -43,22 +43,22 @@ Pieces: TypeAlias = Generator[bytes | Callable[[], bytes | RecordsError], bytes 
 """Yields bytes, or a call for a helper thread, whose result it is sent: it takes too long for a loop."""
 
 STEP_BYTES: Final = 32 * 1024
-"""What is read and unfolded at a time."""
+"""The number of bytes that are read, and decompressed, in one step."""
 
 SMALL_AT_ONCE_BYTES: Final = 8 << 20
 """What somebody may hold who shares the memory with many: zstd's window up to level 19."""
 
 _LONG_CALL_BYTES: Final = 256 * 1024
-"""A block of snappy that unfolds into more is one for a helper thread."""
+"""A snappy block that decompresses into more than this is decompressed by a helper thread."""
 
 _BLOCK_LENGTH: Final = Struct(">I")
 _VARINT_BYTES: Final = 5
 _SNAPPY_OVERHEAD_BYTES: Final = 32
-"""A block is never longer than its content by more than this and a sixth."""
+"""A compressed block is never longer than its content by more than a sixth and this."""
 
 
 class TooMuchAtOnce(Exception):
-    """The batch cannot be unfolded with so little memory."""
+    """The batch cannot be decompressed within the memory that is allowed."""
 
 
 def unfold(
@@ -132,7 +132,7 @@ def _lz4(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
 
 
 class _Readable:
-    """A source as a file."""
+    """The source of compressed bytes as a file object."""
 
     __slots__ = ("read",)
 
@@ -214,7 +214,8 @@ class _Input:
         self._held = b""
 
     def peek(self, count: int) -> bytes:
-        """The next bytes; fewer only at the end. For small numbers."""
+        """The next `count` bytes without taking them; fewer only at the end of the source. `count` should be
+        small."""
         while len(self._held) < count and (more := self._source(STEP_BYTES)):
             self._held += more
         return self._held[:count]

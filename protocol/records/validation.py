@@ -58,7 +58,8 @@ from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRule
 from protocol.records.walk import RECORDS_PER_SLICE
 
 _UNFOLDS_INLINE: Final = 4
-"""Decompressing is so much faster than compressing."""
+"""A batch that is only decompressed, not compressed again, may be so many times larger to be handled inline,
+because decompressing is much faster than compressing."""
 
 
 def validate_client_batch(

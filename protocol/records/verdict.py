@@ -16,35 +16,35 @@ _ONE_HOUR_MS: Final = 3_600_000
 
 
 class ValidationRules(msgspec.Struct, frozen=True, gc=False):
-    """What a topic's configuration asks of its batches."""
+    """The rules that a topic's configuration sets for its batches."""
 
     partition_name: str
-    """`topic-0`, for error texts."""
+    """The partition as error messages name it, such as `topic-0`."""
     max_message_bytes: int
     compacted: bool = False
     log_append_time: bool = False
-    """`message.timestamp.type`: every record gets the append time."""
+    """Whether every record gets the append time (`message.timestamp.type`)."""
     before_max_ms: int = NO_BOUND_MS
     after_max_ms: int = _ONE_HOUR_MS
     codec: int | None = None
     """The codec that batches are stored in; None keeps the producer's (`compression.type=producer`)."""
     level: int | None = None
-    """Level for that codec; None is the codec's default."""
+    """The compression level of that codec; None stands for the codec's default."""
     limit_bytes: int = DEFAULT_LIMIT_BYTES
-    """The most that a compressed batch may unfold into."""
+    """The largest size to which a compressed batch may decompress."""
 
 
 class ValidatedBatch(msgspec.Struct, gc=False):
-    """An accepted batch, not yet at its place."""
+    """A batch that was accepted and has no offset yet."""
 
     header: BatchHeader
-    """As the client sent it."""
+    """The header as the client sent it."""
     max_timestamp: int
     """What the stored batch will say: the append time, or the records' largest if they were walked."""
     max_timestamp_delta: int
     """Offset delta of the record with that timestamp; the batch's last if the records were not walked."""
     log_append_time: bool
-    """The timestamp type that the stored batch will have."""
+    """Whether the stored batch has the timestamp type LogAppendTime."""
     restamp: bool
     """Largest timestamp or timestamp type differ from what the client sent: the checksum must be renewed."""
     must_rebuild: bool

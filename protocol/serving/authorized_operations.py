@@ -13,7 +13,8 @@ from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 
 NOT_ASKED: Final = -(2**31)
-"""In an answer: nobody asked, or the version cannot."""
+"""The field's value in a response when the client did not ask for operations, or the version has no such
+request field."""
 
 OPERATIONS: Final = MappingProxyType(
     {
@@ -48,7 +49,7 @@ OPERATIONS: Final = MappingProxyType(
 
 
 def authorized_operations(context: RequestContext, resource: ResourceType, name: str) -> int:
-    """The bit field for one resource."""
+    """The bit field of the operations that the client may do on one resource."""
     bits = 0
     for operation in OPERATIONS[resource]:
         if context.allows(operation, resource, name):
