@@ -163,7 +163,7 @@ class BrokerConfig:
             return f"{name} = {shown} ({self.static[name].place})"
         return f"{name} = {shown} (default)"
 
-    # What several keys say together
+    # Values that depend on several configs
 
     @property
     def node_id(self) -> int:

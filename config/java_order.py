@@ -43,6 +43,7 @@ def hash_order(texts: Iterable[str]) -> list[str]:
 
     def bucket(text: str) -> int:
         value = java_hash(text)
+        # HashMap.hash mixes the upper 16 bits into the lower; the mask is the modulo of a power of two.
         return (value ^ value >> 16) & (buckets - 1)
 
     return sorted(distinct, key=bucket)

@@ -25,7 +25,7 @@ def changed_list(definition: Definition | None, name: str, stored: str | None, g
         return ",".join([*items, *new])
     gone = Counter(split_as_java(given))
     left = []
-    for item in items:  # each one that is given takes the first of its name
+    for item in items:  # each item that is given removes the first equal one
         if gone[item]:
             gone[item] -= 1
         else:

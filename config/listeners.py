@@ -124,7 +124,7 @@ def _check_ports(endpoints: Sequence[Endpoint], shown: str, failed: str) -> None
 
 
 def _ip_version(host: str) -> int | None:
-    import ipaddress  # 3 ms, and only two listeners on one port need it
+    import ipaddress  # the import takes 3 ms, and only two listeners on one port need it
 
     try:
         return ipaddress.ip_address(host.partition("%")[0]).version

@@ -5,9 +5,9 @@ bit saying "more follows".
           unsigned varint            (44 | 128)     (2)
 
 Records store signed numbers, zigzagged first so that small negative ones stay short: 0, -1, 1, -2, 2 … become
-0, 1, 2, 3, 4 …: `(value << 1) ^ (value >> 63)`. A length of -1, which means null, is therefore the single
-byte 1. An `int` takes at most five bytes, a `long` at most ten; a sixth or eleventh, or a buffer that ends
-within the number, raises `MalformedVarint`.
+0, 1, 2, 3, 4 …: `(value << 1) ^ (value >> 63)`, and back by `(raw >> 1) ^ -(raw & 1)`. A length of -1, which
+means null, is therefore the single byte 1. An `int` takes at most five bytes, a `long` at most ten; a sixth
+or eleventh, or a buffer that ends within the number, raises `MalformedVarint`.
 
 The loops that read whole batches (`records.walk`, `records.reader`) unroll the one- and two-byte cases
 themselves and come here for the rest.

@@ -100,7 +100,7 @@ class AdminConnection(Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._rest is not None:
-            return  # it has its answer; more is not heard
+            return  # the request was answered; further bytes are ignored
         self._head += data[: ADMIN_REQUEST_BYTES + 1]
         end = self._head.find(b"\r\n\r\n")
         if end < 0:

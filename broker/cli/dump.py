@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             dump_file(RealFiles(), path, wanted, print, _complain)
         except BrokenPipeError:
-            sys.stderr.close()  # the reader has seen enough
+            sys.stderr.close()  # the reader of the output has closed the pipe
             return 0
         except (OSError, CannotDump, NoKey, msgspec.MsgspecError) as error:
             _complain(f"barnabas: {error}")

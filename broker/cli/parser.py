@@ -212,7 +212,7 @@ def _add_codec(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _add_worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    worker = commands.add_parser("worker")  # without help: the broker starts it, nobody types it
+    worker = commands.add_parser("worker")  # no help text, because only the broker starts it
     worker.set_defaults(run=_command("worker", "run"))
 
 

@@ -66,5 +66,7 @@ def _tell_failure(result: SimulationResult, options: argparse.Namespace) -> None
     print(f"\nThe shortest story found, of {len(told.steps)} steps; {_summary(told)}\n")
     print("\n".join(told.lines[-LARGEST_STORY_LINES:]))
     print(f"\n{failure.text if failure is not None else result.failure}")
-    as_asked = "" if options.nodes is None else f" --nodes {options.nodes}"  # it changes what the seed draws
+    as_asked = (
+        "" if options.nodes is None else f" --nodes {options.nodes}"
+    )  # it changes the random numbers that the seed gives
     print(f"again: barnabas simulate --seed {result.seed}{as_asked} --events {options.events}")

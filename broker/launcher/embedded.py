@@ -87,7 +87,7 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         self._undo: weakref.finalize[[subprocess.Popen[bytes], Path | None, int], Broker] | None = None
 
-    # Its life
+    # Start and stop
 
     def start(self) -> Self:
         """Returns when clients can connect. Raises BrokerFailed with the last lines of the log."""
@@ -148,7 +148,7 @@ class Broker:
             return "<Broker, not started>"
         return f"<Broker {self.bootstrap_servers}{'' if self.is_running else ', ended'}>"
 
-    # What a test asks of it
+    # For tests
 
     @property
     def is_running(self) -> bool:
@@ -211,7 +211,7 @@ class Broker:
             raise self._failure("has gone") from error
         return made
 
-    # How it starts
+    # Starting the process
 
     @property
     def _temporary(self) -> Path:

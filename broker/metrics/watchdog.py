@@ -90,7 +90,7 @@ class Watchdog:
             rests = 0
             self._answered.clear()
             if self._stop.is_set():
-                return  # `stop` came after the wait above: what it set has just been cleared
+                return  # `stop` was called after the wait above, and its event has just been cleared
             self._caught = False
             self._asked_ns = self._clock.monotonic_ns()
             try:

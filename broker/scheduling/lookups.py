@@ -46,7 +46,7 @@ class Lookups:
         """
         try:
             step = steps.send(None)
-        except StopIteration as stop:  # nearly all
+        except StopIteration as stop:  # as nearly all do
             outcome: R = stop.value
             return outcome
         lookup = _Lookup(steps, refuse)
@@ -127,7 +127,7 @@ class Lookups:
         if not lookup.is_in_thread:
             self._leave_room(lookup)
 
-    # Room
+    # Room: how much memory the look-ups may use
 
     def _take_room(self, lookup: _Lookup[Any], wanted: Room) -> bool:
         """Whether the look-up may use that much memory now. If not, `_room_is_free` is called when it may."""

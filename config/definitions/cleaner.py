@@ -19,7 +19,7 @@ from config.definition import (
 from config.validators import at_least, between
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
         "Whether compacted topics are cleaned at all; without it they grow for ever."),

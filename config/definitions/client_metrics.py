@@ -8,7 +8,7 @@ from config.definition import CLIENT_METRICS, INT, LIST, MEDIUM, Definition
 from config.validators import Items
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("metrics", LIST, (), Items(), MEDIUM, CLIENT_METRICS,
         "Prefixes of the client metrics that are subscribed; `*` means all, empty none."),

@@ -8,7 +8,7 @@ from config.definition import BOOLEAN, GROUP, INT, MEDIUM, STRING, Definition
 from config.validators import OneOf, ShareOffsetReset, at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("consumer.session.timeout.ms", INT, 45000, at_least(1), MEDIUM, GROUP,
         "Time without a heartbeat after which a member of this consumer group is removed.",

@@ -20,7 +20,7 @@ from config.definition import (
 from config.validators import Items, OneOf, at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("group.min.session.timeout.ms", INT, 6000, None, MEDIUM, READ_ONLY,
         "Smallest session timeout that a member of a classic group may ask for."),

@@ -22,7 +22,7 @@ from config.definition import (
 from config.validators import Items, OneOf, at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("log.dirs", LIST, None, Items(may_be_empty=False, may_be_null=True), HIGH, READ_ONLY,
         "Data directories, separated by commas; falls back to log.dir."),

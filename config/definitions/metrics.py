@@ -8,7 +8,7 @@ from config.definition import CLUSTER_WIDE, INT, LIST, LONG, LOW, READ_ONLY, STR
 from config.validators import Items, at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("metric.reporters", LIST,
         ("org.apache.kafka.common.metrics.JmxReporter",), Items(), LOW, CLUSTER_WIDE,

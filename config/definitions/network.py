@@ -21,7 +21,7 @@ from config.definition import (
 from config.validators import Items, OneOf, at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("listeners", LIST, ("PLAINTEXT://:9092",), Items(may_be_empty=False), HIGH, PER_BROKER,
         "Where the server listens: `NAME://host:port`, separated by commas. An empty host means all "

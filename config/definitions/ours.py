@@ -8,7 +8,7 @@ from config.definition import LOW, MEDIUM, READ_ONLY, STRING, Definition
 from config.validators import NonNull, OneOf
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("barnabas.record.validation", STRING, "auto", OneOf(("auto", "full")), MEDIUM, READ_ONLY,
         "Whether records inside a produced batch are walked only where its header and checksum cannot "

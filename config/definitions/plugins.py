@@ -18,7 +18,7 @@ _CSV: Final = "Kafka's KafkaCSVMetricsReporter"
 _SEGMENT_LIST: Final = "Kafka's TopicBasedRemoteLogMetadataManager"
 
 # fmt: off
-# A row is a row: name, who reads it, effect, whether its value may be a secret.
+# One definition per row: name, who reads it, effect, whether its value may be a secret.
 DEFINITIONS: Final = (
     PluginConfig("super.users", _AUTHORIZER,
         "Principals that may do everything, as `User:name`, separated by semicolons."),

@@ -21,7 +21,7 @@ from config.definition import (
 from config.validators import BootstrapServers, Items, QuorumVoters, at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("node.id", INT, None, at_least(0), HIGH, READ_ONLY,
         "Number of this node, unique in the cluster for brokers and controllers together; written into "

@@ -8,7 +8,7 @@ from config.definition import CLASS, CLUSTER_WIDE, INT, LONG, LONG_MAX, LOW, MED
 from config.validators import at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
         "Samples kept for client quotas."),

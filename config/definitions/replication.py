@@ -8,7 +8,7 @@ from config.definition import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LONG, MEDIUM, RE
 from config.validators import at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("num.replica.fetchers", INT, 1, at_least(1), HIGH, CLUSTER_WIDE,
         "Connections to each leader over which this broker copies partitions."),

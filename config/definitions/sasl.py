@@ -24,7 +24,7 @@ from config.definition import (
 from config.validators import Items, OneOf, between
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("sasl.enabled.mechanisms", LIST, ("GSSAPI",), Items(), MEDIUM, PER_BROKER,
         "Mechanisms that a SASL listener offers."),

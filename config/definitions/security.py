@@ -8,7 +8,7 @@ from config.definition import CLASS, LONG, LOW, MEDIUM, PASSWORD, PER_BROKER, RE
 from config.validators import NonNull, at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("authorizer.class.name", STRING, "", NonNull(), LOW, READ_ONLY,
         "Which authorizer decides on requests; empty allows everything to everyone."),

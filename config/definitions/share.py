@@ -8,7 +8,7 @@ from config.definition import CLUSTER_WIDE, HIGH, INT, LIST, LOW, MEDIUM, READ_O
 from config.validators import Items, at_least, between
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("group.share.session.timeout.ms", INT, 45000, at_least(1), MEDIUM, READ_ONLY,
         "Time without a heartbeat after which a share group member is removed."),

@@ -8,7 +8,7 @@ from config.definition import CLUSTER_WIDE, INT, INT_MAX, MEDIUM, READ_ONLY, Def
 from config.validators import at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("group.streams.session.timeout.ms", INT, 45000, at_least(1), MEDIUM, READ_ONLY,
         "Time without a heartbeat after which a streams group member is removed."),

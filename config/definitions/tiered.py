@@ -20,7 +20,7 @@ from config.definition import (
 from config.validators import NonEmpty, at_least, between
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("remote.log.storage.system.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
         "Whether topics may use tiered storage."),

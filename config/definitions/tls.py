@@ -19,7 +19,7 @@ from config.definition import (
 from config.validators import Items, OneOf
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("ssl.keystore.type", STRING, "JKS", None, MEDIUM, PER_BROKER,
         "Kind of the key store: JKS, PKCS12 or PEM."),

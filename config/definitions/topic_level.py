@@ -8,7 +8,7 @@ from config.definition import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, MEDIUM
 from config.validators import GzipLevel, Items, OneOf, ThrottledReplicas, at_least, between
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("cleanup.policy", LIST, ("delete",), Items(("compact", "delete")), MEDIUM, TOPIC,
         "What happens to old records: `delete`, `compact`, both, or nothing when empty.",

@@ -19,7 +19,7 @@ from config.definition import (
 from config.validators import GzipLevel, OneOf, at_least, between
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("auto.create.topics.enable", BOOLEAN, True, None, HIGH, READ_ONLY,
         "Whether a topic is created when a client asks for one that does not exist and allows it."),

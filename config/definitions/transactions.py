@@ -8,7 +8,7 @@ from config.definition import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LOW, READ_ONLY, 
 from config.validators import at_least
 
 # fmt: off
-# A row is a row: name, type, default, what is allowed, importance, update mode, effect.
+# One definition per row: name, type, default, what is allowed, importance, update mode, effect.
 DEFINITIONS: Final = (
     Definition("producer.id.expiration.ms", INT, 86_400_000, at_least(1), LOW, CLUSTER_WIDE,
         "How long an idle producer's sequence numbers are remembered for each partition."),

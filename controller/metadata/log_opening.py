@@ -135,7 +135,7 @@ def _open_log(config: BrokerConfig, files: Files, clock: Clock) -> PartitionLog:
         background_tasks,
     )
     if files.exists(f"{directory}/{PARTITION_METADATA}"):
-        # No marker tells of this log's last end: its tail is looked at each time.
+        # Nothing marks a clean shutdown of this log, so its tail is checked each time.
         return open_log(*identity, is_clean=False, now_ms=now_ms)[0]
     return create_log(*identity, now_ms=now_ms)
 

@@ -208,7 +208,7 @@ class ReplicatedMetadataLog:
 
     def _leader_changed(self, leader: LeaderAndEpoch) -> None:
         if self._leader.leader_id == self._node_id:
-            self._own.clear()  # what of it is committed later comes from the log
+            self._own.clear()  # what is committed of it later is read from the log
         self._leader = leader
         self._note_election(leader)
         for listener in self._listeners:

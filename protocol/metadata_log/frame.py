@@ -44,7 +44,9 @@ def decode_versioned_record(
     """As `decode_metadata_record`, with the version in which the record was written."""
     try:
         frame_version, record_type, version, position = value[0], value[1], value[2], 3
-        if (frame_version | record_type | version) > 0x7F:  # not of a byte each, as all are so far
+        if (
+            frame_version | record_type | version
+        ) > 0x7F:  # a varint of more than one byte; so far all have one
             frame_version, position = uvarint(value, 0)
             record_type, position = uvarint(value, position)
             version, position = uvarint(value, position)

@@ -146,7 +146,7 @@ def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
             if stream.eof:
                 rest = stream.unused_data
                 if not rest.startswith(b"\x1f\x8b"):
-                    return b""  # padding or rubbish behind the last member, which Kafka ignores
+                    return b""  # padding or other bytes after the last gzip member, which Kafka ignores
                 stream = zlib.decompressobj(GZIP_WINDOW_BITS)
             before = len(rest)
             piece = stream.decompress(rest, at_most)
@@ -170,7 +170,7 @@ def _lz4(data: Buffer, level: int) -> bytes:
         data,
         compression_level=native_level,
         block_size=lz4.BLOCKSIZE_MAX64KB,
-        block_linked=False,  # Kafka's Java reader refuses blocks that lean on their predecessors
+        block_linked=False,  # Kafka's Java reader refuses blocks that refer to earlier blocks
         store_size=False,
     )
     return frame

@@ -67,7 +67,7 @@ def first_at_or_after(
         if found is not None:
             return found
         yield None
-    while position > len(window):  # the last record goes on in what has not come yet
+    while position > len(window):  # the last record continues in the next piece
         piece = yield from _next(pieces)
         if not piece:
             raise _premature_end(count)
@@ -122,9 +122,11 @@ def _walk(
     base_timestamp = header.base_timestamp
     is_append_time = header.timestamp_type == 1
     wanted = _EARLIEST if is_append_time else timestamp - base_timestamp
-    previous = -1  # timestamp delta as it stands there: most records repeat it, and then it is too early
+    # `previous` is the zigzag form of a timestamp delta that is too early; most records repeat it.
+    previous = -1
     try:
         while position < end and index < stop:
+            # Varints of one to three bytes are read in place, as in `protocol.records.walk`.
             raw = data[position]
             second = data[position + 1]
             if raw < 0x80:
@@ -144,7 +146,9 @@ def _walk(
             if raw >= 0x80:
                 second = data[start + 2]
                 raw = raw & 0x7F | (second & 0x7F) << 7
-                if second >= 0x80:  # more than 8 s from the batch's first record
+                if (
+                    second >= 0x80
+                ):  # more than 8 s after the batch's first record; -2 for more than three bytes
                     third = data[start + 3]
                     raw = raw | third << 14 if third < 0x80 else -2
             if raw != previous or raw == -2:

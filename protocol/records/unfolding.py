@@ -103,7 +103,7 @@ def _gzip(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
                 if len(rest) < 2:
                     rest += source(STEP_BYTES)
                 if not rest.startswith(b"\x1f\x8b"):
-                    return  # padding or rubbish behind the last member, which Kafka ignores
+                    return  # padding or other bytes after the last gzip member, which Kafka ignores
                 stream = zlib.decompressobj(GZIP_WINDOW_BITS)
             elif not piece and not rest:
                 rest = source(STEP_BYTES)

@@ -160,7 +160,7 @@ def _judge_small_records(
         limit_bytes = inline_bytes if rebuilds else inline_bytes * _UNFOLDS_INLINE
         try:
             return finish(judge_records(buffer, position, header, rules, now_ms, limit_bytes))
-        except BatchTooLarge:  # it unfolds into more than that; whether it may is seen beside the loop
+        except BatchTooLarge:  # it decompresses into more; a helper thread finds out whether it may
             pass
     return ValidatedBatch(
         header, header.max_timestamp, header.last_offset_delta, False, False, True, None, is_judged=False

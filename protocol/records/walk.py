@@ -109,6 +109,8 @@ def _require_end(data: bytes, position: int, record_count: int) -> None:
 
 
 def _walk_lengths(data: bytes, record_count: int) -> int:
+    """Adds up the lengths in front of the records, and returns where they end. `signs` collects the lowest
+    bits of the lengths, of which each is set in a negative number."""
     position = index = signs = 0
     try:
         for index in range(record_count):
@@ -154,12 +156,18 @@ def _walk_carefully(data: bytes, position: int, index: int, stop: int) -> tuple[
 
 
 def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
-    """One loop in one function: a call for each record would double its time. Raises IndexError where a
-    number seems to point behind the end."""
+    """Walks the records in one loop without calls, because a call for each record would double its time.
+
+    The varints of one and two bytes are read in place (see `protocol.varint`): a byte below 0x80 is a whole
+    number, otherwise `first & 0x7F | second << 7` joins the lower seven bits of two bytes. Of a zigzag number
+    `raw >> 1` is the value if it is not negative, and the lowest bit is set if it is. Raises IndexError where
+    a number seems to point behind the end.
+    """
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
     for index in range(index, stop):  # noqa: B020
-        # `after` becomes -1, which no position is, where a number takes more bytes than expected here
+        # `after` is where the record ends by its length. It becomes -1, which no position is, where a number
+        # takes more bytes than this loop reads.
         start = position
         first = data[position]
         if first < 0x80:
@@ -182,7 +190,7 @@ def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[
             second = data[position]
             position += 1
             offset = offset & 0x7F | (second & 0x7F) << 7
-            if second >= 0x80:  # from the 8193rd record on
+            if second >= 0x80:  # a third byte, from the 8193rd record on
                 offset |= data[position] << 14
                 position += 1
                 if offset >= 1 << 21:
@@ -190,7 +198,7 @@ def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[
         key = data[position]
         if key == 1:
             position += 1
-        elif key & 0x81:
+        elif key & 0x81:  # a length of more than one byte, or a negative one
             after = -1
         else:
             position += 1 + (key >> 1)
@@ -203,12 +211,12 @@ def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[
                 after = -1
             position += 2 + ((value & 0x7F | second << 7) >> 1)
         if position + 1 != after or data[position] or (first | value) & 1:
-            # headers, large or negative numbers, or nonsense: once more, carefully
+            # headers, large or negative numbers, or damage: read it again, carefully
             after, timestamp, offset, key = _shape(data, start, index)
         position = after
         if key == 1 and keyless < 0:
             keyless = index
-        if offset != index + index:
+        if offset != index + index:  # twice the index is its zigzag form
             sequential = False
         if timestamp != previous:
             previous = timestamp

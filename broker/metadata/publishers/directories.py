@@ -121,7 +121,9 @@ class DirectoryAssignments:
             return
         for replica, directory_id in sent.items():
             if self._wanted.get(replica) == directory_id:
-                del self._wanted[replica]  # taken; or refused because the partition is ours no more
+                del self._wanted[
+                    replica
+                ]  # accepted, or refused because the partition is no longer on this broker
         if self._wanted:
             self._arm(0)
 
