@@ -76,7 +76,7 @@ def validate_broker_change(settings: Mapping[str, str], current: BrokerConfig, *
     except UnmetRequirement as unmet:
         raise ConfigError(unmet.in_kafkas_words) from unmet
     try:
-        _check_way(current, wanted)
+        _check_transition(current, wanted)
     except ConfigError as fault:
         raise InvalidValue(
             f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} "
@@ -115,7 +115,7 @@ def _is_for_one_broker(name: str) -> bool:
     return name in BROKER and BROKER[name].update_mode is PER_BROKER
 
 
-def _check_way(current: BrokerConfig, wanted: BrokerConfig) -> None:
+def _check_transition(current: BrokerConfig, wanted: BrokerConfig) -> None:
     """Checks the change from the configs in force to the wanted ones, as a whole."""
     for name in _POOLS:
         check_thread_pool(name, current.integer(name), wanted.integer(name))

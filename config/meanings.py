@@ -98,11 +98,11 @@ def meaning_of(name: str, settings: Settings) -> Meaning:
         prefix = _text(settings, prefix_config, default)
         if prefix and name.startswith(prefix):
             row = plugin_config(default + name.removeprefix(prefix))
-            return _nobody(name, settings) if row is None else _as_defined(row)
+            return _unknown_meaning(name, settings) if row is None else _as_defined(row)
         if name.startswith(default):
             return Meaning(None, f"{prefix_config} says that such keys begin with {prefix}", is_secret=True)
     row = plugin_config(name)
-    return _nobody(name, settings) if row is None else _as_defined(row)
+    return _unknown_meaning(name, settings) if row is None else _as_defined(row)
 
 
 def _as_defined(row: Definition | PluginConfig) -> Meaning:
@@ -125,7 +125,7 @@ def _of_listener(name: str, settings: Settings) -> Meaning:
         is_read = row is not None and _is_read_per_mechanism(row.name)
         whom = "one mechanism of a listener"
     if row is None:
-        return _nobody(name, settings)
+        return _unknown_meaning(name, settings)
     if not is_read:
         return Meaning(Effect.IGNORED, f"Kafka does not read {row.name} for {whom}", is_secret=True)
     known = _listeners(settings)
@@ -161,7 +161,7 @@ def _listeners(settings: Settings) -> set[str]:
     return {name.lower() for name in (*names, *_items(settings, "controller.listener.names", ""))}
 
 
-def _nobody(name: str, settings: Settings) -> Meaning:
+def _unknown_meaning(name: str, settings: Settings) -> Meaning:
     """The meaning of a key that nobody reads, with a note about the keys that may be meant by it."""
     notes = []
     behind_prefix = next((prefix for _, prefix in _PREFIXES if _names_plugin_config(prefix + name)), None)

@@ -239,7 +239,7 @@ def start_queries(spark: SparkSession, settings: Settings) -> list[StreamingQuer
     return queries
 
 
-class Progress:
+class BatchProgress:
     """Reports each batch of a query once, and keeps the totals. Times are milliseconds."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -264,7 +264,7 @@ class Progress:
             )
 
 
-def watch(queries: Sequence[StreamingQuery], progress: Progress, stop: threading.Event) -> None:
+def watch(queries: Sequence[StreamingQuery], progress: BatchProgress, stop: threading.Event) -> None:
     """Until all queries have ended, one has failed (its error is raised), or a stop was asked for."""
 
     def report() -> None:
@@ -316,7 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    progress = Progress(lambda line: print(line, flush=True))
+    progress = BatchProgress(lambda line: print(line, flush=True))
     try:
         watch(start_queries(spark, settings), progress, stop)
     except PySparkException as error:

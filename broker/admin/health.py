@@ -29,11 +29,11 @@ class Health:
     def set_not_ready(self, reason: str) -> None:
         self._is_ready, self._state = False, reason
 
-    def ailments(self) -> list[str]:
+    def problems(self) -> list[str]:
         """The reasons why the process is not well; an empty list when it is well."""
         return _complaints(self._well)
 
-    def obstacles(self) -> list[str]:
+    def reasons_not_ready(self) -> list[str]:
         """The reasons why clients should not be sent here; an empty list when they may come."""
         starting = [] if self._is_ready else [self._state]
         return starting + _complaints(self._well) + _complaints(self._ready)

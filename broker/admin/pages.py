@@ -36,9 +36,9 @@ class Pages:
         if path == "/metrics":
             return Page(200, CONTENT_TYPE, self._metrics())
         if path == "/healthz":
-            return _verdict(self._health.ailments())
+            return _verdict(self._health.problems())
         if path == "/readyz":
-            return _verdict(self._health.obstacles())
+            return _verdict(self._health.reasons_not_ready())
         if path == "/":
             return Page(200, _PLAIN, (_INDEX,))
         return Page(404, _PLAIN, (b"There are /metrics, /healthz and /readyz.\n",))

@@ -41,7 +41,7 @@ _WORDS: Final = MappingProxyType({ConfigOperation.APPEND: "append", ConfigOperat
 _FORWARDED: Final = (ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS, ConfigResourceType.GROUP)
 
 
-class _Refused(Exception):
+class _RefusedResource(Exception):
     """A resource of the request is refused by the broker, without asking the controller."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
@@ -68,7 +68,7 @@ def preprocess(
             continue
         try:
             outcomes.append(_preprocess(services, context, resource, validate_only=validate_only))
-        except _Refused as refused:
+        except _RefusedResource as refused:
             outcomes.append(ConfigChangeResult(kind, name, refused.code, refused.message))
     return outcomes
 
@@ -82,7 +82,7 @@ def _preprocess(
         if name:
             fault = node_fault(name, services.node_id, "Unexpected broker id, expected {}, but received {}")
             if fault is not None:
-                raise _Refused(ErrorCode.INVALID_REQUEST, fault)
+                raise _RefusedResource(ErrorCode.INVALID_REQUEST, fault)
         _check_broker(services, resource)
         return None
     if kind == ConfigResourceType.BROKER_LOGGER and not resource.replaces:
@@ -90,22 +90,24 @@ def _preprocess(
         allowed = context.allows_cluster(Operation.ALTER_CONFIGS)
         return alter_loggers(services.loggers, services.node_id, asked, allowed=allowed)
     if kind not in _FORWARDED:
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+        raise _RefusedResource(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     return None
 
 
 def _check_form(changes: Sequence[Change]) -> None:
     if len({change.name for change in changes}) < len(changes):
-        raise _Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        raise _RefusedResource(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [
         name for name, operation, value in changes if value is None and operation != ConfigOperation.DELETE
     ]
     if nulls:
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {some_of(nulls, ', ')}")
+        raise _RefusedResource(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {some_of(nulls, ', ')}"
+        )
 
 
 def _check_broker(services: BrokerServices, resource: ResourceChange) -> None:
-    """Raises _Refused if this broker could not go over to the settings that are asked for."""
+    """Raises _RefusedResource if this broker could not go over to the settings that are asked for."""
     per_broker = bool(resource.name)
     current = services.config
     settings: dict[str, str] = {}
@@ -119,19 +121,19 @@ def _check_broker(services: BrokerServices, resource: ResourceChange) -> None:
         elif operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             settings[name] = _changed_list(name, settings.get(name), value or "", ConfigOperation(operation))
         else:
-            raise _Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+            raise _RefusedResource(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
     try:
         validate_broker_change(settings, current, per_broker=per_broker)
     except ConfigError as fault:
-        raise _Refused(ErrorCode.INVALID_REQUEST, str(fault)) from fault
+        raise _RefusedResource(ErrorCode.INVALID_REQUEST, str(fault)) from fault
 
 
 def _changed_list(name: str, stored: str | None, given: str, operation: ConfigOperation) -> str:
     definition = BROKER.get(name)
     if definition is None:
-        raise _Refused(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+        raise _RefusedResource(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
     if definition.type is not LIST:
-        raise _Refused(
+        raise _RefusedResource(
             ErrorCode.INVALID_CONFIG,
             f"Config value {_WORDS[operation]} is not allowed for config key: {name}",
         )

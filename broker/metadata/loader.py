@@ -170,11 +170,12 @@ class MetadataLoader:
             self._snapshot = _SnapshotDownload(snapshot)
             self._fetch_snapshot(self._snapshot)
             return
-        self._work = self._intake(_content(partition.records), partition.high_watermark)
+        self._work = self._take_batches(_content(partition.records), partition.high_watermark)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Takes in for a moment; the rest follows in the next turns of the loop, and then the next fetch."""
+        """Replays for a few milliseconds; the rest follows in the next turns of the loop, and then the next
+        fetch."""
         if not self._running or self._work is None:
             return
         deadline_ns = self._clock.monotonic_ns() + PUBLISHING_TURN_NS
@@ -186,7 +187,7 @@ class MetadataLoader:
         if self._running:
             self._fetch()
 
-    def _intake(self, content: bytes, high_watermark: int) -> Iterator[None]:
+    def _take_batches(self, content: bytes, high_watermark: int) -> Iterator[None]:
         batches = []
         for batch in metadata_batches_in_steps(content):
             if batch is not None and batch.last_offset >= self._next_offset:
@@ -195,7 +196,7 @@ class MetadataLoader:
         if batches:
             yield from self._replay(batches)
         yield
-        yield from self._publication(high_watermark)
+        yield from self._publish_in_steps(high_watermark)
 
     def _replay(self, batches: Sequence[MetadataBatch]) -> Iterator[None]:
         """All batches of an answer become visible together, so that publishers are called once for them."""
@@ -214,7 +215,7 @@ class MetadataLoader:
         self._next_offset = last.last_offset + 1
         self._last_epoch = last.epoch
 
-    def _publication(self, high_watermark: int) -> Iterator[None]:
+    def _publish_in_steps(self, high_watermark: int) -> Iterator[None]:
         """Gives the new image to each publisher, in steps."""
         if not self.caught_up:
             if self._next_offset < high_watermark or self._replayer.in_transaction or not self._next_offset:

@@ -56,7 +56,7 @@ class Acceptor:
         self._on_accept = on_accept
         self._highest_descriptor = highest_descriptor or highest_connection_descriptor()
         self._accepting = False
-        self._rest: Timer | None = None
+        self._pause_timer: Timer | None = None
         self._socket = open_listening_socket(settings)
         self.host, self.port = self._socket.getsockname()[:2]
 
@@ -68,9 +68,9 @@ class Acceptor:
     def close(self) -> None:
         """Closes the listening socket; the kernel refuses further connections."""
         self._pause()
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+            self._pause_timer = None
         self._socket.close()
 
     def _pause(self) -> None:
@@ -85,10 +85,10 @@ class Acceptor:
                 self._limits.when_room(self.start)
                 return
             now_ms = self._clock.monotonic_ms()
-            rest_ms = self._limits.rest_ms(self.settings.name, now_ms)
-            if rest_ms:
+            pause_ms = self._limits.pause_ms(self.settings.name, now_ms)
+            if pause_ms:
                 self._pause()
-                self._rest = self._timers.call_at(now_ms + rest_ms, self.start)
+                self._pause_timer = self._timers.call_at(now_ms + pause_ms, self.start)
                 return
             try:
                 sock, address = self._socket.accept()
@@ -96,14 +96,16 @@ class Acceptor:
                 return
             except OSError as error:
                 if error.errno in _OUT_OF_RESOURCES:
-                    self._rest_a_while(f"no new connections for now: {error.strerror}")
+                    self._pause_for_a_while(f"no new connections for now: {error.strerror}")
                     return
                 continue  # the peer closed the connection before it was accepted
             self._limits.record(self.settings.name, now_ms)
             if sock.fileno() > self._highest_descriptor:
                 sock.close()
                 self.traffic.refused += 1
-                self._rest_a_while("no new connections for now: the other descriptors are kept for files")
+                self._pause_for_a_while(
+                    "no new connections for now: the other descriptors are kept for files"
+                )
                 return
             self._take(sock, address)
 
@@ -131,10 +133,10 @@ class Acceptor:
         if settings.send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
 
-    def _rest_a_while(self, reason: str) -> None:
+    def _pause_for_a_while(self, reason: str) -> None:
         _log.warning("Listener %s takes %s", self.settings.name, reason)
         self._pause()
-        self._rest = self._timers.call_at(self._clock.monotonic_ms() + ACCEPT_PAUSE_MS, self.start)
+        self._pause_timer = self._timers.call_at(self._clock.monotonic_ms() + ACCEPT_PAUSE_MS, self.start)
 
 
 def open_listening_socket(settings: ListenerSettings) -> socket.socket:

@@ -28,7 +28,7 @@ class CreationRate:
         self._left = self._full
         self._seen_ms: int | None = None
 
-    def rest_ms(self, now_ms: int) -> int:
+    def pause_ms(self, now_ms: int) -> int:
         """The milliseconds for which the listener must not accept; 0 if it may accept one connection now."""
         self._fill(now_ms)
         if self._left >= 1:

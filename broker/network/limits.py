@@ -73,13 +73,13 @@ class ConnectionLimits:
         self._rates = {name: rate for name, rate in rates.items() if rate is not None}
         self._wake()
 
-    def rest_ms(self, listener: str, now_ms: int) -> int:
+    def pause_ms(self, listener: str, now_ms: int) -> int:
         """The milliseconds for which the listener must not accept because of a creation rate; 0 as a rule."""
-        rest_ms = 0
+        pause_ms = 0
         if self._rate is not None and listener != self.exempt_listener:
-            rest_ms = self._rate.rest_ms(now_ms)
+            pause_ms = self._rate.pause_ms(now_ms)
         own = self._rates.get(listener)
-        return rest_ms if own is None else max(rest_ms, own.rest_ms(now_ms))
+        return pause_ms if own is None else max(pause_ms, own.pause_ms(now_ms))
 
     def record(self, listener: str, now_ms: int) -> None:
         """Counts a connection that the listener accepted against the creation rates. Ask `refusal` whether it

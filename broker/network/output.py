@@ -188,9 +188,9 @@ class OutputQueue:
 
     def _send_file(self, item: _SliceInFlight, budget_bytes: int) -> int:
         """Sends a part of the slice and returns the number of bytes; 0 if a helper thread has to do it."""
-        count = self._warm(item, min(item.left_bytes, budget_bytes))
+        count = self._bytes_in_memory(item, min(item.left_bytes, budget_bytes))
         if count == 0:
-            self._have_sent(item)
+            self._send_by_helper(item)
             return 0
         sent = os.sendfile(self._transport.descriptor, item.descriptor, item.position, count)
         self._advance(item, sent)
@@ -198,9 +198,9 @@ class OutputQueue:
 
     def _load(self, item: _SliceInFlight) -> None:
         """Reads the next part of the slice and puts it in front of the slice, as bytes."""
-        count = self._warm(item, min(item.left_bytes, _READ_BYTES))
+        count = self._bytes_in_memory(item, min(item.left_bytes, _READ_BYTES))
         if count == 0:
-            self._have_read(item)
+            self._read_by_helper(item)
         else:
             self._loaded(item, os.pread(item.descriptor, count, item.position))
 
@@ -219,7 +219,7 @@ class OutputQueue:
 
     # Cold slices
 
-    def _warm(self, item: _SliceInFlight, count: int) -> int:
+    def _bytes_in_memory(self, item: _SliceInFlight, count: int) -> int:
         """The number of the next `count` bytes that the loop may send itself."""
         if self._cold is None or item.slice.is_recent:
             return count
@@ -229,35 +229,35 @@ class OutputQueue:
         item.is_cold = not warm
         return warm
 
-    def _have_sent(self, item: _SliceInFlight) -> None:
+    def _send_by_helper(self, item: _SliceInFlight) -> None:
         count = min(item.left_bytes, COLD_PART_BYTES)
-        self._help(
+        self._submit(
             item,
             count,
             partial(send_cold, self._transport.descriptor, item.descriptor, item.position, count),
         )
 
-    def _have_read(self, item: _SliceInFlight) -> None:
+    def _read_by_helper(self, item: _SliceInFlight) -> None:
         count = min(item.left_bytes, _READ_BYTES)
-        self._help(item, count, partial(read_cold, item.descriptor, count, item.position))
+        self._submit(item, count, partial(read_cold, item.descriptor, count, item.position))
 
-    def _help(self, item: _SliceInFlight, count: int, call: Callable[[], int | bytes]) -> None:
+    def _submit(self, item: _SliceInFlight, count: int, call: Callable[[], int | bytes]) -> None:
         if self._cold is not None:
             self._busy = item
-            self._cold.submit(count, call, self._helped)
+            self._cold.submit(count, call, self._on_helper_done)
 
-    def _helped(self, result: int | bytes | BaseException) -> None:
+    def _on_helper_done(self, result: int | bytes | BaseException) -> None:
         item, self._busy = self._busy, None
         if item is None or not self._items or self._items[0] is not item:  # `clear` was called meanwhile
             if item is not None:
                 item.slice.release()
             error = None
         else:
-            error = self._account(item, result)
+            error = self._count_sent(item, result)
         if self._on_helped is not None:
             self._on_helped(error)
 
-    def _account(self, item: _SliceInFlight, result: int | bytes | BaseException) -> BaseException | None:
+    def _count_sent(self, item: _SliceInFlight, result: int | bytes | BaseException) -> BaseException | None:
         if isinstance(result, BaseException):
             return result
         try:

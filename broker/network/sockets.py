@@ -84,7 +84,7 @@ class SocketChannel:
         self._socket = sock
         self._receive = transport.receive
         self._send = transport.send
-        self._output = OutputQueue(transport, cold, self._helped)
+        self._output = OutputQueue(transport, cold, self._on_helper_done)
         self._loop = loop
         self._disconnects = disconnects
         self._traffic = traffic
@@ -270,7 +270,7 @@ class SocketChannel:
         self.connection.failed()
         self.abort("a fault of ours")
 
-    def _helped(self, error: BaseException | None) -> None:
+    def _on_helper_done(self, error: BaseException | None) -> None:
         """Goes on after a helper thread has sent a part of a cold slice and no longer uses the socket."""
         if not self.open:
             self._give_back()

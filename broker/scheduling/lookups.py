@@ -56,7 +56,7 @@ class Lookups:
             return lookup.response
         self.under_way += 1
         pending: Pending[R] = Pending()
-        pending.on_cancel(partial(self._abandon, lookup))
+        pending.on_cancel(partial(self._cancel, lookup))
         lookup.pending = pending
         return pending
 
@@ -87,7 +87,7 @@ class Lookups:
             return self._take_room(lookup, step)
         if step is not None:
             lookup.is_in_thread = True
-            self._threads.submit(step, partial(self._came_back, lookup))
+            self._threads.submit(step, partial(self._on_thread_done, lookup))
             return False
         if until_ns and self._clock.monotonic_ns() >= until_ns:
             self._later(lookup, None)
@@ -101,7 +101,7 @@ class Lookups:
         if not lookup.is_over:
             self._go_on(lookup, result, until_ns=1)
 
-    def _came_back(self, lookup: _Lookup[Any], result: Any) -> None:
+    def _on_thread_done(self, lookup: _Lookup[Any], result: Any) -> None:
         """Goes on after a helper thread has done its part; the client may have disconnected meanwhile."""
         lookup.is_in_thread = False
         if lookup.is_over:
@@ -118,7 +118,7 @@ class Lookups:
         self.under_way -= 1
         lookup.pending.complete(response)
 
-    def _abandon(self, lookup: _Lookup[Any]) -> None:
+    def _cancel(self, lookup: _Lookup[Any]) -> None:
         """Cancels the look-up because the client has disconnected. Memory that a helper thread still uses is
         given up when the thread is done."""
         lookup.is_over = True

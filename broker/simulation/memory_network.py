@@ -291,9 +291,9 @@ class MemoryListener:
                 limits.when_room(self._accept)
                 return
             now_ms = self._network.clock.monotonic_ms()
-            rest_ms = limits.rest_ms(name, now_ms)
-            if rest_ms:
-                self._network.timers.call_at(now_ms + rest_ms, self._accept)
+            pause_ms = limits.pause_ms(name, now_ms)
+            if pause_ms:
+                self._network.timers.call_at(now_ms + pause_ms, self._accept)
                 return
             attempt = self._backlog.popleft()
             if attempt.is_over:

@@ -96,10 +96,12 @@ def open_replica(
     make_channel: Callable[[str, int], ClosablePeerChannel],
     sync_offload: Offload | None = None,
 ) -> ReplicatedMetadataLog:
-    """Opened, and not started yet. Synchronous, for the start of a node. sync_offload: for the log's syncs
-    and quorum-state, which follow one another; a thread of their own does not wait for snapshots, and no
-    other thread is woken with it. Raises OSError, LogStorageError, OtherVoters, and what malformed files
-    raise; each names the file."""
+    """Opens the metadata log for the start of a node, without starting the replica.
+
+    sync_offload: runs the syncs of the log and of quorum-state, which follow one another; a thread of their
+    own does not wait for snapshots. Raises OSError, LogStorageError, OtherVoters, and the errors of malformed
+    files, each with the name of the file.
+    """
     log = _open_log(config, files, clock)
     retention = SnapshotRetention(
         config.integer("metadata.max.retention.bytes"), config.integer("metadata.max.retention.ms")
@@ -107,7 +109,7 @@ def open_replica(
     snapshots = SnapshotDirectory(files, log.directory, offload, retention)
     snapshots.load(log.log_start_offset)
     disk = ReplicaDisk(log, snapshots, files, clock, sync_offload or offload)
-    _mend(disk)
+    _recover(disk)
     node = RaftNode(quorum, disk, _hard_state(files, log.directory, quorum), random_source)
     if not node.voters.by_id and not quorum.bootstrap_servers:
         raise OtherVoters(
@@ -140,14 +142,16 @@ def _open_log(config: BrokerConfig, files: Files, clock: Clock) -> PartitionLog:
     return create_log(*identity, now_ms=now_ms)
 
 
-def _mend(disk: ReplicaDisk) -> None:
-    """Makes good what a crash left: a snapshot whose log was not begun anew yet, or one whose log's start was
-    not raised; and syncs what was found, because the node will say that it has it."""
+def _recover(disk: ReplicaDisk) -> None:
+    """Completes what a crash interrupted: the log is begun anew behind a snapshot that was fetched, or its
+    log start offset is raised to the first snapshot. Syncs the log, because the replica will claim to hold
+    it."""
     log = disk.log
     found = [each for each in disk.snapshots() if each != FORMATTED]
     if found:
         newest = found[-1]
-        # What the log lacks of it, or has of another epoch: also a later one, of which nothing was committed.
+        # The log may end before the snapshot, or have another epoch there, even a later one of which nothing
+        # was committed.
         is_ours = log.leader_epochs.epoch_of(newest.end_offset - 1) == newest.epoch
         is_held = is_ours and newest.end_offset <= log.log_end_offset
         if not is_held and newest.end_offset > log.log_start_offset:

@@ -37,7 +37,7 @@ from protocol.records.header import (
 )
 from protocol.records.reader import DEFAULT_LIMIT_BYTES, Record, records_in
 from protocol.records.verdict import ValidatedBatch, ValidationRules
-from protocol.records.walk import Walked, walk_in_slices
+from protocol.records.walk import WalkResult, walk_in_slices
 
 T = TypeVar("T")
 Plain: TypeAlias = bytes | bytearray | memoryview
@@ -167,7 +167,7 @@ def judge_and_rebuild(
     return batch
 
 
-def _within_bounds(header: BatchHeader, walked: Walked, rules: ValidationRules, now_ms: int) -> bool:
+def _within_bounds(header: BatchHeader, walked: WalkResult, rules: ValidationRules, now_ms: int) -> bool:
     """Whether no record can be out of bounds; a record without timestamp (-1) makes this say no at times."""
     earliest = header.base_timestamp + walked.min_timestamp_delta
     latest = header.base_timestamp + walked.max_timestamp_delta

@@ -31,7 +31,7 @@ RECORDS_PER_SLICE: Final = 2000
 """So many take about a millisecond; who shares a loop with others does not walk further at once."""
 
 
-class Want(IntEnum):
+class WalkDepth(IntEnum):
     """How much of the records `walk` looks at."""
 
     LENGTHS = 0
@@ -40,8 +40,8 @@ class Want(IntEnum):
     """Everything: each length inside each record, offsets, keys, timestamps."""
 
 
-class Walked(NamedTuple):
-    """What `walk` saw. With `Want.LENGTHS` only `record_count` means anything."""
+class WalkResult(NamedTuple):
+    """What `walk` saw. With `WalkDepth.LENGTHS` only `record_count` means anything."""
 
     record_count: int
     min_timestamp_delta: int = 0
@@ -54,7 +54,9 @@ class Walked(NamedTuple):
     """Whether the offset deltas are 0, 1, 2 …, as Kafka's leaders require."""
 
 
-def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want = Want.STRUCTURE) -> Walked:
+def walk(
+    records: bytes | bytearray | memoryview, record_count: int, want: WalkDepth = WalkDepth.STRUCTURE
+) -> WalkResult:
     """Walk `record_count` decompressed records, which must fill `records` exactly.
 
     Raises InvalidRecord, with the index of the record in its text where there is one.
@@ -62,9 +64,9 @@ def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want 
     data = bytes(records)  # indexing a view costs more than copying it
     if record_count < 0:
         raise InvalidRecord(f"Found invalid record count {record_count} in magic v2 batch")
-    if want == Want.LENGTHS or record_count == 0:
+    if want == WalkDepth.LENGTHS or record_count == 0:
         position = _walk_lengths(data, record_count)
-        walked = Walked(record_count)
+        walked = WalkResult(record_count)
     else:
         position, walked = _walk_slice(data, 0, 0, record_count)
     _require_end(data, position, record_count)
@@ -73,7 +75,7 @@ def walk(records: bytes | bytearray | memoryview, record_count: int, want: Want 
 
 def walk_in_slices(
     records: bytes | bytearray | memoryview, record_count: int
-) -> Generator[None, None, Walked]:
+) -> Generator[None, None, WalkResult]:
     """The same as `walk`, with a pause after every `RECORDS_PER_SLICE` records."""
     if record_count <= RECORDS_PER_SLICE:
         return walk(records, record_count)
@@ -88,10 +90,10 @@ def walk_in_slices(
     return walked
 
 
-def _joined(left: Walked, right: Walked, record_count: int) -> Walked:
+def _joined(left: WalkResult, right: WalkResult, record_count: int) -> WalkResult:
     """The results of two consecutive slices as one."""
     later = right.max_timestamp_delta > left.max_timestamp_delta
-    return Walked(
+    return WalkResult(
         record_count,
         min(left.min_timestamp_delta, right.min_timestamp_delta),
         right.max_timestamp_delta if later else left.max_timestamp_delta,
@@ -132,7 +134,7 @@ def _walk_lengths(data: bytes, record_count: int) -> int:
     return position
 
 
-def _walk_slice(data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
+def _walk_slice(data: bytes, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
     """The records from `position` on; where they end, and what they are like."""
     try:
         return _walk_structure(data, position, index, stop)
@@ -140,7 +142,7 @@ def _walk_slice(data: bytes, position: int, index: int, stop: int) -> tuple[int,
         return _walk_carefully(data, position, index, stop)
 
 
-def _walk_carefully(data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
+def _walk_carefully(data: bytes, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
     """As `_walk_structure`, but four times as slow and safe against reading behind the end."""
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     for index in range(index, stop):  # noqa: B020
@@ -152,10 +154,10 @@ def _walk_carefully(data: bytes, position: int, index: int, stop: int) -> tuple[
         if delta > maximum:
             maximum, maximum_index = delta, index
         minimum = min(minimum, delta)
-    return position, Walked(stop, minimum, maximum, maximum_index, keyless, sequential)
+    return position, WalkResult(stop, minimum, maximum, maximum_index, keyless, sequential)
 
 
-def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[int, Walked]:
+def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
     """Walks the records in one loop without calls, because a call for each record would double its time.
 
     The varints of one and two bytes are read in place (see `protocol.varint`): a byte below 0x80 is a whole
@@ -166,8 +168,7 @@ def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
     for index in range(index, stop):  # noqa: B020
-        # `after` is where the record ends by its length. It becomes -1, which no position is, where a number
-        # takes more bytes than this loop reads.
+        # `after` is where the record ends by its length; -1 where a number takes more bytes than expected.
         start = position
         first = data[position]
         if first < 0x80:
@@ -225,7 +226,7 @@ def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[
                 maximum, maximum_index = delta, index
             if delta < minimum:
                 minimum = delta
-    return position, Walked(stop, minimum, maximum, maximum_index, keyless, sequential)
+    return position, WalkResult(stop, minimum, maximum, maximum_index, keyless, sequential)
 
 
 def _shape(data: bytes, position: int, index: int) -> tuple[int, int, int, int]:

@@ -73,7 +73,7 @@ from protocol.records.reader import records
 from protocol.records.record_validation import rebuild
 from protocol.records.validation import place, validate_client_batch
 from protocol.records.verdict import ValidationRules
-from protocol.records.walk import Want, walk
+from protocol.records.walk import WalkDepth, walk
 
 NOW: Final = 1_700_000_000_000
 RULES: Final = ValidationRules("bench-0", 16 << 20)
@@ -125,8 +125,8 @@ def batch_lines(seconds: float) -> Iterator[Line]:
         ("verdict, header and checksum decide", lambda b: lambda: verdict(b, RULES, False)),
         ("place: offset and epoch", placing),
         ("verdict with a walk", lambda b: lambda: verdict(b, RULES, True)),
-        ("walk, lengths only", lambda b: walking(b, Want.LENGTHS)),
-        ("walk, structure", lambda b: walking(b, Want.STRUCTURE)),
+        ("walk, lengths only", lambda b: walking(b, WalkDepth.LENGTHS)),
+        ("walk, structure", lambda b: walking(b, WalkDepth.STRUCTURE)),
         ("records as objects", lambda b: lambda: sum(1 for _ in records(b))),
         ("recompressed to lz4", lambda b: lambda: rebuild(verdict(b, walked, False), walked, 0, 0)),
     ]
@@ -144,7 +144,7 @@ def placing(batch: memoryview) -> Callable[[], object]:
     return lambda: place(batch, 0, accepted, 0, 5)
 
 
-def walking(batch: memoryview, want: Want) -> Callable[[], object]:
+def walking(batch: memoryview, want: WalkDepth) -> Callable[[], object]:
     plain, count = bytes(batch[HEADER_BYTES:]), read_header(batch).record_count
     return lambda: walk(plain, count, want)
 

@@ -17,7 +17,7 @@ from protocol.records.reader import batch_records, records
 from protocol.records.record_validation import rebuild
 from protocol.records.validation import validate_client_batch
 from protocol.records.verdict import ValidationRules
-from protocol.records.walk import Want, walk
+from protocol.records.walk import WalkDepth, walk
 
 CODEC_NUMBERS = st.sampled_from([codec.number for codec in CODECS])
 HEADERS: Final = (("name", b"value"), ("other", None))
@@ -139,7 +139,7 @@ def test_announced_sizes_take_no_memory() -> None:
             mutant = reseal(bytearray(plain[:position] + huge + plain[position + 1 :]))
             tracemalloc.reset_peak()
             before, _ = tracemalloc.get_traced_memory()
-            for want in Want:
+            for want in WalkDepth:
                 with contextlib.suppress(RecordsError):
                     walk(mutant[HEADER_BYTES:], len(CONTENTS), want)
             exercise(mutant)

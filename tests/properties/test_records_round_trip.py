@@ -10,7 +10,7 @@ from protocol.records.reader import batch_records, plain_records, records
 from protocol.records.record_validation import rebuild
 from protocol.records.validation import place, validate_client_batch
 from protocol.records.verdict import ValidationRules
-from protocol.records.walk import Want, walk
+from protocol.records.walk import WalkDepth, walk
 from protocol.varint import append_signed, read_int, read_long, size_of_signed
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -74,7 +74,9 @@ def test_the_walk_sees_what_the_reader_sees(sent: list[tuple[SimpleRecord, int]]
     plain = plain_records(batch, 0, header)
     walked = walk(plain, header.record_count)
     found = list(records(batch))
-    assert walk(plain, header.record_count, Want.LENGTHS).record_count == len(found) == walked.record_count
+    assert (
+        walk(plain, header.record_count, WalkDepth.LENGTHS).record_count == len(found) == walked.record_count
+    )
     times = [record.timestamp - header.base_timestamp for record in found]
     assert (walked.min_timestamp_delta, walked.max_timestamp_delta) == (min(times), max(times))
     assert walked.max_timestamp_index == times.index(max(times))

@@ -17,7 +17,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.archive import Progress, parse_arguments, start_queries, watch
+from spark_jobs.archive import BatchProgress, parse_arguments, start_queries, watch
 from tests.conftest import AnyBroker
 from tests.support.spark_jars import PUBLISHED
 from tests.support.spark_session import JAVA_OPTIONS
@@ -43,7 +43,7 @@ class Archive:
     def run(self, *arguments: str) -> tuple[dict[str, int], list[str]]:
         """Rows by query, and what was said."""
         said: list[str] = []
-        progress = Progress(said.append)
+        progress = BatchProgress(said.append)
         settings = parse_arguments([*self._fixed, *arguments])
         watch(start_queries(self._spark, settings), progress, threading.Event())
         return progress.rows, said

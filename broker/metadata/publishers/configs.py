@@ -36,11 +36,11 @@ class BrokerConfigPublisher:
         self._static = static
         self._own = (int(ConfigResourceType.BROKER), str(node_id))
         self._shared = (int(ConfigResourceType.BROKER), ALL_BROKERS)
-        self._followers: list[OnConfig] = []
+        self._on_config: list[OnConfig] = []
 
-    def on_config(self, follower: OnConfig) -> None:
-        """Calls `follower` with each new config from now on; not with the present one."""
-        self._followers.append(follower)
+    def on_config(self, callback: OnConfig) -> None:
+        """Calls `callback` with each new config from now on; not with the present one."""
+        self._on_config.append(callback)
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         if delta.configs is None:
@@ -54,5 +54,5 @@ class BrokerConfigPublisher:
             _log.error("The dynamic configs of this broker could not be applied: %s", fault)
             return
         self.config = wanted
-        for follower in self._followers:
-            follower(image, self.config)
+        for callback in self._on_config:
+            callback(image, self.config)

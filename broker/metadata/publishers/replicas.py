@@ -32,16 +32,16 @@ class Replicas(Protocol[Change]):
 
 
 class ReplicasPublisher(Generic[Change]):
-    """Hands each difference to the replica manager, and the changes of leadership to who follows them."""
+    """Gives each change of the image to the replica manager, and reports the changes of leadership."""
 
     def __init__(self, replicas: Replicas[Change]) -> None:
         self._replicas = replicas
-        self._followers: list[Callable[[Change], None]] = []
+        self._on_leader_change: list[Callable[[Change], None]] = []
         self.retirement: Final = _Retirement(self)
 
-    def on_leader_change(self, follower: Callable[[Change], None]) -> None:
-        """Calls `follower` once for each partition of which this broker becomes leader or stops being it."""
-        self._followers.append(follower)
+    def on_leader_change(self, callback: Callable[[Change], None]) -> None:
+        """Calls `callback` once for each partition of which this broker becomes leader or stops being it."""
+        self._on_leader_change.append(callback)
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         for _ in self.publish_in_steps(delta, image):
@@ -50,25 +50,25 @@ class ReplicasPublisher(Generic[Change]):
     def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]:
         """A partition a step: a directory is made for each, and a request may create thousands."""
         changes: list[Change] = []
-        yield from self._told(self._replicas.apply_in_steps(image, delta, changes), changes)
+        yield from self._notify_all(self._replicas.apply_in_steps(image, delta, changes), changes)
 
     def retire_in_steps(self, delta: ImageDelta) -> Iterator[None]:
         """Drops the partitions of deleted topics, before the metadata cache shows the new image."""
         changes: list[Change] = []
-        yield from self._told(self._replicas.retire_in_steps(delta, changes), changes)
+        yield from self._notify_all(self._replicas.retire_in_steps(delta, changes), changes)
 
-    def _told(self, steps: Iterator[None], changes: list[Change]) -> Iterator[None]:
-        """The steps; what each of them changed is told before the next, and what the end changed after it."""
+    def _notify_all(self, steps: Iterator[None], changes: list[Change]) -> Iterator[None]:
+        """Runs the steps, and calls the callbacks with what each of them changed before the next one."""
         for _ in steps:
             if changes:
-                self._tell(changes)
+                self._notify(changes)
             yield
-        self._tell(changes)
+        self._notify(changes)
 
-    def _tell(self, changes: list[Change]) -> None:
+    def _notify(self, changes: list[Change]) -> None:
         for change in changes:
-            for follower in self._followers:
-                follower(change)
+            for callback in self._on_leader_change:
+                callback(change)
         changes.clear()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.archive import Progress, parse_arguments, session_settings, source_options
+from spark_jobs.archive import BatchProgress, parse_arguments, session_settings, source_options
 
 LEAST = ["--topic", "flights", "--output", "/srv/archive"]
 
@@ -118,7 +118,7 @@ def _batch(number: int, rows: int, *, read: int | None = None, behind: str | Non
 
 def test_progress_tells_each_batch_once() -> None:
     said: list[str] = []
-    progress = Progress(said.append)
+    progress = BatchProgress(said.append)
     idle = {"batchId": 2, "numInputRows": 0}
     progress.report("archive", [_batch(0, 1000, behind="2500.0")])
     progress.report("archive", [_batch(0, 1000, behind="2500.0"), _batch(1, 500, behind=None), idle])

@@ -15,7 +15,7 @@ def test_never_more_than_the_burst_and_the_rate(per_second: int, pauses: list[in
     now_ms = came = 0
     for pause in pauses:
         now_ms += pause
-        while rate.rest_ms(now_ms) == 0 and came < 10_000:
+        while rate.pause_ms(now_ms) == 0 and came < 10_000:
             rate.record(now_ms)
             came += 1
         assert came <= per_second * BURST_SECONDS + now_ms * per_second / 1000
@@ -25,11 +25,11 @@ def test_never_more_than_the_burst_and_the_rate(per_second: int, pauses: list[in
 def test_after_the_rest_one_may_come(per_second: int) -> None:
     rate = CreationRate(per_second)
     for _ in range(per_second * BURST_SECONDS):
-        assert rate.rest_ms(0) == 0
+        assert rate.pause_ms(0) == 0
         rate.record(0)
-    now_ms = rate.rest_ms(0)
+    now_ms = rate.pause_ms(0)
     assert 0 < now_ms <= LONGEST_REST_MS
-    assert rate.rest_ms(now_ms + 1) == 0
+    assert rate.pause_ms(now_ms + 1) == 0
 
 
 def change(limits: ConnectionLimits, rate: int, **per_listener: int) -> None:
@@ -44,12 +44,12 @@ def test_the_listener_between_brokers_waits_only_for_its_own_rate() -> None:
     change(limits, 1)
     for _ in range(BURST_SECONDS):
         limits.record("INTERNAL", 0)
-    assert limits.rest_ms("PLAINTEXT", 0) > 0
-    assert limits.rest_ms("INTERNAL", 0) == 0
+    assert limits.pause_ms("PLAINTEXT", 0) > 0
+    assert limits.pause_ms("INTERNAL", 0) == 0
     change(limits, 1, INTERNAL=1)
-    assert limits.rest_ms("PLAINTEXT", 0) > 0, "a rate that stays goes on where it is"
+    assert limits.pause_ms("PLAINTEXT", 0) > 0, "a rate that stays goes on where it is"
     for _ in range(BURST_SECONDS):
         limits.record("INTERNAL", 0)
-    assert limits.rest_ms("INTERNAL", 0) > 0
+    assert limits.pause_ms("INTERNAL", 0) > 0
     change(limits, UNLIMITED)
-    assert limits.rest_ms("PLAINTEXT", 0) == limits.rest_ms("INTERNAL", 0) == 0
+    assert limits.pause_ms("PLAINTEXT", 0) == limits.pause_ms("INTERNAL", 0) == 0

@@ -8,7 +8,7 @@ from protocol.records.builder import BatchBuilder, SimpleRecord, append_record, 
 from protocol.records.errors import InvalidRecord
 from protocol.records.header import HEADER_BYTES, seal
 from protocol.records.reader import records
-from protocol.records.walk import Want, walk
+from protocol.records.walk import WalkDepth, walk
 
 
 def section(*rows: tuple[int, bytes | None, bytes | None]) -> bytes:
@@ -53,7 +53,7 @@ def test_sizes_around_the_widths_of_their_numbers(size: int) -> None:
     data = os.urandom(size)
     rows = [(0, b"k", data), (1, data, None), (2, None, data), (3, b"k" * 70, data[:70])]
     raw = section(*rows)
-    for want in Want:
+    for want in WalkDepth:
         assert walk(raw, 4, want).record_count == 4
     assert walk(raw, 4).first_without_key == 2
     found = [(record.key, record.value) for record in records(batch_of(raw, 4))]
