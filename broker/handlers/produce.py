@@ -105,7 +105,7 @@ def handle(
         return refused
     version = context.version
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    replicas = services.replicas
+    replicas, appends = services.replicas, services.replicas.appends
     hosted: Mapping[Any, Partition] = replicas.by_id if by_id else replicas.by_name
     now_ms = context.now_ms
     connection_id = context.session.connection_id
@@ -134,7 +134,7 @@ def handle(
                 answers.append(_refused(services, context, name, asked.index, refusal))
                 continue
             try:
-                result = replicas.append(partition, records, acks, version, connection_id, now_ms)
+                result = appends.append(partition, records, acks, version, connection_id, now_ms)
             except AppendRefused as reason:
                 failed = True
                 partition.counters.failed_produce_requests += 1

@@ -9,7 +9,9 @@ Reading order:
 * `topic_settings`: from a topic's configuration to what its logs and partitions are told;
 * `watched_batches`: which batches of a connection are looked at record by record;
 * `waiting_appends`: the disk under each log, and the lanes of appends that wait for helper threads;
-* `replica_manager`: all hosted partitions; appends, and the image's difference turned into deeds;
+* `appending`: batches appended to the partitions that this broker leads;
+* `coordinator_log`: the partitions of the coordinators' topics, as the coordinators write and read them;
+* `replica_manager`: all hosted partitions, and the difference between two images turned into deeds;
 * `log_retries`: partitions whose log found no space, tried again;
 * `delayed_produce`: an acknowledgement that waits for helper threads or for the high watermark;
 * `delayed_delete_records`: records deleted at the leader, and the wait for its followers;

@@ -8,10 +8,11 @@ minute, as long as any of them waits. Each pass is cut into turns of the loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol
 
-from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.replication.partition import Partition
+from broker.replication.replica_manager import LeaderChange
 from config.ports import Clock, Timer, Timers
 
 FIRST_PAUSE_MS: Final = 1_000
@@ -21,12 +22,26 @@ TURN_NS: Final = 10_000_000
 _log = logging.getLogger("barnabas.replicas")
 
 
+class RetriedReplicas(Protocol):
+    """What is asked of the replica manager."""
+
+    @property
+    def by_name(self) -> Mapping[tuple[str, int], Partition]: ...
+
+    @property
+    def without_space(self) -> Mapping[tuple[str, int], None]: ...
+
+    def when_without_space(self, told: Callable[[], None] | None) -> None: ...
+
+    def try_again_in_steps(self, changes: list[LeaderChange]) -> Iterator[None]: ...
+
+
 class LogRetries:
     """Sleeps as long as the replica manager lacks no space."""
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        replicas: RetriedReplicas,
         clock: Clock,
         timers: Timers,
         *,
@@ -45,16 +60,13 @@ class LogRetries:
         self._waiting: tuple[tuple[str, int], ...] = ()
         """Who lacked space when the pass began."""
         self._steps: Iterator[None] | None = None
-        replicas.on_without_space = self._arm
+        replicas.when_without_space(self._arm)
 
     def stop(self) -> None:
-        self._replicas.on_without_space = self._arm_no_more
+        self._replicas.when_without_space(None)
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._steps = None
-
-    def _arm_no_more(self) -> None:
-        """The broker goes."""
 
     def _arm(self) -> None:
         if self._timer is None and self._steps is None:

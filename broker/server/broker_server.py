@@ -25,6 +25,7 @@ from broker.metadata.publishers.directories import DirectoryAssignments
 from broker.metadata.publishers.publisher import MetadataCachePublisher
 from broker.metadata.publishers.replicas import ReplicasPublisher
 from broker.network.interfaces import Listener
+from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.log_retries import LogRetries
@@ -113,6 +114,7 @@ class BrokerServer:
     def _make_services(self, controller: ControllerChannel, kraft_version: int) -> BrokerServices:
         shared, config = self._shared, self._shared.config
         topics = TopicCreation(channel=controller, metadata=self.metadata, config=config)
+        coordinator_log = CoordinatorLog(self.replicas, self.replicas.appends, shared.clock)
         return BrokerServices(
             node_id=shared.node_id,
             cluster_id=shared.cluster_id,
@@ -133,8 +135,8 @@ class BrokerServer:
             ),
             groups=GroupCoordinator(
                 group_settings(config),
-                writer=self.replicas,
-                reader=self.replicas,
+                writer=coordinator_log,
+                reader=coordinator_log,
                 cluster=self.metadata,
                 topics=topics,
                 clock=shared.clock,

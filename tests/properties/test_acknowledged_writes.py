@@ -70,8 +70,8 @@ class Writes(RuleBasedStateMachine):
         self.rig = WaitingRig(files=self.files)
         self.groups = GroupCoordinator(
             GroupSettings(group_initial_rebalance_delay_ms=0),
-            writer=self.rig.replicas,
-            reader=self.rig.replicas,
+            writer=self.rig.coordinator_log,
+            reader=self.rig.coordinator_log,
             cluster=self.rig.metadata,
             topics=_Topics(self.rig),
             clock=self.rig.clock,

@@ -15,9 +15,11 @@ from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
 from broker.metadata.cache import MetadataCache
+from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
 from config.broker_config import BrokerConfig
@@ -168,8 +170,14 @@ class HandlerRig:
         self.metadata = MetadataCache(random_source=self.random_source)
         self.logs = MemoryLogs(MemoryFiles() if files is None else files, self.clock)
         self.replicas = ReplicaManager(
-            node_id=1, logs=self.logs, config=self.config, metadata=self.metadata, clock=self.clock
+            node_id=1,
+            logs=self.logs,
+            config=self.config,
+            metadata=self.metadata,
+            clock=self.clock,
+            waiting=self.helper_threads(),
         )
+        self.coordinator_log = CoordinatorLog(self.replicas, self.replicas.appends, self.clock)
         self.sessions = FetchSessions(slots=slots, random_source=self.random_source)
         self.fetches = FetchPurgatory(
             sessions=self.sessions,
@@ -202,6 +210,10 @@ class HandlerRig:
             loggers=HandLoggers(),
         )
         self.apply(FeatureLevelRecord("metadata.version", 30), self.broker_record(1))
+
+    def helper_threads(self) -> WaitingAppends | None:
+        """For appends that wait; by default none does."""
+        return None
 
     # The cluster.
 
@@ -277,7 +289,7 @@ class HandlerRig:
     def write(self, name: str, index: int = 0, count: int = 1, size_bytes: int = 10, **options: Any) -> int:
         """Append one batch as a producer would; its first offset."""
         partition = self.replicas.by_name[name, index]
-        result = self.replicas.append(
+        result = self.replicas.appends.append(
             partition,
             self.batch(count, size_bytes, **options),
             acks=-1,

@@ -17,12 +17,13 @@ class WaitingRig(HandlerRig):
     """A broker whose helper threads end when the test lets them."""
 
     def __init__(self, *, files: Files | None = None) -> None:
-        super().__init__(files=files)
         self.disks, self.codecs = RunsLater(), RunsLater()
-        self.replicas.waiting = WaitingAppends(
-            clock=self.clock, timers=self.timers, disks=self.disks, codecs=self.codecs
-        )
-        self.replicas._inline_bytes = 64 * 1024
+        super().__init__(files=files)
+
+    def helper_threads(self) -> WaitingAppends:
+        made = WaitingAppends(clock=self.clock, timers=self.timers, disks=self.disks, codecs=self.codecs)
+        made.inline_bytes = 64 * 1024
+        return made
 
     def produce(self, *batches: tuple[str, bytearray], acks: int = -1, timeout_ms: int = 1000) -> Any:
         topics = [

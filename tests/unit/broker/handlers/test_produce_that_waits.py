@@ -124,7 +124,7 @@ def test_coordinators_wait_in_the_same_line(rig: WaitingRig) -> None:
     heard: list[tuple[ErrorCode, int]] = []
     first = rig.produce(("synced", rig.batch()))
     own = bytes(rig.batch(2))
-    rig.replicas.append_internal("synced", 0, own, lambda outcome: heard.append(committed(outcome)))
+    rig.coordinator_log.append_internal("synced", 0, own, lambda outcome: heard.append(committed(outcome)))
     assert heard == []
     rig.run()
     assert codes(first.response) == [("synced", 0, 0)]
@@ -137,7 +137,7 @@ def test_small_batches_wait_for_nobody(rig: WaitingRig) -> None:
     found = rig.log("packed").read(0, max_bytes=1000)
     assert found is not None
     assert read_header(found.read()).codec == 3
-    waiting = rig.replicas.append(
+    waiting = rig.replicas.appends.append(
         rig.replicas.by_name["packed", 0], rig.large(), 1, 12, "c", rig.clock.wall_ms()
     )
     assert isinstance(waiting, WaitingAppend)

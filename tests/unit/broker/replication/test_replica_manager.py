@@ -40,7 +40,7 @@ Result = tuple[ErrorCode, int]
 def internal(
     rig: HandlerRig, results: list[Result], count: int = 1, topic: str = "t", size_bytes: int = 10
 ) -> None:
-    rig.replicas.append_internal(
+    rig.coordinator_log.append_internal(
         topic, 0, bytes(rig.batch(count, size_bytes)), lambda outcome: results.append(committed(outcome))
     )
 
@@ -108,7 +108,7 @@ def test_a_topic_deleted_and_made_again_in_one_breath() -> None:
         [(topic_id(2), 0)],
     )
     with pytest.raises(AppendRefused, match="NOT_LEADER_OR_FOLLOWER"):
-        rig.replicas.append(old, rig.batch(), 1, 12, "c", rig.clock.wall_ms())
+        rig.replicas.appends.append(old, rig.batch(), 1, 12, "c", rig.clock.wall_ms())
 
 
 def test_a_topic_of_many_partitions_comes_and_goes_a_partition_a_step() -> None:
@@ -215,7 +215,7 @@ def test_a_coordinators_batch_waits_for_replicas_and_may_append_from_its_result(
         results.append(committed(outcome))
         internal(rig, results)
 
-    rig.replicas.append_internal("t", 0, bytes(rig.batch()), and_again)
+    rig.coordinator_log.append_internal("t", 0, bytes(rig.batch()), and_again)
     assert results == []
     rig.replicas.by_name["t", 0].follower_fetched(2, 1, now_ms=0)
     assert results == [(ErrorCode.NONE, 0)]
@@ -254,19 +254,19 @@ def test_a_partition_is_read_back_in_bites() -> None:
     for _ in range(5):
         rig.write("t", count=2, size_bytes=100)
     read, offset = [], 0
-    while data := rig.replicas.read_batches("t", 0, offset, 500):
+    while data := rig.coordinator_log.read_batches("t", 0, offset, 500):
         found = [header for _, header in headers(data)]
         read += [header.base_offset for header in found]
         offset = found[-1].next_offset
     assert read == [0, 2, 4, 6, 8]
-    assert len(rig.replicas.read_batches("t", 0, 0, 1)) > 1
+    assert len(rig.coordinator_log.read_batches("t", 0, 0, 1)) > 1
     rig.log("t").increase_log_start(4)
-    assert next(headers(rig.replicas.read_batches("t", 0, 0, 1)))[1].base_offset == 4
-    assert rig.replicas.read_batches("t", 0, 10, 1) == b""
+    assert next(headers(rig.coordinator_log.read_batches("t", 0, 0, 1)))[1].base_offset == 4
+    assert rig.coordinator_log.read_batches("t", 0, 10, 1) == b""
     with pytest.raises(CorruptRecord, match="99"):
-        rig.replicas.read_batches("t", 0, 99, 1)
+        rig.coordinator_log.read_batches("t", 0, 99, 1)
     with pytest.raises(LookupError):
-        rig.replicas.read_batches("nobody", 0, 0, 1)
+        rig.coordinator_log.read_batches("nobody", 0, 0, 1)
 
 
 def test_a_failing_disk_is_reported_once_and_so_is_its_recovery(caplog: pytest.LogCaptureFixture) -> None:

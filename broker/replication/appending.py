@@ -1,0 +1,183 @@
+"""Batches appended to the partitions that this broker leads, as they come from producers.
+
+An append leaves either all of a batch or nothing of it. If the disk fails, the batch is refused with
+KAFKA_STORAGE_ERROR and the partition stays as it was: the next append tries again, so a disk that was full
+and has room again needs no restart.
+
+Most appends are done when the call returns. A large batch that must be compressed anew, a slow disk or a
+topic with `flush.messages` makes one wait for helper threads (see `waiting_appends`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from broker.replication.partition import Partition
+from broker.replication.roles import NO_EPOCH
+from broker.replication.waiting_appends import WaitingAppends
+from broker.replication.watched_batches import WatchedBatches
+from protocol.errors import ErrorCode, InvariantViolated
+from storage.append import AppendResult
+from storage.append_lane import AppendLane, Outcome, WaitingAppend
+from storage.errors import AppendRefused, LogStorageError
+
+__all__ = ["ACKS_ALL", "PartitionAppends", "refused"]
+
+LOG: Final = logging.getLogger("barnabas.replicas")
+
+ACKS_ALL: Final = -1
+
+
+class PartitionAppends:
+    """Appends to partitions, and what follows an append: counters, the high watermark, disk errors."""
+
+    def __init__(
+        self,
+        *,
+        watched: WatchedBatches,
+        waiting: WaitingAppends | None,
+        suspect: Callable[[str, BaseException | None], None],
+    ) -> None:
+        """watched: which batches are looked at record by record. waiting: helper threads for appends that
+        should not keep the loop; without it they do. suspect: hears of a log's directory that failed, and
+        with what."""
+        self._watched = watched
+        self._waiting = waiting
+        self._inline_bytes = 0 if waiting is None else waiting.inline_bytes
+        self._suspect = suspect
+        self._failing: dict[Partition, None] = {}
+        """Partitions whose last append met a disk error; logged when it begins and when it ends."""
+
+    def append(
+        self,
+        partition: Partition,
+        records: memoryview | bytearray | bytes,
+        acks: int,
+        version: int,
+        connection_id: str,
+        now_ms: int,
+    ) -> AppendResult | WaitingAppend:
+        """One client's batch, as the leader. Raises AppendRefused with the code to answer; nothing changed.
+
+        On return the batch is in the log; whether it is replicated is for the high watermark to say. Or it
+        waits for helper threads, and its outcome follows: an AppendResult, or an AppendRefused.
+        """
+        counters = partition.counters
+        counters.total_produce_requests += 1
+        if not partition.is_leader:
+            raise refused(ErrorCode(partition.refusal(NO_EPOCH)))
+        if partition.is_under_min_isr and acks == ACKS_ALL:
+            raise refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+        walk = False
+        if partition.trusted_connection is not connection_id:
+            walk = self._watched.next_is_walked(connection_id, partition.topic_id, partition.index)
+            if not walk:
+                partition.trusted_connection = connection_id
+        try:
+            result = partition.log.append_or_wait(
+                records,
+                leader_epoch=partition.leader_epoch,
+                now_ms=now_ms,
+                walk=walk,
+                request_version=version,
+                inline_bytes=self._inline_bytes,
+            )
+        except LogStorageError as error:
+            raise self._disk_failed(partition, error) from error
+        if result is None:
+            return self._append_later(partition, records, now_ms, walk, version)
+        if self._failing:
+            self._disk_works(partition)
+        if not result.is_duplicate:
+            size_bytes = len(records)
+            counters.bytes_in += size_bytes
+            counters.messages_in += result.last_offset - result.base_offset + 1
+            partition.appended(size_bytes)
+        return result
+
+    def _append_later(
+        self,
+        partition: Partition,
+        records: memoryview | bytearray | bytes,
+        now_ms: int,
+        walk: bool,
+        version: int,
+    ) -> WaitingAppend:
+        waiting = self._lane(partition).submit(
+            records,
+            leader_epoch=partition.leader_epoch,
+            now_ms=now_ms,
+            walk=walk,
+            request_version=version,
+        )
+        waiting.then(partial(self._appended_late, partition, waiting))
+        return waiting
+
+    def _lane(self, partition: Partition) -> AppendLane:
+        if self._waiting is None:
+            raise InvariantViolated(f"an append to {partition!r} wants helper threads, and there are none")
+        return self._waiting.lane(partition.log)
+
+    def _appended_late(self, partition: Partition, waiting: WaitingAppend, outcome: Outcome) -> None:
+        """Helper threads have done their part: what follows an append follows now, before the answer."""
+        if isinstance(outcome, LogStorageError):
+            waiting.outcome = self._disk_failed(partition, outcome)
+        if not isinstance(outcome, AppendResult):
+            return
+        if self._failing:
+            self._disk_works(partition)
+        if not outcome.is_duplicate:
+            self._count(partition, outcome, waiting.size_bytes)
+
+    def _count(self, partition: Partition, result: AppendResult, size_bytes: int) -> None:
+        """What follows every append that was taken; `append` has it inline."""
+        partition.counters.bytes_in += size_bytes
+        partition.counters.messages_in += result.last_offset - result.base_offset + 1
+        partition.appended(size_bytes)
+
+    def append_own(self, partition: Partition, batch: bytes, now_ms: int) -> AppendResult | WaitingAppend:
+        """A batch that this broker made itself, with acks=all. As `append`; base offset and leader epoch are
+        filled in by the log."""
+        refusal = partition.refusal(NO_EPOCH)
+        if refusal or partition.is_under_min_isr:
+            raise refused(ErrorCode(refusal or ErrorCode.NOT_ENOUGH_REPLICAS))
+        log = partition.log
+        if len(batch) > log.config.max_message_bytes:
+            raise refused(ErrorCode.MESSAGE_TOO_LARGE)
+        leader_epoch = partition.leader_epoch
+        try:
+            if self._waiting is not None and log.must_wait():
+                waiting = self._lane(partition).submit_own(batch, leader_epoch=leader_epoch, now_ms=now_ms)
+                waiting.then(partial(self._appended_late, partition, waiting))
+                return waiting
+            result = log.append_internal(bytearray(batch), leader_epoch=leader_epoch, now_ms=now_ms)
+        except LogStorageError as error:
+            raise self._disk_failed(partition, error) from error
+        if self._failing:
+            self._disk_works(partition)
+        self._count(partition, result, len(batch))
+        return result
+
+    def forget(self, partition: Partition) -> None:
+        """The partition is hosted here no longer."""
+        self._failing.pop(partition, None)
+
+    def _disk_failed(self, partition: Partition, error: LogStorageError) -> AppendRefused:
+        if partition not in self._failing:
+            self._failing[partition] = None
+            LOG.error("Appends to %r fail, producers get KAFKA_STORAGE_ERROR: %s", partition, error)
+        self._suspect(partition.log.directory, error.__cause__)
+        return AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), (), partition.log.log_start_offset)
+
+    def _disk_works(self, partition: Partition) -> None:
+        if partition in self._failing:
+            del self._failing[partition]
+            LOG.info("Appends to %r work again", partition)
+
+
+def refused(code: ErrorCode) -> AppendRefused:
+    """What a batch is told that did not come as far as the log."""
+    return AppendRefused(code, code.message, (), -1)
