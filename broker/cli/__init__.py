@@ -1,4 +1,4 @@
-"""The command line: one module per command, and the parser that knows them all.
+"""The command line: one module per command, and the parser that knows all of them.
 
 In reading order:
 

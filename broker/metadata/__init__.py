@@ -1,9 +1,9 @@
-"""The cluster's metadata as this broker knows it, and what changes here when it changes.
+"""The cluster's metadata as this broker knows it, and how the broker follows its changes.
 
 In reading order:
 
-* `loader`            makes images out of committed records of the metadata log, and tells publishers of them
-* `publishers/`       turn the difference between two images into local action
-* `cache`             what handlers ask of the newest image
-* `config_requests`   changes of configs: which resource goes to the controller, and which is this broker's
+* `loader`            fetches committed records of the metadata log and gives the new images to the publishers
+* `publishers/`       apply the changes of the image on this broker
+* `cache`             the newest image as the handlers use it
+* `config_requests`   which resources of a config change this broker handles, and which the controller does
 """

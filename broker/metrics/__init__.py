@@ -1,15 +1,15 @@
-"""What the broker knows about itself: plain integers on the hot path, names and text only when somebody asks.
+"""Metrics: plain integers on the hot path, names and text only when somebody scrapes.
 
 In reading order:
 
 * `histogram`    times in fixed buckets, and quantiles from them
 * `requests`     counts and times per API and version
-* `families`     the interface of whoever has something to show: a collector gives families of samples
+* `families`     the interface of a part that has metrics: a collector yields families of samples
 * `request_families`, `network_families`, `replica_families`, `quorum_families`   what the parts of a node
   count, as Prometheus families by the names of Kafka's JMX exporter
 * `loop_health`  lag and idle ratio of the loop, pauses of the collector
 * `watchdog`     turns of the loop that take too long, with the stack
-* `exposition`   families into Prometheus' text format, in portions that do not stall the loop
+* `exposition`   families as Prometheus' text format, in portions that do not delay clients
 
 Parts of the broker register collectors; nothing here imports them.
 """

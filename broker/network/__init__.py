@@ -13,10 +13,10 @@ In reading order:
 * `limits`          how many connections there may be, in all and per address
 * `idle`            connections that have been silent for too long
 * `server`          the listeners of a node, their connections, and the graceful stop
-* `page_cache`      whether a part of a file is in memory
+* `page_cache`      asks the kernel whether a part of a file is in memory
 * `cold_reads`      slices of files that are not in memory, sent by helper threads
 * `output`          the queue of bytes and file slices in front of one socket
-* `disconnects`     who tells that a peer has gone while nobody reads from it
+* `disconnects`     notices that a peer has disconnected while its connection is not read
 * `sockets`         a channel on a real non-blocking socket of the loop
 * `acceptor`        a listening socket
 * `socket_network`  the real side of `Network`: listeners and outgoing connections of this machine

@@ -3,7 +3,7 @@
 A connection is not read while it waits for an answer, is throttled, or does not take its answers. If unread
 data lies in its socket, the socket stays readable and says nothing about its end, and reading on would take
 memory. The kernel knows the end of a stream behind unread data: so such sockets are registered in an epoll
-set of their own that asks for hang-ups only, and the loop watches that set as a single descriptor. Most
+set of their own that asks for disconnections only, and the loop watches that set as a single descriptor. Most
 connections are never registered: the end of one without unread data is seen by the loop's ordinary readiness.
 
 Where there is no epoll (macOS) the disconnection is noticed when the connection is read or written again.

@@ -1,4 +1,4 @@
-"""The keys and values of the records of `__consumer_offsets`, by kind of group.
+"""The keys and values of the records of `__consumer_offsets`, one module per kind of group.
 
 In reading order:
 
