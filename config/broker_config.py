@@ -28,7 +28,7 @@ _MINUTE_MS: Final = 60_000
 
 
 class BrokerConfig:
-    """The values in force. Made by `config.loading.load`, which checks; here everything is already valid."""
+    """The values of the broker configs that are in force. `config.loading.load` makes it after all checks."""
 
     __slots__ = ("_values", "dynamic_broker", "dynamic_default", "refused", "static")
 
@@ -38,7 +38,8 @@ class BrokerConfig:
         dynamic_broker: Mapping[str, str] = _EMPTY,
         dynamic_default: Mapping[str, str] = _EMPTY,
     ) -> None:
-        """Raises `InvalidValue` for a static setting that is not valid; dynamic ones are left out then."""
+        """Raises InvalidValue for a static setting that is not valid; dynamic settings that are not valid are
+        left out."""
         self.static: Final = MappingProxyType(dict(static))
         self.dynamic_broker: Final = MappingProxyType(dict(dynamic_broker))
         self.dynamic_default: Final = MappingProxyType(dict(dynamic_default))
@@ -133,12 +134,13 @@ class BrokerConfig:
         return name in self.static
 
     def known_names(self) -> list[str]:
-        """All names that DescribeConfigs shows: the public ones, and whatever else was set."""
+        """The names that DescribeConfigs shows: the public configs, and everything else that was set."""
         public = {name for name, row in BROKER.items() if not row.internal and not row.dynamic_only}
         return sorted(public.union(self.static, self.dynamic_default, self.dynamic_broker))
 
     def shown(self, name: str) -> str | None:
-        """The value in force as text, None for null; secrets and keys nobody has defined are `[hidden]`."""
+        """The value in force as text, None for null. Secrets, and keys without a definition, are
+        `[hidden]`."""
         definition = broker_definition(name)
         if definition is None or definition.sensitive:
             return HIDDEN
@@ -189,7 +191,7 @@ class BrokerConfig:
 
     @property
     def retention_ms(self) -> int:
-        """log.retention.ms, .minutes or .hours; every negative value means for ever (-1)."""
+        """The value of log.retention.ms, .minutes or .hours, in milliseconds; -1 means for ever."""
         value = self.optional_integer("log.retention.ms")
         if value is None:
             minutes = self.optional_integer("log.retention.minutes")
@@ -251,7 +253,8 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> tuple[Endpoint, ...]:
-        """What clients are told; controller listeners are not in it. An empty host is this host's name."""
+        """The listeners that clients are told of, without the controller listeners. An empty host becomes
+        this host's name."""
         if self.value("advertised.listeners") is None:
             return self.broker_listeners
         names = self.controller_listener_names
@@ -259,7 +262,8 @@ class BrokerConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """Where other nodes find this controller: as advertised, else where it listens."""
+        """The addresses at which other nodes reach this controller: the advertised ones, or else those of its
+        listeners."""
         names = self.controller_listener_names
         told = tuple(endpoint for endpoint in self._advertised() if endpoint.listener in names)
         told_names = [endpoint.listener for endpoint in told]

@@ -42,7 +42,8 @@ class Importance(enum.Enum):
 
 
 class UpdateMode(enum.Enum):
-    """When a value can change: never while running, for one broker, for all of them, or with its resource."""
+    """When a value can change: not while the broker runs, for one broker, for all brokers, or with its
+    resource."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 NAMES_IN_SENTENCE: Final = 100
-"""A sentence of ten thousand names helps nobody, and is longer than a string of the protocol may be."""
+"""The most names in one error message; more of them help nobody, and do not fit into a string of the
+protocol."""
 
 
 class ConfigError(Exception):
@@ -42,7 +43,7 @@ class UnmetRequirement(ConfigError):
 
 
 def some_of(names: Sequence[str], separator: str = ",") -> str:
-    """Names in a sentence: all of them as Kafka has it, but where somebody sent thousands."""
+    """The names as they stand in an error message: all of them as in Kafka, but cut off after some."""
     if len(names) <= NAMES_IN_SENTENCE:
         return separator.join(names)
     return separator.join(names[:NAMES_IN_SENTENCE]) + f" and {len(names) - NAMES_IN_SENTENCE} more"

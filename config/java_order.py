@@ -35,7 +35,8 @@ def _powers(count: int) -> tuple[int, ...]:
 
 
 def hash_order(texts: Iterable[str]) -> list[str]:
-    """The texts as a HashSet of them is walked; those that share a bucket keep their order."""
+    """The texts in the order in which Java's HashSet iterates over them; texts in one bucket keep their
+    order."""
     distinct = list(dict.fromkeys(texts))
     buckets = _LEAST_BUCKETS
     while len(distinct) * 4 > buckets * 3:

@@ -74,13 +74,14 @@ OFFSET_FETCH_MEMORY_BYTES: Final = 24 * MIB
 many partitions."""
 
 FETCH_MEMORY_BYTES: Final = 6 * MIB
-"""The same for Fetch, which is one step: twenty thousand partitions of one broker."""
+"""The memory for a Fetch request, which is handled in one step: twenty thousand partitions of one broker."""
 
 PRODUCE_MEMORY_BYTES: Final = 8 * MIB
-"""The same for Produce: fifty thousand partitions, records not counted."""
+"""The memory for a Produce request: fifty thousand partitions, without their records."""
 
 JOIN_MEMORY_BYTES: Final = 1 * MIB
-"""The same for JoinGroup, whose protocols stay as long as the member: some thousand of them."""
+"""The memory for a JoinGroup request, whose protocols are kept as long as the member: some thousand of
+them."""
 
 OFFSETS_PER_COMMIT: Final = 25_000
 """One commit is one batch, and more offsets than this make a larger one than `__consumer_offsets` takes
@@ -91,7 +92,7 @@ ANSWER_BYTES: Final = 64 * MIB
 the same thing again and again may ask for any number of gigabytes."""
 
 LONG_WORK_TURN_MS: Final = 1
-"""What all work that is longer than a turn gets of each turn of the loop, together."""
+"""The time of each turn of the loop that all long work gets together."""
 
 LOOKUP_INLINE_MS: Final = 1
 """The time after which a look-up by time goes on in slices, beside other requests."""
@@ -164,7 +165,8 @@ OFFLOADED_COMPRESSION_BYTES: Final = 64 * KIB
 """Batches above this are (de)compressed in a helper thread, smaller ones inline."""
 
 WALKED_BATCHES_PER_CONNECTION: Final = 8
-"""With barnabas.record.validation=auto the first batches of a connection on a partition are walked whole."""
+"""With barnabas.record.validation=auto all records of the first batches of a connection on a partition are
+read."""
 
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 """Batches per producer and partition in which a repeated one is recognised, as in Kafka."""
@@ -212,7 +214,7 @@ APPEND_THREADS: Final = 16
 """Threads for writes to slow directories and for syncs that an append waits for."""
 
 CODEC_NICENESS: Final = 5
-"""How far threads that compress stand behind the loop when there are fewer processors than they all want."""
+"""The niceness of threads that compress, on a machine with too few processors for them and the loop."""
 
 CODEC_THREADS: Final = 8
 """Threads for large batches that are compressed or decompressed; never more than one less than processors."""
@@ -252,7 +254,7 @@ SYNC_THREADS: Final = 8
 """Threads that sync the files of one log if there are many of them."""
 
 ENDING_THREADS: Final = 32
-"""Threads that sync logs at the end of a node: nothing is served any more, and syncs share the disk."""
+"""Threads that sync logs when the node stops; nothing is served any more, and the syncs share the disk."""
 
 # Administration
 

@@ -33,7 +33,7 @@ class Endpoint(Struct, frozen=True, gc=False):
 
 
 def address_text(host: str, port: int) -> str:
-    """As it may be typed into a client's configuration: an IPv6 address stands in brackets."""
+    """The address as clients' configs have it: an IPv6 address stands in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -63,7 +63,7 @@ def default_settings(defaults: Mapping[str, str]) -> list[Setting]:
 
 
 def file_settings(path: str, data: bytes) -> list[Setting]:
-    """The settings of a file's bytes: YAML by its name (.yaml, .yml), else a properties file."""
+    """The settings in the content of a file: YAML if its name ends with .yaml or .yml, else properties."""
     if len(data) > limits.CONFIG_FILE_BYTES:
         raise ConfigError(f"{path}: {len(data)} bytes are too many for a config file")
     if path.endswith((".yaml", ".yml")):
@@ -116,7 +116,7 @@ def load(settings: Mapping[str, Setting]) -> Loaded:
 
 
 def _places(sentence: str, settings: Mapping[str, Setting]) -> str:
-    """Where the settings stand that a sentence of Kafka's names; nothing for those nobody wrote."""
+    """The places of the settings that an error message of Kafka names, for settings that are not defaults."""
     words = re.findall(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)*", sentence)
     named = [settings[name] for name in dict.fromkeys(words) if name in settings]
     places = [f"{each.name} at {each.place}" for each in named if each.source is not Source.DEFAULTS]

@@ -58,7 +58,8 @@ def load_google_crc32c() -> Checksum | None:
 
 
 def load_crcmod() -> Checksum | None:
-    """`crcmod` behind our signature, or None. Its functions continue from the finished value, as ours do."""
+    """The checksum function of the package `crcmod`, or None. It continues from an earlier checksum, as ours
+    do."""
     module = _import_or_none("crcmod.predefined")
     if module is None:
         return None

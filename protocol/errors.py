@@ -20,15 +20,16 @@ class ProtocolError(Exception):
 
 
 class EncodeError(Exception):
-    """A message of ours with a value that its version cannot carry. Raised by all encoders."""
+    """A message has a value that its version cannot carry. All encoders raise it."""
 
 
 class EndsProcess(Exception):
-    """After this nothing that the process does can be trusted, so every boundary lets it pass."""
+    """An error after which the state of the process cannot be trusted; every boundary lets it pass, and the
+    process ends."""
 
 
 class InvariantViolated(EndsProcess):
-    """A thing that cannot be, is. Our bug; the process ends with a code of its own."""
+    """An invariant does not hold: a bug of Barnabas. The process ends with an exit code of its own."""
 
 
 def invariant(condition: bool, text: str, **numbers: object) -> None:
@@ -202,7 +203,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """The member for a code that a peer sent; UNKNOWN_SERVER_ERROR for one that we do not know."""
+        """The member for a code that a peer sent; UNKNOWN_SERVER_ERROR for an unknown code."""
         try:
             return cls(code)
         except ValueError:

@@ -115,7 +115,7 @@ class ApiKey(IntEnum):
 
 
 class Api:
-    """One API: what its request and response are called, in which versions they exist and who answers."""
+    """One API: the classes of its request and response, its versions, and the listeners that serve it."""
 
     __slots__ = ("flexible", "key", "latest_version_unstable", "listeners", "module", "name", "versions")
 
@@ -159,7 +159,8 @@ class Api:
         return 2 if self.flexible.covers(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions answers with header 0 always: a client that does not know our versions must read it."""
+        """The version of the response header. ApiVersions always has version 0, because a client that does
+        not know our versions must be able to read it."""
         return 1 if self.flexible.covers(version) and self.key != ApiKey.API_VERSIONS else 0
 
 

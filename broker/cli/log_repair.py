@@ -19,7 +19,8 @@ DAMAGED: Final = 1
 
 
 def run(options: argparse.Namespace) -> int:
-    """Says what is damaged in each log, and with --yes repairs it. 0: all is well now."""
+    """Runs `barnabas log repair`: says what is damaged in each log, and with --yes repairs it. Returns 0 if
+    no log is damaged any more."""
     code = WELL
     for path in options.directories:
         try:
@@ -35,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _partitions(path: str) -> list[str]:
-    """The path itself if it is a partition's directory, else those in it. Raises OSError."""
+    """The path itself if it is a partition's directory, else the partition directories in it. Raises
+    OSError."""
     if _is_partition(path):
         return [path]
     found = [os.path.join(path, name) for name in sorted(os.listdir(path))]

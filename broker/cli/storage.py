@@ -78,7 +78,8 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
 
 
 def wished_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence[Voter]:
-    """Those of --initial-controllers. Raises FormatRefused for options that do not go together."""
+    """The voters that --initial-controllers names. Raises FormatRefused for options that contradict each
+    other."""
     given = [
         name
         for name, value in (
@@ -112,7 +113,8 @@ def _config(path: str, errors: TextIO) -> BrokerConfig | None:
 
 
 def wished_level(release_version: str | None, features: Sequence[str]) -> int:
-    """The metadata.version to begin with. Raises FormatRefused for levels that we cannot begin with."""
+    """The metadata.version that the options ask for. Raises FormatRefused for a level that cannot be
+    formatted."""
     level = LATEST_METADATA_VERSION
     if release_version is not None:
         level = _level_of(release_version)
@@ -223,7 +225,8 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
 
 
 def show_info(config: BrokerConfig, files: Files, output: TextIO) -> int:
-    """Which directories there are, whose they are, and what is wrong; exit code 1 if anything is."""
+    """Prints the log directories, their cluster and node, and their problems. Returns 1 if there is a
+    problem."""
     directories = list(dict.fromkeys((*config.log_directories, config.metadata_log_directory)))
     problems: list[str] = []
     found: dict[str, MetaProperties] = {}

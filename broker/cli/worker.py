@@ -10,7 +10,8 @@ from broker.workers.child import serve
 
 
 def run(options: argparse.Namespace) -> int:
-    """Takes orders on standard input until nobody gives any. What anything prints goes to standard error."""
+    """Serves a broker's jobs on standard input until it is closed. What a job prints goes to standard
+    error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.dup(1)
     os.dup2(2, 1)

@@ -121,7 +121,8 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """A clean end, and the temporary folder goes. Harmless when the broker has ended already."""
+        """Stops the broker cleanly and deletes the temporary folder. It does nothing if the broker has ended
+        already."""
         if self._undo is not None and self._undo.alive and self._process is not None:
             _terminate(self._process, STOP_SECONDS)
             self._undo()

@@ -61,7 +61,7 @@ def wording_of(version: int) -> Wording:
 
 
 class ListenerView:
-    """The cluster as clients of one listener reach it; valid for one brokers image."""
+    """The cluster as clients of one listener see it; it is valid for one image of the brokers."""
 
     __slots__ = ("_parts", "broker_parts", "brokers", "listener", "reachable")
 
@@ -203,7 +203,8 @@ class MetadataCache:
     # Brokers.
 
     def any_broker_id(self) -> int:
-        """What clients are told as the controller: any broker that lives, since each forwards (KIP-590)."""
+        """The broker that clients are told as the controller: any broker that is alive, since each of them
+        forwards (KIP-590)."""
         alive = self._unfenced
         if not alive:
             return UNKNOWN_BROKER

@@ -158,7 +158,7 @@ AnswerT = TypeVar("AnswerT", bound=_Answer)
 
 
 def refused(resources: Sequence[ResourceChange], error: ErrorCode) -> list[ConfigChangeResult]:
-    """The controller could not be asked: every resource fails with the same error."""
+    """The response when the controller could not be asked: every resource has the same error."""
     return [ConfigChangeResult(each.kind, each.name, error, error.message) for each in resources]
 
 

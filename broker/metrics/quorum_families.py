@@ -196,7 +196,7 @@ class _TopicCounts(NamedTuple):
 
 
 class PartitionCounts:
-    """Sums over all partitions. A topic that has not changed since the last time is not looked at again."""
+    """Counts over all partitions. A topic that has not changed since the last time is not counted again."""
 
     def __init__(self) -> None:
         self._topics: TopicsImage | None = None
@@ -204,7 +204,8 @@ class PartitionCounts:
         self._sums = (0, 0, 0, 0)
 
     def of(self, topics: TopicsImage) -> tuple[int, int, int, int]:
-        """(topics, partitions, of them without a leader, of them led by another than the preferred)."""
+        """(topics, partitions, partitions without a leader, partitions led by another than the preferred
+        leader)."""
         if topics is self._topics:
             return self._sums
         known: dict[bytes, _TopicCounts] = {}

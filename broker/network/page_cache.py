@@ -22,7 +22,7 @@ class PageCache:
 
     def __init__(self) -> None:
         self.is_told = True
-        """False on an older kernel, and in a sandbox that does not know the call."""
+        """Whether the kernel answers the call; False on an older kernel, and in a sandbox that forbids it."""
         self._cached_pages: Callable[[int, int, int], int] | None = None
 
     def lacks(self, descriptor: int, position: int, size_bytes: int) -> bool:

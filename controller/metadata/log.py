@@ -48,10 +48,11 @@ class NotLeader(Exception):
 
 
 class MetadataLogListener(Protocol):
-    """Somebody who follows the committed log. No call may raise: what cannot be replayed ends the process."""
+    """A follower of the committed log. No call may raise: a record that cannot be replayed ends the
+    process."""
 
     def load_snapshot(self, snapshot: SnapshotId, image: ClusterImage) -> None:
-        """Everything up to the snapshot at once; what the listener had before is to be dropped."""
+        """Called with all records of a snapshot; the listener drops what it had before."""
         ...
 
     def commit(self, batch: MetadataBatch) -> None:
@@ -161,7 +162,7 @@ class MetadataLog(Protocol):
         ...
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls back once, when the high watermark next moves; the result takes the wish back."""
+        """Calls `callback` once, when the high watermark next moves. Calling the result cancels that."""
         ...
 
     def quorum(self, now_ms: int) -> QuorumView: ...

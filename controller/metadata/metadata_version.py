@@ -98,7 +98,8 @@ def record_version(record: Message, level: int = LATEST_METADATA_VERSION) -> int
 
 
 def at_level(image: ClusterImage, records: Sequence[Message]) -> list[Message]:
-    """The records as the image's level can hold them: fields that it does not know yet are left out."""
+    """The records as the image's metadata version can hold them: fields that it does not know are left
+    out."""
     level = image.features.metadata_version
     if level >= LATEST_METADATA_VERSION or not level:
         return list(records)
@@ -123,7 +124,7 @@ def _fitted(image: ClusterImage, record: Message, level: int) -> Message:
 
 
 def _raised_epoch(image: ClusterImage, record: PartitionChangeRecord) -> dict[str, object]:
-    """A leader that stays is named again when the ISR loses somebody: naming it raises its epoch."""
+    """Names a leader that stays again when the ISR shrinks, because this raises its leader epoch."""
     topic = image.topics.by_id.get(record.topic_id)
     partition = None if topic is None else topic.partitions.get(record.partition_id)
     if partition is None or record.isr is None or record.leader != NO_LEADER_CHANGE:

@@ -63,12 +63,13 @@ def read_metadata_batches(buffer: ReadBuffer) -> list[MetadataBatch]:
 
 
 def metadata_batches(buffer: ReadBuffer) -> Iterator[MetadataBatch]:
-    """The same, each batch decoded when it is asked for: a record takes some 20 µs."""
+    """As `read_metadata_batches`, with each batch decoded when it is asked for: a record takes some 20 µs."""
     return (batch for batch in metadata_batches_in_steps(buffer) if batch is not None)
 
 
 def metadata_batches_in_steps(buffer: ReadBuffer) -> Iterator[MetadataBatch | None]:
-    """The same for who has a loop: None now and then, as one batch may hold ten thousand records."""
+    """As `metadata_batches`, but it yields None now and then, so that the loop can serve others: a batch may
+    hold ten thousand records."""
     for position, header in headers(buffer):
         decoded: list[Message] = []
         if not header.is_control:

@@ -264,7 +264,7 @@ class ReplicatedMetadataLog:
         return self._driver.ask(message, version=version, listener=listener)
 
     def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
-        """For this process's own broker, whoever leads: only what is committed, and applied here."""
+        """Reads for the broker of this process, whoever leads: only what is committed, and applied here."""
         fit = self._node.fit(offset, last_fetched_epoch)
         if fit.snapshot is not None:
             return ReadOutcome(b"", snapshot=fit.snapshot)
@@ -360,7 +360,7 @@ class ReplicatedMetadataLog:
         return read_image(self._disk.files, self._disk.snapshot_directory.path(snapshot), snapshot)
 
     def _taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
-        """If the leader's snapshot came while this one was being written, that one counts, this one goes."""
+        """Drops the snapshot that was written here if a newer one of the leader has arrived meanwhile."""
         newest = self._node.latest_snapshot
         if newest is not None and snapshot <= newest:
             self._disk.forget_snapshots_before(newest.end_offset)
@@ -382,7 +382,7 @@ class ReplicatedMetadataLog:
         return SnapshotId(image.offset + 1, image.epoch)
 
     def _installed(self, snapshot: SnapshotId) -> None:
-        """The leader's snapshot stands for everything that was applied here, and more."""
+        """Gives the listeners the leader's snapshot, which replaces everything that was applied here."""
         image = self._image_of(snapshot)
         self._own.clear()
         self._applied_offset = snapshot.end_offset
@@ -404,7 +404,8 @@ class ReplicatedMetadataLog:
     # The end
 
     def resign_and_stop(self, timeout_ms: int, done: Callable[[], None]) -> None:
-        """A leader tells the others, and stays until one of them leads or the time is over."""
+        """Resigns as leader: tells the other voters, and stays until one of them leads or the time is
+        over."""
         self._driver.shut_down(timeout_ms, done)
 
     def shut_down(self) -> None:

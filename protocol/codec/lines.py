@@ -59,7 +59,7 @@ class SourceLines:
         return name
 
     def short_arrays(self, codes: str, element: str, method: str) -> str:
-        """The name of a tuple of such methods: `codes`, then as many elements as the index says."""
+        """The name of a tuple of pack methods, each for `codes` and then as many elements as its index."""
         name = f"{method.partition('_')[0]}_{codes.replace('?', 'z')}_{element}s"
         if name not in self.constants:
             layouts = (Layout(f">{codes}{count}{element}") for count in range(SHORT_ARRAY))

@@ -47,7 +47,8 @@ _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\ufffd".encode()
 
 MOST_TAGS: Final = 1000
-"""Tagged fields of one struct. No message of Kafka has ten; a frame of nothing else would take a second."""
+"""The most tagged fields of one struct. No message of Kafka has ten; a frame full of tags would take a
+second."""
 
 
 def uvarint(buffer: Buffer, position: int) -> tuple[int, int]:

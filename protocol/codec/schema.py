@@ -78,7 +78,7 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def absent_is_none(self) -> bool:
-        """A tagged struct that cannot be null: None says that it does not travel."""
+        """Whether None stands for an absent value: the field is a tagged struct that cannot be null."""
         return (
             self.tag is not None and self.kind is Kind.STRUCT and not self.is_array and self.nullable == NEVER
         )

@@ -80,7 +80,7 @@ def records_size(records: Any) -> int:
 
 
 def uuid(value: bytes) -> bytes:
-    """The value itself, once its length is known to be right: `struct` would pad or cut it in silence."""
+    """Returns the UUID after a check of its length, because `struct` would pad or cut it silently."""
     if len(value) != 16:
         raise EncodeError(f"a UUID has 16 bytes, this one has {len(value)}: {value!r}")
     return value

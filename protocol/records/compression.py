@@ -38,7 +38,8 @@ LZ4: Final = 3
 ZSTD: Final = 4
 
 LAZY_CODECS: Final = (SNAPPY, LZ4, ZSTD)
-"""Those whose library is imported at their first batch. It takes 3 to 20 ms, and 3 MiB for the three."""
+"""The codecs whose library is imported with their first batch. That takes 3 to 20 ms, and 3 MiB for all
+three."""
 
 _FIRST_STEP_BYTES: Final = 64 * 1024
 _LARGEST_STEP_BYTES: Final = 4 * 1024 * 1024
@@ -57,7 +58,7 @@ class Codec(NamedTuple):
     number: int
     """The codec's number in bits 0-2 of the batch attributes."""
     name: str
-    """As in `compression.type`; a topic says `uncompressed` for `none`."""
+    """The name in `compression.type`; a topic says `uncompressed` for `none`."""
     default_level: int
     compress: Callable[[Buffer, int], bytes]
     """`(data, level) -> bytes`; a level outside the codec's range is brought to its nearest end."""
@@ -76,7 +77,8 @@ def codec_named(name: str) -> Codec:
 
 
 def codec_numbered(number: int) -> Codec:
-    """The codec of the attribute bits; raises UnsupportedCompression for 5 to 7, which nobody has defined."""
+    """The codec with this number of the attribute bits. Raises UnsupportedCompression for 5 to 7, which are
+    undefined."""
     if 0 <= number < len(CODECS):
         return CODECS[number]
     raise UnsupportedCompression(f"Unknown compression type id: {number}")

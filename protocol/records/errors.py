@@ -41,7 +41,7 @@ class NoEntry(CorruptRecord):
 
 
 class InvalidRecord(RecordsError):
-    """Intact bytes that say something that no client may say, or records that contradict their header."""
+    """The bytes are intact, but say what no client may say, or the records contradict their header."""
 
 
 class InvalidTimestamp(RecordsError):
@@ -57,6 +57,6 @@ class BatchTooLarge(RecordsError):
 
 
 class UnsupportedCompression(RecordsError):
-    """A codec that this version of the request, or of Kafka, does not know."""
+    """The version of the request, or Kafka itself, does not know the codec."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

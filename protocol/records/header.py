@@ -71,7 +71,7 @@ _LOG_APPEND_TIME: Final = 1
 
 
 class BatchHeader(msgspec.Struct, gc=False):
-    """The thirteen fields as they stand in the buffer; nothing in here has been checked yet."""
+    """The thirteen fields of a batch header as they stand in the buffer; none of them has been checked."""
 
     base_offset: int
     batch_length: int

@@ -29,14 +29,15 @@ class Record(msgspec.Struct, gc=False):
     """One record, with its offset in the log."""
 
     offset: int
-    """As the record says it; only a batch that was walked before it was stored is sure to say it in order."""
+    """The offset as the record says it. It is in order only if the batch was walked before it was stored."""
     timestamp: int
     """Milliseconds; the batch's append time if its type is LogAppendTime; -1 for none."""
     key: bytes | None
     value: bytes | None
     """The value; None in a compacted topic is a tombstone."""
     headers: RecordHeaders = ()
-    """In the producer's order, names may repeat. Names that are not UTF-8 come with surrogate escapes."""
+    """The headers in the producer's order; names may repeat. Names that are not UTF-8 have surrogate
+    escapes."""
     attributes: int = 0
     """The attributes of the record. Kafka has not used them so far, they are always 0."""
 

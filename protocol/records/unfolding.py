@@ -46,7 +46,7 @@ STEP_BYTES: Final = 32 * 1024
 """The number of bytes that are read, and decompressed, in one step."""
 
 SMALL_AT_ONCE_BYTES: Final = 8 << 20
-"""What somebody may hold who shares the memory with many: zstd's window up to level 19."""
+"""The memory that a batch may take which shares it with many others: zstd's window up to level 19."""
 
 _LONG_CALL_BYTES: Final = 256 * 1024
 """A snappy block that decompresses into more than this is decompressed by a helper thread."""
@@ -177,7 +177,7 @@ def _snappy(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
 def _snappy_block(
     rest: _Input, length: int | None, taken: int, limit_bytes: int, at_once_bytes: int
 ) -> Generator[bytes | Callable[[], bytes | RecordsError], None, int]:
-    """One raw block of so many bytes, or all that is left; how much it says to unfold into."""
+    """Decompresses one raw snappy block: yields its bytes and returns their number."""
     try:
         announced, _ = read_unsigned(rest.peek(_VARINT_BYTES if length is None else min(length, 5)), 0)
     except MalformedVarint as error:
@@ -205,7 +205,7 @@ def _or_problem(call: Callable[[], bytes]) -> bytes | RecordsError:
 
 
 class _Input:
-    """A source of which the next bytes can be looked at before they are taken."""
+    """A source whose next bytes can be looked at before they are taken."""
 
     __slots__ = ("_held", "_source")
 

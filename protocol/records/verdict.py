@@ -52,6 +52,7 @@ class ValidatedBatch(msgspec.Struct, gc=False):
     plain: bytes | bytearray | memoryview | None
     """The decompressed records if they were walked, numbered 0, 1, 2 …; may be a view into the request."""
     is_judged: bool = True
-    """False: the header is good, the records have still to be looked at, beside the loop."""
+    """Whether the records were checked too. If not, only the header was, and the records are checked beside
+    the loop."""
     rebuilt: bytearray | None = None
     """What is stored in its place, with base offset 0, once it is made; see `record_validation`."""

@@ -28,7 +28,8 @@ from protocol.records.errors import InvalidRecord
 from protocol.varint import MalformedVarint, read_int, read_long
 
 RECORDS_PER_SLICE: Final = 2000
-"""So many take about a millisecond; who shares a loop with others does not walk further at once."""
+"""The number of records that take about a millisecond; after each such slice other work on the loop may
+run."""
 
 
 class WalkDepth(IntEnum):
@@ -37,11 +38,11 @@ class WalkDepth(IntEnum):
     LENGTHS = 0
     """Only that the record count and the length in front of each record add up."""
     STRUCTURE = 1
-    """Everything: each length inside each record, offsets, keys, timestamps."""
+    """Checks everything: each length inside each record, offsets, keys, timestamps."""
 
 
 class WalkResult(NamedTuple):
-    """What `walk` saw. With `WalkDepth.LENGTHS` only `record_count` means anything."""
+    """What `walk` found. With `WalkDepth.LENGTHS` only `record_count` has a meaning."""
 
     record_count: int
     min_timestamp_delta: int = 0

@@ -104,8 +104,8 @@ class ImageDelta:
         self.tokens: RecordTableDelta | None = None
 
     def replay(self, record: Message) -> None:
-        """Takes one record. A type that no subject knows is a metadata.version that nobody checked: our
-        bug."""
+        """Replays one record. A record type that no image knows is our bug, because metadata.version was
+        checked."""
         step = _REPLAY.get(type(record))
         if step is None:
             raise InvariantViolated(f"each metadata record has a subject (record={type(record).__name__})")
@@ -181,7 +181,7 @@ def _remove_topic(delta: ImageDelta, record: RemoveTopicRecord) -> None:
 
 
 def _nothing(delta: ImageDelta, record: Message) -> None:
-    """NoOp says that the leader lives; the ZooKeeper migration's state means nothing any more."""
+    """Ignores a record without effect: NoOp, and the state of the migration from ZooKeeper."""
 
 
 _SUBJECTS: Final = (
