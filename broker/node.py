@@ -3,13 +3,14 @@
 What lies outside the node comes as one object (`broker.ports.surroundings`); neither this module nor anything
 that it imports makes a clock, a file, a thread or a socket by itself.
 
-The start, in order: lock the log directories and open the logs; open the controller's listener and the
-metadata log; open the broker's listeners, which gives the ports; then, with the loop running, the controller
-leads, the broker registers, follows the metadata, makes its partitions and is unfenced: ready.
+The start does this, in order: it locks the log directories and opens the logs; it opens the controller's
+listener and the metadata log; it opens the broker's listeners, whose ports are known then. When the loop runs
+the controller is elected, and the broker registers, follows the metadata log, makes its partitions and is
+unfenced. Then the node is ready.
 
-The end, in order: no new connections to a broker; the controller is told and agrees; a controller that leads
-the quorum resigns, and stays until another leads; what waits is answered and sent; the roles fall silent;
-logs, checkpoints and the clean marker are written.
+The end does this, in order: a broker takes no new connections, and asks the controller for a controlled
+shutdown; a controller that leads the quorum resigns, and stays until another one leads; requests that wait
+are answered; both roles stop; logs, checkpoints and the marker of a clean shutdown are written.
 """
 
 from __future__ import annotations
@@ -54,8 +55,11 @@ class StartFailed(Exception):
 
 
 class Node:
-    """One node, a controller and a broker too or not. on_ready gets the line that announces it; on_stopped
-    comes once."""
+    """A node: a controller, and a broker too if its roles say so.
+
+    on_ready: is given the line that announces the node when it is ready. on_stopped: is called once, when the
+    loop may end.
+    """
 
     def __init__(
         self,
@@ -178,7 +182,7 @@ class Node:
 
     @property
     def client_address(self) -> str:
-        """Where clients are told to connect, as one types it: the first listener; empty without a broker."""
+        """The address of the first listener, as it is typed into a client; empty for a controller alone."""
         first = None if self._broker is None else next(iter(self._broker.endpoints.values()), None)
         return "" if first is None else address_text(first.host, first.port)
 
@@ -199,7 +203,7 @@ class Node:
     # End
 
     def stop(self) -> None:
-        """Graceful; `on_stopped` follows."""
+        """Begins a graceful stop; `on_stopped` is called at its end."""
         if self.is_stopping:
             return
         self.is_stopping = True
@@ -232,7 +236,7 @@ class Node:
             self._broker.answer_all()
 
     def _silence(self) -> None:
-        """Both roles fall silent; then the loop may end."""
+        """Stops both roles; then the loop may end."""
         if self._broker is not None:
             self._broker.close()
         if self._controller is not None:
@@ -246,7 +250,8 @@ class Node:
         self._on_stopped()
 
     def close(self) -> None:
-        """After the loop has ended: everything to the disk, and the mark that it is."""
+        """Writes everything to the disk, and the marker of a clean shutdown. Called after the loop has
+        ended."""
         if self._controller is not None:
             self._controller.close_policies()
         self._surroundings.close()

@@ -6,9 +6,9 @@
                         ▲                │
                         └─── a new one ◀─┴── too late, or gone: everything asked is refused
 
-One batch of questions is under way at a time, the rest waits in order. At the start the policies must load,
-or the broker does not start; a process that dies later is replaced when the next question comes. Nothing
-passes a policy that cannot be asked: the answer is UNKNOWN_SERVER_ERROR then.
+One batch of questions is under way at a time, the rest waits in order. The broker does not start if the
+policies cannot be loaded; a process that dies later is replaced when the next question comes. When
+the policies cannot be asked every question is refused with UNKNOWN_SERVER_ERROR.
 
 Calls block, so they are made by a helper thread; only `start` and `close` wait, when no loop runs.
 """
@@ -83,7 +83,7 @@ class PolicyProcess:
         *,
         verdict_seconds: float = VERDICT_SECONDS,
     ) -> None:
-        """threads: of which one waits for the process. names: of the classes, by kind (`create`, `alter`).
+        """threads: waits for the process. names: of the classes, by kind (`create`, `alter`).
         configs: what they are configured with. verdict_seconds: time for one batch of questions."""
         self._start_process = start_process
         self._threads = threads
@@ -127,13 +127,13 @@ class PolicyProcess:
         return process
 
     def close(self) -> None:
-        """After the loop has ended: the policies are closed, and the process goes. One that is at work on a
-        question is killed, because nobody waits for the verdict any more."""
+        """Ends the process after it has closed the policies. It is killed while it works on a question,
+        because nobody waits for the verdict any more. Called after the loop has ended."""
         process = self._process
         if process is None:
             return
         if self._asked is not None:
-            process.kill()  # the helper thread that waits for it then puts it away
+            process.kill()  # the helper thread that waits for it ends it
         else:
             process.end()
 

@@ -1,8 +1,8 @@
-"""All that comes later, in one heap over one timer of the loop.
+"""All timers of a node, in one heap over a single timer of the loop.
 
-Sessions, long polls, throttles and housekeeping make many promises and break most of them. A promise here is
-a small object in a heap; a broken one stays there until it comes up, or until the broken ones are the
-majority and the heap is built anew. The loop itself holds at most one timer: for the earliest deadline.
+Sessions, long polls, throttles and housekeeping set many timers and cancel most of them. A timer here is a
+small object in a heap. A cancelled one stays there until its deadline, or until most are cancelled and the
+heap is rebuilt. The loop itself holds at most one timer, for the earliest deadline.
 
 The loop's timer may come a little early (libuv rounds to whole milliseconds of a clock that it reads once per
 turn). What is not due yet is then armed again, so a callback never runs before its deadline.
@@ -19,11 +19,11 @@ from config.ports import Clock
 
 _SOON_MS: Final = 50
 _REBUILD_FROM: Final = 64
-"""A smaller heap is never built anew; its broken promises cost nothing worth saving."""
+"""A smaller heap is never rebuilt; its cancelled timers cost too little."""
 
 
 class LoopTimer:
-    """One promised call. `callback` is None once it ran or was cancelled."""
+    """One call that will be made. `callback` is None after it was made or cancelled."""
 
     __slots__ = ("_timers", "callback", "deadline_ms", "sequence")
 
@@ -71,7 +71,8 @@ class LoopTimers:
         return timer
 
     def cancelled(self, timer: LoopTimer) -> None:
-        """It is not wanted any longer. If the loop would soon be woken for it alone, it will not be."""
+        """Notes that a timer was cancelled. If the loop would soon be woken for it alone, the loop's timer is
+        set anew."""
         self._broken += 1
         if self._running:
             return
@@ -89,11 +90,11 @@ class LoopTimers:
             self._broken = 0
 
     def __len__(self) -> int:
-        """Promises that still hold."""
+        """The number of timers that are neither cancelled nor over."""
         return len(self._heap) - self._broken
 
     def close(self) -> None:
-        """Forgets everything; nothing is called any more."""
+        """Cancels all timers."""
         self._heap.clear()
         self._broken = 0
         if self._armed is not None:
@@ -137,7 +138,7 @@ class LoopTimers:
                 self._arm()
 
     def _drop_broken(self) -> None:
-        """Those that would come next: a loop's rest is not ended for them."""
+        """Removes cancelled timers from the top of the heap, so that the loop is not woken for them."""
         heap = self._heap
         while heap and heap[0].callback is None:
             heappop(heap)

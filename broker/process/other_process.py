@@ -1,7 +1,7 @@
-"""The end of another process: a broker that belongs to a test or a notebook goes when that goes.
+"""Notices the end of another process: a broker of a test or notebook stops when that process has ended.
 
-The kernel tells it at once through a descriptor of the process (pidfd, Linux 5.3), however it ended. Where
-there is none, the process is looked for each second.
+The kernel reports it at once through a descriptor of the process (pidfd, Linux 5.3). Where there is no such
+descriptor, the process is looked for once a second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOOK_EVERY_SECONDS: Final = 1.0
 
 
 def when_process_ends(loop: asyncio.AbstractEventLoop, pid: int, callback: Callable[[int], None]) -> None:
-    """Calls back once, on the loop; soon, if there is no such process."""
+    """Calls back once, on the loop, when the process has ended; soon, if there is no such process."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -40,5 +40,5 @@ def _look(loop: asyncio.AbstractEventLoop, pid: int, callback: Callable[[int], N
         callback(pid)
         return
     except PermissionError:
-        pass  # it is there, and another user's
+        pass  # the process exists and belongs to another user
     loop.call_later(LOOK_EVERY_SECONDS, _look, loop, pid, callback)

@@ -1,7 +1,7 @@
 """The real surroundings of a node: the clock, disks, threads, processes and network of this machine.
 
-The only place that puts the real sides of the ports together; a contract of import-linter holds that nothing
-below `broker.node` imports one of them.
+This is the only place where the real implementations of the ports are put together for a node; a contract of
+import-linter holds that nothing below `broker.node` imports one of them.
 """
 
 from __future__ import annotations

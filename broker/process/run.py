@@ -35,7 +35,7 @@ ENDED_AT_ONCE: Final = 130
 
 
 def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int | None = None) -> int:
-    """Serve until told to stop, or until that other process has ended; the exit code of the process."""
+    """Runs a node until it is told to stop, or until that other process has ended. Returns the exit code."""
     dump_stacks_on_sigquit()
     raise_descriptor_limit()
     loop = uvloop.new_event_loop()
@@ -59,14 +59,14 @@ def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int |
 
 
 def _sentence(failure: Exception) -> str:
-    """What failed, without the number of the error where the words say it all."""
+    """The text of a failure, without the error number where the text is enough."""
     if isinstance(failure, OSError) and failure.strerror and failure.filename is None:
         return failure.strerror
     return str(failure)
 
 
 class _Process:
-    """What the node tells its process, and what the system tells the node."""
+    """The callbacks of the node, and the signals for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, config: BrokerConfig) -> None:
         self.exit_code = STOPPED
@@ -93,9 +93,9 @@ class _Process:
             self._node.stop()
 
     def ready(self, line: str) -> None:
-        """Clients may come: told on standard output, and to the service manager.
+        """Announces the node on standard output, and to the service manager.
 
-        A person at a terminal is told what to type next as well; whoever reads a pipe gets the one line.
+        At a terminal the first commands to type follow; a pipe gets the one line only.
         """
         settle_collector(self._loop)
         print(line, flush=True)
@@ -111,7 +111,7 @@ class _Process:
 
 
 def first_steps(address: str, *, creates_topics: bool) -> list[str]:
-    """What somebody types next who has just started a broker at `address`; nothing for a controller alone."""
+    """The commands that a new user may type after the start; none for a controller alone."""
     if not address:
         return []
     has_kcat = shutil.which("kcat") is not None

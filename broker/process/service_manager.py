@@ -1,10 +1,10 @@
-"""What systemd is told: ready, stopping, still alive, and a word on what is going on (sd_notify's protocol).
+"""Tells systemd that the process is ready, stopping or still alive, and what it does (sd_notify's protocol).
 
-A datagram of `KEY=value` lines to the socket that `NOTIFY_SOCKET` names; without that variable nothing
-happens. A name that begins with @ is in the abstract namespace.
+It sends a datagram of `KEY=value` lines to the socket that `NOTIFY_SOCKET` names; without that variable
+nothing happens. A name that begins with @ is in the abstract namespace.
 
 With `WatchdogSec=` in the unit, systemd kills and restarts a service from which nothing is heard for so long.
-The sign of life comes from a timer on the loop, twice in that time: a loop that hangs gives none.
+The sign of life comes from a timer on the loop, twice in that time, so a loop that hangs gives none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger("barnabas.node")
 
 
 def notify(*lines: str) -> bool:
-    """Tells the service manager, if there is one; whether it was told."""
+    """Sends the lines to the service manager, if there is one. Returns whether they were sent."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -54,7 +54,7 @@ def watchdog_timeout_seconds(environment: Mapping[str, str], pid: int) -> float 
 
 
 class SignsOfLife:
-    """`WATCHDOG=1` from the loop, as long as it comes round."""
+    """Sends `WATCHDOG=1` from the loop, at half the interval that systemd expects."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -62,7 +62,7 @@ class SignsOfLife:
         self._interval_seconds = None if timeout is None else timeout / 2
 
     def start(self) -> None:
-        """The first one now; nothing if nobody waits for it."""
+        """Sends the first sign of life now. Does nothing if systemd expects none."""
         if self._interval_seconds is None:
             return
         notify("WATCHDOG=1")

@@ -1,4 +1,4 @@
-"""The broker's part of a node: partitions, groups, its listeners' handlers, its life with the controller.
+"""The broker's part of a node: partitions, groups, handlers, and its registration with the controller.
 
 At the start it registers with the controller, follows the metadata log until it has seen its own
 registration, makes its partitions, and asks to be unfenced; then its listeners take connections.
@@ -50,9 +50,10 @@ _MINUTE_MS: Final = 60_000
 
 
 class BrokerServer:
-    """Made when the logs are open; serves once `start` has led to `on_ready`.
+    """Is made when the logs are open. `start` begins the registration; the broker serves from `on_ready` on.
 
-    channel: makes a way to the controller, by client id. on_failure: the broker cannot start, and why.
+    channel: makes a channel to the active controller, given a client id. on_failure: is told why the broker
+    cannot start.
     """
 
     def __init__(
@@ -234,8 +235,8 @@ class BrokerServer:
             self.lifecycle.register_again()  # the level was raised to one that knows directories
 
     def _set_strays_aside(self) -> None:
-        """Logs on disk that the first image does not give to this broker: their topics were deleted while
-        it was away. They are renamed, and an operator removes them."""
+        """Renames the logs on disk that the first image does not assign to this broker: their topics were
+        deleted while it was down. An operator may remove them."""
         logs = self._shared.logs
         logs.set_rivals_aside()
         for log in logs.unclaimed():
@@ -250,8 +251,8 @@ class BrokerServer:
             self._serve_when_known()
 
     def _serve_when_known(self) -> None:
-        """Clients may come when this broker too has heard that it is unfenced. Before, it would tell them of
-        a cluster without it, and some ask again only after half a minute."""
+        """Starts the listeners when this broker's own image says that it is unfenced. Before that its
+        Metadata answers would lack this broker, and some clients ask again only after half a minute."""
         own = self.metadata.image.brokers.get(self._shared.node_id)
         if self._serves or self.lifecycle.state is not BrokerState.RUNNING or own is None or own.fenced:
             return
@@ -275,7 +276,7 @@ class BrokerServer:
         self.directories.moved(self.metadata.image, *key)
 
     def _log_made(self, key: tuple[str, int]) -> None:
-        """Late: there had been no space for it."""
+        """A log could be made at last, for which there was no space before."""
         self.directories.moved(self.metadata.image, *key)
 
     def _directory_id_of(self, topic: str, index: int) -> bytes | None:
@@ -294,7 +295,8 @@ class BrokerServer:
             self._leader_changed(change)
 
     def _directory_failed(self, failed: FailedDirectory, keys: list[tuple[str, int]]) -> None:
-        """The controller is told; without the metadata log's directory, or without any, the process ends."""
+        """Reports the directory to the controller. The process ends if it holds the metadata log, or is the
+        last one."""
         shared = self._shared
         _log.warning("%d partitions went offline with log directory %s", len(keys), failed.path)
         if failed.path == shared.metadata_directory:
@@ -307,7 +309,7 @@ class BrokerServer:
             self.lifecycle.directory_failed(failed.directory_id, timeout_ms)
 
     def answer_all(self) -> None:
-        """Whoever waits is answered with what there is: the broker goes."""
+        """Answers all waiting requests with what there is, because the broker stops."""
         self.services.fetches.answer_all()
         self.services.groups.close()
 
@@ -318,7 +320,7 @@ class BrokerServer:
 
 
 class _DeletedTopics:
-    """Publisher: groups forget their offsets of topics that are gone."""
+    """Publisher that deletes the committed offsets of deleted topics."""
 
     def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups

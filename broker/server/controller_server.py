@@ -1,4 +1,4 @@
-"""The controller's part of a node: the metadata log, the one who decides over it, and its listener."""
+"""The controller's part of a node: its replica of the metadata log, the quorum controller, its listeners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from controller.services import ControllerServices
 
 
 class ControllerServer:
-    """Made when the log directories are locked; decides once it is started and the loop runs."""
+    """Is made after the log directories are locked. It serves when it is started and the loop runs."""
 
     def __init__(self, shared: SharedServer) -> None:
         config = shared.config
@@ -82,11 +82,12 @@ class ControllerServer:
         )
 
     def _quorum_channel(self, host: str, port: int) -> TcpPeer:
-        """A way to another replica of the metadata log."""
+        """A channel to another replica of the metadata log."""
         return self._connect(host, port, client_id=f"raft-client-{self._shared.node_id}")
 
     def _connect(self, host: str, port: int, *, client_id: str) -> TcpPeer:
-        """To another controller; if it is dead there are others, so that is told at once."""
+        """A channel to another controller. It reports a failed connection at once, because the caller can ask
+        another controller."""
         shared = self._shared
         return TcpPeer(
             host,
@@ -100,7 +101,7 @@ class ControllerServer:
         )
 
     def start(self) -> None:
-        """An only voter leads when this returns. Raises UnsupportedCluster."""
+        """Starts the replica; a single voter leads when this returns. Raises UnsupportedCluster."""
         self.log.start()
         self.controller.start()
         self.registration.start()
@@ -108,7 +109,8 @@ class ControllerServer:
             acceptor.start()
 
     def channel(self, client_id: str) -> LeaderPeer:
-        """A way to the controller for the broker in this process; one for each kind of long wait."""
+        """A channel to the active controller for the broker of this node. A request that waits long needs a
+        channel of its own."""
         shared = self._shared
         listener = next(iter(self.acceptors))
         here = InProcessPeer(
@@ -131,7 +133,8 @@ class ControllerServer:
         return self.log.quorum(self._shared.clock.wall_ms()).endpoints.get(leader, {}).get(listener)
 
     def resign(self, timeout_ms: int, then: Callable[[], None]) -> None:
-        """A leader of the quorum tells the others, and stays until one of them leads, or the time is over."""
+        """Resigns, if this replica leads the quorum, and calls `then` when another one leads or the time is
+        over."""
         self.log.resign_and_stop(timeout_ms, then)
 
     def shut_down(self) -> None:
@@ -139,10 +142,11 @@ class ControllerServer:
         self.controller.shut_down()
 
     def close_policies(self) -> None:
-        """After the loop has ended, and before the helper threads: one of them may wait for a verdict."""
+        """Ends the policies' process. Called after the loop has ended, and before the helper threads are
+        ended: one of them may be waiting for a verdict."""
         if self.policies is not None:
             self.policies.close()
 
     def close(self) -> None:
-        """After the loop and the helper threads have ended."""
+        """Closes the metadata log. Called after the loop and the helper threads have ended."""
         self.log.shut_down()

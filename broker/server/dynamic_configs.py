@@ -1,7 +1,7 @@
-"""Configs that changed while the broker runs, brought to whom they concern.
+"""Tells each part of a running broker when a config that it uses has changed.
 
-A new config comes whole, with what was set for this broker and for all brokers over the file (see
-`broker.metadata.publishers.configs`). Topics' settings follow through the replica manager; here is the rest:
+A new config is complete: what was set for this broker or for all brokers, over the file (see
+`broker.metadata.publishers.configs`). The replica manager follows the configs of topics; here is the rest:
 what handlers answer from, how many connections there may be, and which listeners are open. A listener that is
 added takes connections at once, but as in Kafka clients learn of it from the cluster only after the next
 start, because that is when a broker registers; one that is taken away closes its connections.
@@ -33,7 +33,7 @@ CREATION_RATE: Final = "max.connection.creation.rate"
 class DynamicConfigListeners:
     """`follow` is called with every new config, in the order of the metadata log.
 
-    service: who serves the connections of a new listener.
+    service: serves the connections of a new listener.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class DynamicConfigListeners:
             _log.error("The listeners stay as they were: %s", problem)
 
     def limit_connections(self, config: BrokerConfig) -> None:
-        """Host names in max.connections.per.ip.overrides are looked up beside the loop and counted when their
-        addresses are known."""
+        """Applies the limits. Host names in max.connections.per.ip.overrides are looked up by a helper
+        thread; their limits apply when the addresses are known."""
         limits = self._shared.limits
         try:
             overrides = max_connections_per_ip(config)
@@ -99,7 +99,7 @@ class DynamicConfigListeners:
 
 
 def change_limits(limits: ConnectionLimits, config: BrokerConfig, per_ip: Mapping[str, int]) -> None:
-    """To what the config says; `per_ip` by address, as `plain_host` writes it."""
+    """Sets the limits to what the config says. per_ip: by address, as `plain_host` writes it."""
     names = [endpoint.listener for endpoint in config.broker_listeners]
     limits.change(
         maximum=config.integer(MAX_CONNECTIONS),
@@ -117,7 +117,7 @@ def change_limits(limits: ConnectionLimits, config: BrokerConfig, per_ip: Mappin
 
 
 def _listener_limits(config: BrokerConfig, names: Iterable[str], setting: str) -> dict[str, int]:
-    """What is set for single listeners, or for all of them alike."""
+    """The limits of listeners that have one, set for the single listener or for all of them."""
     limits = {}
     for name in names:
         limit = config.for_listener(name, setting)

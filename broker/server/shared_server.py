@@ -34,7 +34,7 @@ from storage.recovery import OnDamage
 _log = logging.getLogger("barnabas.node")
 
 PATIENCE_SECONDS: Final = 60
-"""So long after each word on the recovery a service manager is asked to wait for the next."""
+"""How long a service manager is asked to wait for the next report on the recovery."""
 
 SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
     {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -42,7 +42,7 @@ SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
 
 
 class SharedServer:
-    """Made first, closed last."""
+    """Is made before the roles of the node, and closed after them."""
 
     def __init__(self, surroundings: Surroundings, config: BrokerConfig, cluster_id: str) -> None:
         self.surroundings = surroundings
@@ -89,14 +89,14 @@ class SharedServer:
             node_id=config.node_id,
         )
         self._metadata_home: LogDirectory | None = None
-        """The metadata log's directory, where it is none of the log directories."""
+        """The metadata log's directory, if it is not one of the log directories."""
         self.logs.cleaner.settings = cleaner_settings(config)
         self.health = Health()
         self.collectors = Collectors()
 
     @property
     def metadata_directory(self) -> str:
-        """As the log manager spells it."""
+        """The directory of the metadata log, written as the log manager writes directories."""
         return self.config.metadata_log_directory.rstrip("/") or "/"
 
     def open_directories(self) -> StartReport:
@@ -110,14 +110,15 @@ class SharedServer:
         return report
 
     def close_directories(self, broker_epoch: int) -> None:
-        """The end in order. The metadata log is closed before."""
+        """Closes all logs and marks the directories as cleanly shut down. The metadata log must be closed by
+        then."""
         self.logs.shut_down(broker_epoch, side_by_side=self.threads.side_by_side)
         if self._metadata_home is not None:
             self._metadata_home.release()
 
     @property
     def directory_id(self) -> bytes:
-        """Of the directory with the metadata log."""
+        """The id of the directory with the metadata log; zeros if it has none."""
         homes = self.logs.directories if self._metadata_home is None else [self._metadata_home]
         for directory in homes:
             if directory.path == self.metadata_directory and directory.directory_id is not None:
@@ -126,13 +127,13 @@ class SharedServer:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """That of the last life, if all directories ended it in order; else -1."""
+        """The broker epoch of the last run, if it shut down cleanly in all directories; else -1."""
         epochs = {directory.clean_broker_epoch for directory in self.logs.directories}
         known = epochs.pop() if len(epochs) == 1 else None
         return UNKNOWN_BROKER_EPOCH if known is None else known
 
     def tell_of_descriptors(self) -> None:
-        """Says so if the logs have more files than may be open at a time."""
+        """Logs a warning if the logs have more files than may be open at a time."""
         descriptors = self.surroundings.descriptor_limit
         logs, bound = len(self.logs.logs), bound_for(descriptors)
         if logs > bound:
@@ -144,14 +145,14 @@ class SharedServer:
             )  # fmt: skip
 
     def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Listener]:
-        """Open listeners; their ports are known now, they take connections when they are started."""
+        """Opens listeners, so that their ports are known. They take connections when they are started."""
         return {each.listener: self.server.listen(listener_settings(each, self.config)) for each in listeners}
 
     def advertised(
         self, listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Listener]
     ) -> dict[str, BrokerEndpoint]:
-        """Where clients are told to go: a port 0 becomes the real one, no host becomes this machine's
-        name."""
+        """The addresses that clients are told: port 0 is replaced by the port that was given, and an empty
+        host by this machine's name."""
         endpoints = {}
         for each in listeners:
             acceptor = opened.get(each.listener)
@@ -161,7 +162,7 @@ class SharedServer:
         return endpoints
 
     def _tell_of_the_start(self, line: str) -> None:
-        """How far the recovery is: for the log, and for systemd, which then waits on."""
+        """Reports the progress of the recovery to the log, and to systemd, which then waits longer."""
         _log.info("%s", line)
         self.surroundings.service_manager.notify(
             f"STATUS={line}", f"EXTEND_TIMEOUT_USEC={PATIENCE_SECONDS * 1_000_000}"
@@ -182,8 +183,8 @@ def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> Liste
 
 
 def _if_set(config: BrokerConfig, name: str) -> int:
-    """A buffer size that somebody chose, else -1: Kafka's own default of 100 KiB would switch off the
-    kernel's tuning, and file slices would leave in small pieces."""
+    """A buffer size if it is set explicitly, else -1. Kafka's default of 100 KiB would switch off the
+    kernel's own tuning, and file slices would be sent in small pieces."""
     return config.integer(name) if config.is_set(name) else -1
 
 

@@ -1,7 +1,7 @@
-"""The worker's side: takes orders until whoever gives them closes the pipe.
+"""The worker's side: it takes orders until its parent closes the pipe.
 
-It is niced, so that the loop and the clients' requests go first; and it looks, as it works, whether its
-parent still holds the pipe: an orphan stops in the middle, its temporary files are removed by the next start.
+It is niced, so that the broker's loop goes first. While it works it checks now and then whether its parent
+still holds the pipe. If not, it stops in the middle; the next start removes its temporary files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ JOBS: Final[Mapping[str, Job[Any, Any]]] = MappingProxyType({job.name: job for j
 
 
 class Order(msgspec.Struct, frozen=True):
-    """job: its name. plan: its plan, encoded. bytes_per_second: 0 for no limit."""
+    """An order for a worker. job: the name of the job. plan: its plan, encoded. bytes_per_second: 0 for no
+    limit."""
 
     job: str
     plan: bytes
@@ -42,7 +43,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def serve(orders: int, replies: int) -> int:
-    """Works until the parent closes the pipe; the exit code."""
+    """Works until the parent closes the pipe. Returns the exit code."""
     os.nice(NICENESS)
     try:
         while True:
@@ -74,7 +75,7 @@ class ParentsPace:
             self._look()
 
     def _look(self) -> None:
-        """Nothing may come while we work: what makes the pipe readable is its end."""
+        """The parent sends nothing while a job is under way, so a readable pipe is a closed one."""
         self._unlooked_bytes = 0
         if select.select([self._orders], [], [], 0)[0]:
             raise JobAbandoned("the broker has gone")

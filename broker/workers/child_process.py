@@ -19,7 +19,8 @@ ROOT: Final = str(Path(__file__).resolve().parents[2])
 class ChildProcess:
     """`config.ports.ChildProcess` over pipes to a program's standard input and output.
 
-    Calls are made in a thread that waits in `os.read`, or before the loop runs. name: how messages call it.
+    Calls block, so they are made in a helper thread, or before the loop runs. name: what the process is
+    called in messages.
     """
 
     def __init__(self, command: Sequence[str], *, name: str) -> None:
@@ -30,8 +31,9 @@ class ChildProcess:
             stdout=subprocess.PIPE,
             bufsize=0,
             env=_environment(),
-            # Ctrl-C is for the broker, which tells its children by closing the pipe: so a group of its own.
-            # But in the broker's session: under `sched_autogroup` niceness counts within a session only.
+            # A process group of its own, because Ctrl-C is for the broker, which closes the pipes of its
+            # children. The same session, because with `sched_autogroup` niceness counts within a session
+            # only.
             process_group=0,
         )
 
@@ -102,7 +104,8 @@ class ChildProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without our own folder on the path, where a clone may have it: policies import nothing of ours."""
+    """The environment of this process, with our own folder taken from PYTHONPATH, because policies must not
+    import anything of ours."""
     environment = dict(os.environ)
     folders = environment.pop("PYTHONPATH", "").split(os.pathsep)
     kept = [folder for folder in folders if folder and str(Path(folder).resolve()) != ROOT]

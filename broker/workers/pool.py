@@ -1,4 +1,4 @@
-"""`storage.jobs.Workers` over processes: as many as there is work for, at most so many at once.
+"""`storage.jobs.Workers` over processes: as many as there is work for, up to a limit.
 
 Each order occupies one thread of ours, which sleeps in `read` until the answer is there; Python runs in it
 for the length of a few lines. It handles bytes only: plans and results are encoded and decoded by whoever
@@ -56,7 +56,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """Processes that live, for tests and the health page."""
+        """The ids of the processes that are alive."""
         with self._lock:
             return [worker.pid for worker in (*self._idle, *self._busy) if worker.is_alive]
 
@@ -84,7 +84,7 @@ class WorkerPool:
     def _work(self, job: Job[P, R], order: bytes, done: Callable[[R | JobFailed], None]) -> None:
         answer = self._call(order, partial(_log.info, "%s"))
         if self._closed:
-            return  # nobody is left to hear of it
+            return  # the loop has ended; nobody waits for the result
         try:
             self._loop.call_soon_threadsafe(self._finish, job, done, answer)
         except RuntimeError:
@@ -100,7 +100,7 @@ class WorkerPool:
         done(_decoded(job, answer))
 
     def release_idle(self) -> None:
-        """Lets the processes go that have no work."""
+        """Ends the processes that have no work."""
         with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
@@ -141,7 +141,7 @@ class WorkerPool:
         worker.end()
 
     def close(self) -> None:
-        """No more orders; what is under way is given up, its processes end."""
+        """Takes no more orders, gives up those that are under way, and ends the processes."""
         with self._lock:
             self._closed = True
             busy = list(self._busy)

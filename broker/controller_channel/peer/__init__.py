@@ -1,10 +1,13 @@
 """Requests from one role to another: broker to controller, node to node.
 
-Both sides speak whole frames, whether a network lies between them or not: two roles of one process share no
-object, and a role can move to a process of its own without anybody noticing.
+Both sides exchange whole frames, also within one process, so two roles of one process share no object and
+could run in processes of their own.
+
+In reading order:
 
 * `calls`       requests under way: numbered, timed, answered once
-* `in_process`  the other role runs on this very loop
-* `replies`     the asking side of a connection, sans-IO
-* `tcp`         the other role runs elsewhere
+* `in_process`  a channel to a role that runs on the same loop
+* `replies`     the client side of a connection, sans-IO
+* `tcp`         a channel to another node, over the node's network
+* `to_leader`   a channel to the active controller, in this process or elsewhere
 """

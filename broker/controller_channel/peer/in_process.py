@@ -1,8 +1,8 @@
 """Requests to a role that runs on the same loop.
 
 The request is encoded, its frame goes through a connection of the other role's dispatcher in a later turn
-of the loop, and the answer comes back as bytes and is decoded: everything that a network would do but lose
-it. So nobody re-enters anybody, and no object is shared.
+of the loop, and the answer comes back as bytes and is decoded. It is as over a network, but nothing is lost.
+So no call is made from within another one, and the two roles share no object.
 
 A connection serves one request at a time, as all connections do. A request that may wait long (a fetch of the
 metadata log) belongs on a channel of its own, so that heartbeats do not wait behind it; channels are cheap.
@@ -102,8 +102,8 @@ class InProcessPeer:
         self._schedule()
 
     def connection_closed(self, reason: str) -> None:
-        """The other side cut the connection: what was under way has no answer; the next request connects
-        anew."""
+        """Fails the requests that are under way, because the other side has closed the connection. The next
+        request makes a new one."""
         self._frames.clear()
         self._calls.fail_all(reason)
 
@@ -156,13 +156,13 @@ class InProcessPeer:
         call.on_response(answer)
 
     def _no_answer(self, call: Call) -> None:
-        """As between hosts: a request without answer costs the connection, or all later ones wait for it."""
+        """Closes the connection, as between hosts, because all later answers would wait behind this one."""
         self._connection.peer_gone("no answer in time")
         self._calls.fail_all("no answer in time")
 
 
 class _Wire:
-    """The wire's methods under their own names; the channel's `send` is something else."""
+    """The wire of the connection. It is a class of its own because `InProcessPeer.send` sends requests."""
 
     __slots__ = ("_peer",)
 

@@ -1,7 +1,7 @@
-"""The asking side of a connection: bytes in, answers out. What `network.connection` is to the serving side.
+"""The client side of a connection, sans-IO: bytes in, answers out. `network.connection` is the server side.
 
-Answers come in the order of the requests and are handled as they come, so there is nothing to hold back;
-memory follows what has arrived, as it does there.
+Answers come in the order of the requests and are handled as they come, so reading is never paused. Memory is
+taken for bytes that have arrived, never for a length that is only announced.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ReplyConnection:
         self.now_ns = self._clock.monotonic_ns()
 
     def output_full(self) -> None:
-        """Whoever asks has a time limit for each request; there is nothing to hold back here."""
+        """Does nothing: each request has a time limit, so requests need not be held back."""
 
     def output_drained(self) -> None:
         """See `output_full`."""
@@ -95,12 +95,12 @@ class ReplyConnection:
         self.close(reason)
 
     def peer_finished(self) -> None:
-        """What was asked and is not answered will not be."""
+        """The peer closed the connection, so requests that are not answered yet fail."""
         self.close("the peer has closed the connection")
 
     def failed(self) -> None:
-        """Called while an exception is handled. Who asked is a part of this node, and may be half done: it
-        goes on to the loop."""
+        """Raises the exception that is handled again. The answer was for a part of this node, whose state may
+        be half changed, so the exception goes on to the loop."""
         raise
 
     def close(self, reason: str) -> None:

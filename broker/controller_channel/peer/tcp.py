@@ -1,10 +1,10 @@
-"""Requests to another node over TCP.
+"""Requests to another node, over the network of this one.
 
 The channel connects when the first request comes, asks the other side which versions it speaks, and sends
 each request at the highest version that both know. A connection that breaks, or a request that gets no
 answer in time, fails what was sent on it; requests that were not sent yet wait for the next connection,
-each until its own time is up, or, if the sender is not patient, fail with the attempt: who has others to ask
-wants to know at once. After a failure the next attempt waits, twice as long each time.
+each until its own time is up. If the sender is not patient they fail with the attempt: such a sender has
+other nodes to ask and wants to know at once. After a failure the next attempt waits, twice as long each time.
 
     state         cause                              next
     IDLE          a request                          CONNECTING
@@ -184,7 +184,8 @@ class TcpPeer:
     # Answers and failures
 
     def _reply(self, frame: memoryview) -> None:
-        """One answer. Raises ProtocolError for what is none; the connection is broken then."""
+        """Handles one answer. Raises ProtocolError for bytes that are no answer, which ends the
+        connection."""
         if len(frame) < 4:
             raise ProtocolError(f"an answer of {len(frame)} bytes")
         call = self._sent.take(int.from_bytes(frame[:4], "big"))
@@ -192,7 +193,7 @@ class TcpPeer:
             raise ProtocolError("an answer to a request that was not sent")
         version = call.version
         if call.cls is ApiVersionsResponse and frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
-            version = 0  # KIP-511: whoever does not know the version answers in this one
+            version = 0  # KIP-511: a node that does not know the version answers in version 0
         try:
             answer: Message | PeerError = decode_response(call.cls, version, frame)[1]
         except ProtocolError as error:
@@ -201,7 +202,8 @@ class TcpPeer:
         call.on_response(answer)
 
     def _no_answer(self, call: Call) -> None:
-        """Answers come in order, so all later ones would wait for this one: the connection is given up."""
+        """Gives up the connection, because answers come in order and all later ones would wait for this
+        one."""
         self._drop_connection("no answer in time")
 
     def _not_sent(self, call: Call) -> None:
@@ -220,7 +222,7 @@ class TcpPeer:
             self._failed("the connection is broken")
 
     def _failed(self, reason: str) -> None:
-        """No connection any more; rest before the next attempt."""
+        """Fails what was sent, and waits before the next attempt to connect."""
         self._sent.fail_all(reason)
         if self.state is State.CLOSED:
             return

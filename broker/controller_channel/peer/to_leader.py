@@ -1,9 +1,9 @@
-"""Requests of a broker to the controller that leads, wherever that is, from a node that is a controller too.
+"""Requests of a broker to the active controller, from a node that is a controller too.
 
-The metadata log is fetched from this process's own controller, which has all that is committed whoever
-leads. Everything else is for the leader: over the loop if it is this process, over TCP to where the quorum's
-voters say it listens if it is another. While nobody is known to lead the own controller is asked, and says
-NOT_CONTROLLER, as one that led until a moment ago does: who asks tries again.
+The metadata log is fetched from the node's own controller, which has all committed records whoever leads.
+Everything else goes to the leader: over the loop if this node leads, over the network to the leader's address
+if another one does. While no leader is known the own controller is asked; it answers NOT_CONTROLLER, as a
+controller does that has just lost the leadership, and the sender tries again.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class LeaderPeer:
         """One connection, to the latest leader."""
         if self._there is None or self._address != (host, port):
             if self._there is not None:
-                self._timers.call_soon(self._there.close_channel)  # not within an answer of its own
+                # Later, because the caller may be handling an answer of that channel.
+                self._timers.call_soon(self._there.close_channel)
             self._there, self._address = self._connect(host, port), (host, port)
         return self._there
