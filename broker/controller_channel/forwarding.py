@@ -57,10 +57,19 @@ class ControllerChannel:
         self._peer.send(request, on_response, timeout_ms=self._request_timeout_ms)
 
     def forward(
-        self, request: Message, context: RequestContext, refuse: Callable[[Any, ErrorCode], R]
+        self,
+        request: Message,
+        context: RequestContext,
+        refuse: Callable[[Any, ErrorCode], R],
+        *,
+        is_changed: bool = False,
     ) -> Pending[R]:
-        """A client's request. `refuse(request, error)` is the answer if the controller cannot be asked."""
-        forwarded: Forwarded[R] = Forwarded(request, context, refuse)
+        """A client's request. `refuse(request, error)` is the answer if the controller cannot be asked.
+
+        is_changed: it is not what the client sent, so the client's bytes in the context are not passed on.
+        """
+        data = b"" if is_changed else context.frame
+        forwarded: Forwarded[R] = Forwarded(request, context, refuse, envelope(request, context, data))
         self._try(forwarded, self._clock.monotonic_ms() + self._request_timeout_ms)
         return forwarded.pending
 
@@ -91,13 +100,17 @@ class Forwarded(Pending[R]):
     __slots__ = ("_context", "_refuse", "_request", "envelope")
 
     def __init__(
-        self, request: Message, context: RequestContext, refuse: Callable[[Any, ErrorCode], R]
+        self,
+        request: Message,
+        context: RequestContext,
+        refuse: Callable[[Any, ErrorCode], R],
+        envelope: EnvelopeRequest,
     ) -> None:
         super().__init__()
         self._request = request
         self._context = context
         self._refuse = refuse
-        self.envelope = envelope(request, context)
+        self.envelope = envelope
 
     @property
     def pending(self) -> Pending[R]:
@@ -142,16 +155,21 @@ class Forwarded(Pending[R]):
         return response  # type: ignore[return-value]
 
 
-def envelope(request: Message, context: RequestContext) -> EnvelopeRequest:
-    """The request as its client sent it, with who the client is."""
-    version = context.version
-    header = RequestHeader(context.api_key, version, context.correlation_id, context.client_id)
-    header_version = api(context.api_key).request_header_version(version)
+def envelope(request: Message, context: RequestContext, data: bytes = b"") -> EnvelopeRequest:
+    """A client's request, with who the client is. data: its header and body as they came; encoded here if it
+    is empty."""
     return EnvelopeRequest(
-        request_data=encode(header, header_version) + encode(request, version),
+        request_data=data or _request_data(request, context),
         request_principal=principal_bytes(context.session.principal),
         client_host_address=address_bytes(context.session.host),
     )
+
+
+def _request_data(request: Message, context: RequestContext) -> bytes:
+    version = context.version
+    header = RequestHeader(context.api_key, version, context.correlation_id, context.client_id)
+    header_version = api(context.api_key).request_header_version(version)
+    return encode(header, header_version) + encode(request, version)
 
 
 def principal_bytes(principal: Principal) -> bytes:

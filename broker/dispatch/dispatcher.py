@@ -111,9 +111,9 @@ class Dispatcher:
             if at > size:
                 raise ProtocolError(f"the client id ends {at - size} bytes after the frame")
             if size <= route.plain_bytes:
-                request = route.decode(frame, at)[0]
+                request, end = route.decode(frame, at)
             elif route.is_produce:
-                request = _decode_within_budget(route, frame, at)
+                request, end = _decode_within_budget(route, frame, at)
             else:
                 return LongRequest(
                     self, self._lane, connection, route, frame, at, correlation_id, client_id, arrived_ns
@@ -125,7 +125,7 @@ class Dispatcher:
             self._wall_ms = self._clock.wall_ms()
         self.current = context = RequestContext(
             api_key, version, correlation_id, client_id, connection.session,
-            self._wall_ms, self._authorizer, size,
+            self._wall_ms, self._authorizer, size, frame[:end].tobytes() if route.keeps_frame else b"",
         )  # fmt: skip
         counts = route.counts
         counts.requests += 1
@@ -236,9 +236,15 @@ class Dispatcher:
     # What a long request asks for (see `long_request`)
 
     def begin(
-        self, route: Route, connection: Connection, correlation_id: int, client_id: str, size: int
+        self,
+        route: Route,
+        connection: Connection,
+        correlation_id: int,
+        client_id: str,
+        size: int,
+        frame: bytes,
     ) -> RequestContext:
-        """It is decoded and about to be handled."""
+        """It is decoded and about to be handled. frame: see `RequestContext`."""
         self.current = context = RequestContext(
             route.api_key,
             route.version,
@@ -248,6 +254,7 @@ class Dispatcher:
             self._clock.wall_ms(),
             self._authorizer,
             size,
+            frame,
         )
         route.counts.requests += 1
         route.counts.received_bytes += size
@@ -375,11 +382,11 @@ class Dispatcher:
         )
 
 
-def _decode_within_budget(route: Route, frame: memoryview, at: int) -> Message:
+def _decode_within_budget(route: Route, frame: memoryview, at: int) -> tuple[Message, int]:
     """A long request with records, which is handled in one go: that its arrays take no more than they may is
     seen before they are there."""
     steps = stepping_decoder(api(route.api_key).request, route.version)(frame, at, route.memory_bytes)
-    return run_through(steps)[0]
+    return run_through(steps)
 
 
 def _is_finished(route: Route, response: Any) -> bool:

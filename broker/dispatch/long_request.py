@@ -163,9 +163,9 @@ class LongRequest(DelayedAnswer):
     def _work(self) -> Steps:
         """From the frame to the encoded answer, or to a pending one."""
         dispatcher, route = self._dispatcher, self.route
-        request = yield from self._decoded()
+        request, kept = yield from self._decoded()
         self.context = context = dispatcher.begin(
-            route, self.connection, self._correlation_id, self._client_id, self.frame_bytes
+            route, self.connection, self._correlation_id, self._client_id, self.frame_bytes, kept
         )
         answer = LongAnswer(route)
         try:
@@ -185,17 +185,19 @@ class LongRequest(DelayedAnswer):
             mirrored = request if self.frame_bytes <= LONG_REQUEST_BYTES else None
             self._deliver(dispatcher.answer_failure(self.connection, route, context, mirrored))
 
-    def _decoded(self) -> Generator[None, None, Message]:
-        """The request. Raises CloseConnection, and does not hold the frame any longer."""
+    def _decoded(self) -> Generator[None, None, tuple[Message, bytes]]:
+        """The request, and its bytes if the handler passes them on. Does not hold the frame any longer.
+        Raises CloseConnection."""
         route = self.route
         decode = stepping_decoder(api(route.api_key).request, route.version)
         try:
-            request, _ = yield from decode(self._frame, self._position, route.memory_bytes)
+            request, end = yield from decode(self._frame, self._position, route.memory_bytes)
         except ProtocolError as error:
             raise self._dispatcher.unreadable(self.connection, self._frame, error) from error
+        kept = self._frame[:end] if route.keeps_frame else b""
         self._frame = b""
         self._lane.decoded(self)
-        return request
+        return request, kept
 
     def _answer(self, answer: LongAnswer, context: RequestContext, response: Any) -> Steps:
         dispatcher, route = self._dispatcher, self.route

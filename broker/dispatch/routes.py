@@ -48,7 +48,7 @@ class Route:
     """One API at one version, on one kind of listener. `index` is where the dispatcher finds it.
 
     keeps_request: an answer that comes later may need its request, to say of each item in it that it failed.
-    A Produce request is never kept, its records are not ours by then.
+    A Produce request is never kept, its records are not ours by then. keeps_frame: see `ServedApi`.
     plain_bytes: a frame up to this is decoded and handled in one go. memory_bytes: what the arrays of a
     longer one may take.
     """
@@ -63,6 +63,7 @@ class Route:
         "handler",
         "has_throttle_time",
         "is_produce",
+        "keeps_frame",
         "keeps_request",
         "memory_bytes",
         "name",
@@ -88,6 +89,7 @@ class Route:
         self.has_throttle_time = "throttle_time_ms" in described.response.__struct_fields__
         self.count_errors = error_counter(described.response)
         self.keeps_request = not self.is_produce and not has_own_error_code(described.response, version)
+        self.keeps_frame = registration.keeps_frame
         self.counts = counts
         self.times = counts.times
         self.turns = registration.turns

@@ -33,8 +33,10 @@ def handle(
     resources = [_change(each) for each in request.resources]
 
     def forward(left: list[bool]) -> Pending[IncrementalAlterConfigsResponse]:
+        if all(left):
+            return services.controller.forward(request, context, refuse)
         rest = IncrementalAlterConfigsRequest(list(compress(request.resources, left)), request.validate_only)
-        return services.controller.forward(rest, context, refuse)
+        return services.controller.forward(rest, context, refuse, is_changed=True)
 
     return change(
         services, context, resources, validate_only=request.validate_only, forward=forward, answer=_answer

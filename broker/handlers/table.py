@@ -68,18 +68,18 @@ SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
     serve(ApiKey.INIT_PRODUCER_ID, init_producer_id.handle, versions=(0, 5)),
     serve(ApiKey.OFFSET_FOR_LEADER_EPOCH, offset_for_leader_epoch.handle),
     serve(ApiKey.DESCRIBE_CONFIGS, describe_configs.handle),
-    serve(ApiKey.ALTER_CONFIGS, alter_configs.handle),
+    serve(ApiKey.ALTER_CONFIGS, alter_configs.handle, keeps_frame=True),
     serve(ApiKey.ALTER_REPLICA_LOG_DIRS, alter_replica_log_dirs.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
     serve(ApiKey.DESCRIBE_LOG_DIRS, describe_log_dirs.handle),
     serve(ApiKey.DELETE_GROUPS, delete_groups.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
-    serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.handle),
+    serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.handle, keeps_frame=True),
     serve(ApiKey.OFFSET_DELETE, offset_delete.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
     serve(ApiKey.DESCRIBE_CLUSTER, describe_cluster.handle),
     serve(ApiKey.DESCRIBE_PRODUCERS, describe_producers.handle),
     serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat.handle),
     serve(ApiKey.LIST_CONFIG_RESOURCES, list_config_resources.handle),
     serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions.handle),
-    *(serve(key, forwarding.handle) for key in forwarding.FORWARDED),
+    *(serve(key, forwarding.handle, keeps_frame=True) for key in forwarding.FORWARDED),
 )
 """All stable versions of an API, unless `versions` says which."""
 

@@ -32,7 +32,8 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     """A row: one API, the versions of it that are served, and the function that serves it.
 
     turns: the same handler as a generator function, if it has turns (`protocol.serving.turns`). memory_bytes:
-    what the arrays of a long request may take once they are decoded, if that is less than usual.
+    what the arrays of a long request may take once they are decoded, if that is less than usual. keeps_frame:
+    the handler passes requests on as they came, and finds their bytes in its context.
     """
 
     api_key: ApiKey
@@ -41,6 +42,7 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     handler: Handler[S_contra]
     turns: Callable[..., Turns[Any]] | None = None
     memory_bytes: int | None = None
+    keeps_frame: bool = False
 
 
 def serve(
@@ -49,11 +51,12 @@ def serve(
     *,
     versions: tuple[int, int] | None = None,
     memory_bytes: int | None = None,
+    keeps_frame: bool = False,
 ) -> ServedApi[S]:
     """The row of a table. versions: lowest and highest version served; all stable ones of the API if left
-    out. memory_bytes: see `ServedApi`."""
+    out. memory_bytes, keeps_frame: see `ServedApi`."""
     low, high = versions or api(key).stable_versions
-    return ServedApi(key, low, high, handler, getattr(handler, "turns", None), memory_bytes)
+    return ServedApi(key, low, high, handler, getattr(handler, "turns", None), memory_bytes, keeps_frame)
 
 
 class HandlerTable:

@@ -14,7 +14,8 @@ class RequestContext(msgspec.Struct, gc=False):
     client_id: "" where the client sent null. session: of the connection that the request came on; for a
     request in an Envelope, of the client that the forwarding broker names. now_ms: wall clock at the
     beginning of the turn of the loop, at most a millisecond old. frame_size_bytes: the request's bytes
-    without the four that say the size, for quotas.
+    without the four that say the size, for quotas. frame: header and body as they came, for the APIs that are
+    only passed on (`protocol.serving.handler_table.ServedApi`); otherwise empty.
     """
 
     api_key: int
@@ -25,6 +26,7 @@ class RequestContext(msgspec.Struct, gc=False):
     now_ms: int
     authorizer: Authorizer
     frame_size_bytes: int = 0
+    frame: bytes = b""
 
     def allows(self, operation: Operation, resource: ResourceType, name: str) -> bool:
         """Whether the client may do this; asked for each resource, as Kafka asks."""
