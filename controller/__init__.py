@@ -19,7 +19,6 @@ In reading order:
 * `registration`        a controller that follows registers with the one that leads
 * `snapshotting`        when a snapshot is due, and how it is written beside serving
 * `format`, `initial_voters`, `bootstrap_records`   what `storage format` writes, and the first start reads
-* `simulation/`         quorums in trouble, under one seed
 
 May be imported by `broker` alone. Imports `storage`, `protocol`, `config`; knows no socket, no clock and no
 chance of its own.

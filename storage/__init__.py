@@ -2,34 +2,42 @@
 
 Pure: files, time and helper threads are ports (`config.ports`). In reading order:
 
-* `file_names`      what each file and directory of a log is called, and what the name says
-* `slices`          an open file held by count, and a range of it that goes to a socket untouched
-* `whole_write`, `file_sync`   all of a write, or an error; what was written reaches the disk
+* `file_names`                        the names of the files and directories of a log
+* `errors`                            the errors of a log
+* `slices`                            open files with a count of users, and ranges of them for a socket
+* `whole_write`, `file_sync`          writes that are whole, and how what was written reaches the disk
 * `index_file`, `offset_index`, `time_index`   sorted entries beside each segment
-* `segment`, `log_segments`   one `.log` with its indexes; all of them in a row, the last one written
-* `producer_state`, `producer_snapshot`   who wrote last, so that a repeated batch is recognised
-* `transactions`, `transaction_index`   which transactions are undecided, which were aborted
-* `leader_epochs`   which leader wrote from which offset on
-* `append`, `append_queue`   a batch's way in: prepared, written, committed or rolled back
-* `durable_log`     segments, producers and epochs, and how all of it reaches the disk
-* `log_config`, `partition_log`   one partition: append, read, high watermark
-* `lookup`, `time_lookup`, `retention`, `truncation`   finding by offset, by time; what may go; what is cut
-* `stored_batches`   a file's batches from end to end
-* `leftovers`, `batch_scan`, `recovery`, `loaded_log`, `found_producers`   what a start finds and puts right
-* `truncation_markers`       what checkpoints may not be believed of a log that was cut
-* `opening`, `recovery_job`, `log_loading`   making and opening a log; many logs after a crash, in workers
-* `repair`          what a disk has damaged is cut out
-* `places`          so many at a time
-* `background_tasks`, `jobs`  what must be done beside the loop: by helper threads, by worker processes
-* `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files around the logs
-* `cleaner`         compaction, a package of its own
-* `dump`            all files as text for people
-* `open_files`      how many segment files stay open
-* `move_job`, `rehoming`, `moves`   a log goes to another log directory while it serves
-* `failures`        a disk that breaks takes its directory along, and no other
-* `directories`, `hosted_logs`, `housekeeping`, `log_manager`   log directories, and all the logs of a node
-* `errors`          what the log answers when it cannot
-* `memory_files`, `faulty_files`   the other sides of the files port, for tests and the simulator
+* `segment`, `log_segments`           one `.log` with its indexes, and all segments of a log
+* `producer_state`, `producer_snapshot`   the last batches of each producer, to recognise repeated ones
+* `transactions`, `transaction_index`     open transactions, and those that were aborted
+* `leader_epochs`                     the first offset of each leader epoch
+* `append`, `append_checks`, `append_queue`   a batch on its way in: checked, committed or rolled back
+* `append_lane`, `group_write`        appends that wait for helper threads, and what such a thread writes
+* `log_disk`                          whether the disk under a log is slow, and the threads that write to it
+* `durable_log`                       segments, producers and epochs, and how all of it reaches the disk
+* `log_config`, `partition_log`       one partition: append, read, high watermark
+* `lookup`, `time_lookup`             finds batches by offset, and records by time
+* `retention`, `truncation`           which segments expire, and how a log is truncated
+* `truncation_markers`                says that checkpoints are not valid for a log that was truncated
+* `stored_batches`, `batch_scan`      the batches of a file from end to end, and the next one behind damage
+* `leftovers`, `recovery`             puts in order what a crash left in a partition's directory
+* `loaded_log`, `loaded_producers`    what a partition's directory holds, as a log is made of it
+* `opening`, `log_loading`            opens a log, and all logs of a node at its start
+* `recovery_job`                      recovers logs in a worker process
+* `repair`                            cuts out what a disk has damaged
+* `places`                            lets so many use memory at a time, the others in order
+* `background_tasks`, `background_task_lanes`   tasks beside the loop, and the order in which they run
+* `jobs`                              work for worker processes, as plain values
+* `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files beside the logs
+* `cleaner/`                          compaction
+* `dump/`                             all files as text
+* `open_files`                        how many segment files stay open
+* `replica_directory_moves`, `replica_directory_move_job`, `rehoming`   moves a log to another log directory
+* `failures`                          takes a log directory offline when its disk fails
+* `directories`, `hosted_logs`        one log directory, and which logs a node has in which directory
+* `housekeeping`                      repeated work for all logs: checkpoints, retention, compaction
+* `log_manager`                       all logs of a node
+* `memory_files`, `faulty_files`      files in memory, and files that fail, for tests and the simulator
 
 The controller and the broker build on it; it imports `protocol` and `config` only.
 """

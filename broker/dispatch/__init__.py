@@ -6,7 +6,7 @@ In reading order:
 * `dispatcher`   the way through: header, route, body, handler, answer
 * `waiting`      a request whose answer comes later
 * `lane`         requests that take longer than a turn of the loop, in turns
-* `long_request` one of them, from its frame to its answer; `long_answer` encodes that
+* `long_request`, `long_answer`   one of them, from its frame to its answer, and the encoding of that
 * `failures`     what a client gets when a handler failed in a way that it must not
 * `malformed`    peers that send what is no request: counted, and named once in the log
 

@@ -1,4 +1,4 @@
-"""The APIs that this broker answers on its own listeners: one module each, and one for those it passes on.
+"""The APIs that this broker answers on its own listeners. One module per API, and `forwarding` for others.
 
 A module opens with its card: what it serves, what each version promises, what it leaves out. Its function
 `handle(services, context, request)` is entered in `table`, the one list of what a broker listener serves,

@@ -8,20 +8,22 @@ copy. So nothing here imports a test; the tests of the simulator, its mutants an
 
 In reading order:
 
-    running         a seed from its beginning to its verdict; a failing one down to its shortest story
-    fault_plan, steps  what kind of world a seed makes, and what befalls it
-    world           the queue of what happens when
-    machine         one host: its driver executes a Ready, and loses its power between any two effects
-    disk, network   what a crash leaves; what arrives
-    history         all logs, seen from outside
-    watch, promises, calm   the rules: at every moment, in every message, and in the end
-    seeded_random, coverage, trace, message_texts, shrinking   random numbers, counts, transcripts
+* `running`                a seed from its beginning to its verdict; a failing one down to its shortest story
+* `fault_plan`, `steps`    what kind of world a seed makes, and what befalls it
+* `world`                  the queue of what happens when
+* `machine`                one host: its driver executes a Ready, and loses its power between any two effects
+* `disk`, `network`        what a crash leaves; what arrives
+* `history`                all logs, seen from outside
+* `invariants`, `promise_invariants`, `liveness`   the rules at every moment, in every message, and in the end
+* `seeded_random`          random numbers from a seed
+* `coverage`, `trace`, `message_texts`   what a run has met, and its transcript
+* `shrinking`              makes a failing run shorter
 
 Whole nodes, with everything that they consist of, run in another world of the same kind:
 
-    event_loop      the loop with simulated time, and the clock and timers of one machine
-    memory_network  connections between machines, over which real frames go
-    surroundings    a machine with its disk, what it gives to a node, and the cut of its power
+* `event_loop`             the loop with simulated time, and the clock and timers of one machine
+* `memory_network`         connections between machines, over which real frames go
+* `surroundings`           a machine with its disk, what it gives to a node, and the cut of its power
 
 May be imported by `broker.cli` and by tests. The modules of the quorum import controller.raft and protocol,
 those of whole nodes import `broker.node`; all random numbers come from a seed.

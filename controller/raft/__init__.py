@@ -4,20 +4,31 @@
 apply. It knows no loop, clock, random source, socket or disk. `RaftDriver` executes a `Ready` on files that
 helper threads sync, among peers that answer when they do. In reading order:
 
-    identity, config            who a replica is; how long it waits
-    effects                     what the node wants done, and in which order: the contract with its driver
-    log_port                    what the node reads of its log
-    node                        the node: every input is a method
-    transitions                 the table of roles and of what leads from one to another
-    batch_accumulator           appends that wait to be written: those that may go together become one batch
-    quorum_state                the quorum-state file: epoch, leader and vote
-    snapshot_files              names, control records and completeness of snapshot files
-    snapshot_directory          the snapshots that one replica keeps, and when they go
-    log_failure                 the error of a disk that refuses the metadata log
-    disk                        log, snapshots and quorum-state, as the node reads and changes them
-    peers                       requests to the other replicas
-    driver                      executes a Ready, and feeds the node with what happens
-    quorum_metrics              what a replica says of itself at any moment
+* `identity`, `config`       who a replica is, and where it listens; its timeouts
+* `effects`                  what the node wants done, and in which order: the contract with its driver
+* `log_port`, `log_view`     what the node reads of its log, and what it remembers of it
+* `voters`                   the voters of the quorum, and since which offset
+* `progress`                 how far each replica has fetched, and what is committed
+* `roles`, `transitions`     what a replica remembers in each role, and the table of role changes
+* `replica`                  the state of one replica, on which the following modules work
+* `starting`, `turning`      the role after a start, and the changes from one role to another
+* `connections`, `wire`      requests that are under way, and the messages of the quorum
+* `discovery`                what every message says about the epoch and its leader
+* `elections`, `epochs`      votes and pre-votes, BeginQuorumEpoch and EndQuorumEpoch
+* `following`, `joining`     the follower: Fetch and FetchSnapshot, and what it tells the leader about itself
+* `leading`, `serving`       the leader: appends and commits, and answers to Fetch and FetchSnapshot
+* `control_batches`          the control records that a leader writes
+* `membership`               the leader changes the voters (KIP-853)
+* `node`                     the node: every input is a method that returns a `Ready`
+* `batch_accumulator`        appends that wait to be written; those that may go together become one batch
+* `quorum_state`             the quorum-state file: epoch, leader and vote
+* `snapshot_files`           names, control records and completeness of snapshot files
+* `snapshot_directory`       the snapshots that one replica keeps, and when they are deleted
+* `log_failure`              the error of a disk that refuses the metadata log
+* `disk`                     log, snapshots and quorum-state, as the node reads and changes them
+* `peers`                    requests to the other replicas
+* `driver`                   executes a `Ready`, and gives the node its inputs
+* `quorum_metrics`           the metrics of a replica
 
 May be imported by everything above it and by the simulator. Imports nothing else of `controller`: neither the
 metadata records nor their images.

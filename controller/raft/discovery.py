@@ -71,7 +71,7 @@ def learn_from_answer(
     return None
 
 
-class _Told(Protocol):
+class _LeaderInAnswer(Protocol):
     @property
     def error_code(self) -> int: ...
     @property
@@ -80,7 +80,9 @@ class _Told(Protocol):
     def leader_epoch(self) -> int: ...
 
 
-def learn_from_partition(replica: Replica, told: _Told, node_endpoints: Iterable[NodeAddress]) -> bool | None:
+def learn_from_partition(
+    replica: Replica, told: _LeaderInAnswer, node_endpoints: Iterable[NodeAddress]
+) -> bool | None:
     """As `learn_from_answer`, from an answer that names the leader beside the error of its partition."""
     endpoints = told_endpoints(replica, told.leader_id, node_endpoints)
     return learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)

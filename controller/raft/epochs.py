@@ -141,7 +141,7 @@ def handle_end_answer(replica: Replica, peer_id: int, answer: EndQuorumEpochResp
 # The voters' side
 
 
-class _Told(Protocol):
+class _LeaderInRequest(Protocol):
     @property
     def leader_id(self) -> int: ...
     @property
@@ -178,7 +178,7 @@ def handle_end(replica: Replica, caller: Caller, request: EndQuorumEpochRequest)
     replica.answer(caller.token, epoch_answer(replica, caller, EndQuorumEpochResponse, error))
 
 
-def _refusal(replica: Replica, cluster_id: str | None, told: _Told | None) -> ErrorCode:
+def _refusal(replica: Replica, cluster_id: str | None, told: _LeaderInRequest | None) -> ErrorCode:
     """Why the request as a whole is none of ours."""
     if not replica.is_of_cluster(cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -191,7 +191,7 @@ def _fault(replica: Replica, leader_id: int, epoch: int) -> ErrorCode:
     return ErrorCode.NONE if leader_id >= 0 else ErrorCode.INVALID_REQUEST
 
 
-def _heed(replica: Replica, told: _Told, endpoints: Endpoints) -> ErrorCode:
+def _heed(replica: Replica, told: _LeaderInRequest, endpoints: Endpoints) -> ErrorCode:
     """Takes the sender for the leader of its epoch, unless that cannot be true."""
     fault = _fault(replica, told.leader_id, told.leader_epoch)
     if fault is not ErrorCode.NONE:

@@ -81,7 +81,7 @@ class CleanResult(msgspec.Struct, frozen=True):
 
 def clean(files: Files, pace: Pace, plan: CleanPlan) -> CleanResult:
     """Raises OSError, LogStorageError; nothing is left then: a disk that had no room gets it back."""
-    run = _Pass(files, pace, plan)
+    run = _CleaningPass(files, pace, plan)
     last_offsets = run.read_keys()
     end_offset = max(last_offsets.latest_offset + 1, plan.first_dirty_offset)
     run.filter.end_offset = end_offset
@@ -99,7 +99,7 @@ CLEAN = Job("clean", clean, plan=CleanPlan, result=CleanResult)
 
 
 def group_by_size(plan: CleanPlan, end_offset: int) -> list[list[SourceSegment]]:
-    """Neighbours that together fit into one segment, of those that begin below `end_offset`."""
+    """Groups of consecutive segments that together fit into one, of those that begin below `end_offset`."""
     groups: list[list[SourceSegment]] = []
     size_bytes = 0
     for segment in plan.segments:
@@ -119,7 +119,7 @@ def group_by_size(plan: CleanPlan, end_offset: int) -> list[list[SourceSegment]]
     return groups
 
 
-class _Pass:
+class _CleaningPass:
     """Both readings of one partition, and the writing."""
 
     def __init__(self, files: Files, pace: Pace, plan: CleanPlan) -> None:

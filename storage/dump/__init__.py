@@ -2,9 +2,8 @@
 
 The lines are those of `kafka-dump-log`, so that whoever reads or parses those reads these.
 
-* `lines`      the parts of a line that more than one kind of file has
-* `log_file`   `.log` and `.checkpoint`: batches, and with them their records
-* `decoders`   records of `__consumer_offsets`, `__transaction_state`, the metadata log … as JSON
-* `index_files` `.index`, `.timeindex`, `.txnindex`, `.snapshot`: entries, and whether they fit the log
-* `dump`       from a file's name to its reader
+* `log_file`      `.log` and `.checkpoint`: batches, and with them their records
+* `decoders`      records of `__consumer_offsets`, `__transaction_state`, the metadata log … as JSON
+* `index_files`   `.index`, `.timeindex`, `.txnindex`, `.snapshot`: entries, and whether they fit the log
+* `dump`          chooses the reader of a file by its name
 """

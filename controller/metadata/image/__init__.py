@@ -1,6 +1,6 @@
-"""What is true of the cluster at one offset of the metadata log, as immutable values.
+"""What is true of the cluster at one offset of the metadata log, as immutable values. One module per subject.
 
-One module per subject, with its image and its delta. A delta takes records one after the other and then makes
+Each subject has an image and a delta. A delta takes records one after the other and then makes
 the next image; it copies a subject's mapping once, at its first record of that subject, and a topic's
 partitions once per topic: so an image of ten thousand topics costs a creation one dictionary copy and not ten
 thousand.
