@@ -41,6 +41,12 @@ LOAD_SECONDS: Final = 10.0
 VERDICT_SECONDS: Final = 5.0
 """Time for one batch of questions; a policy is meant to look at names and numbers, not to call anybody."""
 
+ENDING_SECONDS: Final = 5.0
+"""Time for the policies to be closed, when the broker stops."""
+
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A longer answer is a fault of the process."""
+
 _COMMAND: Final = (sys.executable, "-P", str(Path(__file__).with_name("runner.py")))
 _log = logging.getLogger("barnabas.policies")
 

@@ -15,6 +15,7 @@ from broker.metrics.loop_health import CollectorPauses
 from broker.metrics.watchdog import Watchdog
 from broker.network.cold_reads import ColdReads
 from broker.network.socket_network import SocketNetwork
+from broker.policies.process import ANSWER_BYTES_MAX, ENDING_SECONDS
 from broker.ports.clock import SystemClock, ThreadStalls
 from broker.ports.files import RealFiles
 from broker.ports.machine import available_memory_bytes, codec_threads, enough_descriptors
@@ -66,7 +67,12 @@ def real_surroundings(loop: AbstractEventLoop, config: BrokerConfig) -> Surround
         files=RealFiles(OpenFiles(bound_for(descriptors))),
         threads=HelperThreads(*pools, side_by_side=run_side_by_side),
         workers=workers,
-        start_process=partial(ChildProcess, name="policies' process"),
+        start_process=partial(
+            ChildProcess,
+            name="policies' process",
+            ending_seconds=ENDING_SECONDS,
+            largest_answer_bytes=ANSWER_BYTES_MAX,
+        ),
         network=SocketNetwork(loop, clock=clock, timers=timers, cold=ColdReads(cold_reads)),
         service_manager=Systemd(),
         loggers=ProcessLoggers(),

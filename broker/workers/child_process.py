@@ -9,22 +9,35 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from broker.workers.wire import LINE, ORDER, RESULT, PipeClosed, read, write
+from broker.workers.wire import LARGEST_BYTES, LINE, ORDER, RESULT, PipeClosed, read, write
 from storage.jobs import JobFailed
 
 ROOT: Final = str(Path(__file__).resolve().parents[2])
 """The folder that holds `broker`: the clone, or the private root within the wheel."""
+
+ENDING_SECONDS: Final = 2.0
+"""How long a process whose pipes are closed may take to leave, before it is killed."""
 
 
 class ChildProcess:
     """`config.ports.ChildProcess` over pipes to a program's standard input and output.
 
     Calls block, so they are made in a helper thread, or before the loop runs. name: what the process is
-    called in messages.
+    called in messages. ending_seconds: how long it may take to leave in order. largest_answer_bytes: a larger
+    answer is a fault of the process, which is then ended.
     """
 
-    def __init__(self, command: Sequence[str], *, name: str) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        name: str,
+        ending_seconds: float = ENDING_SECONDS,
+        largest_answer_bytes: int = LARGEST_BYTES,
+    ) -> None:
         self._name = name
+        self._ending_seconds = ending_seconds
+        self._largest_answer_bytes = largest_answer_bytes
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,
@@ -74,11 +87,11 @@ class ChildProcess:
 
     def _exchange(self, order: bytes, tell: Callable[[str], None]) -> tuple[bytes, bytes]:
         write(self._descriptor(self._process.stdin), ORDER, order)
-        kind, body = read(self._descriptor(self._process.stdout))
-        while kind == LINE:
+        while True:
+            kind, body = read(self._descriptor(self._process.stdout), self._largest_answer_bytes)
+            if kind != LINE:
+                return kind, body
             tell(body.decode())
-            kind, body = read(self._descriptor(self._process.stdout))
-        return kind, body
 
     def kill(self) -> None:
         """See `config.ports.ChildProcess`."""
@@ -91,7 +104,7 @@ class ChildProcess:
             if pipe is not None:
                 pipe.close()
         try:
-            self._process.wait(timeout=2)
+            self._process.wait(timeout=self._ending_seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -23,7 +23,7 @@ RESULT: Final = b"R"
 FAILURE: Final = b"F"
 
 _HEAD_BYTES: Final = 5
-_LARGEST_BYTES: Final = 1 << 30
+LARGEST_BYTES: Final = 1 << 30
 
 
 class PipeClosed(Exception):
@@ -40,7 +40,7 @@ def write(descriptor: int, kind: bytes, body: bytes) -> None:
         raise PipeClosed from error
 
 
-def read(descriptor: int, largest_bytes: int = _LARGEST_BYTES) -> tuple[bytes, bytes]:
+def read(descriptor: int, largest_bytes: int = LARGEST_BYTES) -> tuple[bytes, bytes]:
     """(kind, body). Blocks. Raises PipeClosed, also for a body that is announced larger than allowed."""
     head = _read_exactly(descriptor, _HEAD_BYTES)
     size = int.from_bytes(head[1:], "big")

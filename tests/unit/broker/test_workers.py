@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from broker.ports.files import RealFiles
 from broker.workers import child
 from broker.workers.child import Order
+from broker.workers.child_process import ChildProcess
 from broker.workers.pool import WorkerPool, start_worker
 from broker.workers.wire import FAILURE, LINE, ORDER, RESULT, PipeClosed, read, write
 from config.ports import Files
@@ -188,3 +190,15 @@ def test_a_pipe_that_closed_is_said() -> None:
     with pytest.raises(PipeClosed):
         read(reading)
     os.close(reading)
+
+
+def test_a_child_that_answers_too_much_or_too_late_is_ended() -> None:
+    head = "import os, time; os.read(0, 100); os.write(1, b'R' + (17).to_bytes(4, 'big'))"
+    babbling = ChildProcess([sys.executable, "-c", head], name="child", largest_answer_bytes=16)
+    with pytest.raises(JobFailed, match="the child died"):
+        babbling.call(b"", print)
+    assert not babbling.is_alive
+    silent = ChildProcess([sys.executable, "-c", f"{head}; time.sleep(600)"], name="child")
+    with pytest.raises(JobFailed, match=r"the child took longer than 0\.2 s"):
+        silent.call(b"", print, timeout_seconds=0.2)
+    assert not silent.is_alive
