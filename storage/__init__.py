@@ -14,8 +14,8 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `append`, `append_checks`, `append_queue`   a batch on its way in: checked, committed or rolled back
 * `append_lane`, `group_write`        appends that wait for helper threads, and what such a thread writes
 * `log_disk`                          whether the disk under a log is slow, and the threads that write to it
-* `durable_log`                       segments, producers and epochs, and how all of it reaches the disk
-* `log_config`, `partition_log`       one partition: append, read, high watermark
+* `log_durability`                    how segments, producers and epochs reach the disk
+* `log_config`, `partition_log`       one partition, which owns these parts: append, read, high watermark
 * `lookup`, `time_lookup`             finds batches by offset, and records by time
 * `retention`, `truncation`           which segments expire, and how a log is truncated
 * `truncation_markers`                says that checkpoints are not valid for a log that was truncated
@@ -32,7 +32,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `cleaner/`                          compaction
 * `dump/`                             all files as text
 * `open_files`                        how many segment files stay open
-* `replica_directory_moves`, `replica_directory_move_job`, `rehoming`   moves a log to another log directory
+* `replica_directory_moves`, `replica_directory_move_job`   moves a log to another log directory
 * `failures`                          takes a log directory offline when its disk fails
 * `directories`, `hosted_logs`        one log directory, and which logs a node has in which directory
 * `housekeeping`                      repeated work for all logs: checkpoints, retention, compaction

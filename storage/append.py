@@ -152,6 +152,12 @@ def placed_header(batch: ValidatedBatch, base_offset: int) -> BatchHeader:
     return header
 
 
+def result_of_copies(results: list[AppendResult], log_end_offset: int, log_start_offset: int) -> AppendResult:
+    """One result for what a follower appended: of no batch at all it ends before it begins."""
+    base_offset = results[0].base_offset if results else log_end_offset
+    return AppendResult(base_offset, log_end_offset - 1, NO_LOG_APPEND_TIME, log_start_offset)
+
+
 def result_of_duplicate(first: ProducerBatch, log_start_offset: int) -> AppendResult:
     """The first answer once more; for the time of the append the batch's own is told, whatever the topic's
     timestamps are, as Kafka does."""

@@ -42,14 +42,22 @@ from config.limits import (
     WAITING_APPEND_BYTES,
 )
 from config.ports import Offload
-from protocol.errors import ErrorCode, InvariantViolated
+from protocol.errors import ErrorCode, InvariantViolated, invariant
 from protocol.records.errors import BatchTooLarge, RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.record_validation import Steps, judge_and_rebuild
-from protocol.records.verdict import ValidatedBatch
-from storage.append import AppendResult, PreparedAppend, judge_client_batch, refusal, trusted_batch
+from protocol.records.verdict import ValidatedBatch, ValidationRules
+from storage.append import (
+    AppendResult,
+    PreparedAppend,
+    judge_client_batch,
+    refusal,
+    result_of_copies,
+    trusted_batch,
+)
+from storage.append_queue import AppendQueue
 from storage.errors import AppendRefused, CommitStopped, LogStorageError
-from storage.log_segments import Sync
+from storage.log_durability import Sync
 from storage.places import Places
 
 if TYPE_CHECKING:
@@ -66,10 +74,19 @@ class LaneHelpers:
     """What the lanes of a node share. codecs: threads for compression. soon: calls back after the loop has
     seen to others. in_turn: calls back for the next slice of what takes long, when all others had theirs."""
 
-    __slots__ = ("codecs", "in_turn", "places", "places_for_huge", "soon", "waiting_bytes")
+    __slots__ = ("codecs", "in_turn", "inline_bytes", "places", "places_for_huge", "soon", "waiting_bytes")
 
-    def __init__(self, codecs: Offload, soon: Later, in_turn: Later | None = None) -> None:
+    def __init__(
+        self,
+        codecs: Offload,
+        soon: Later,
+        in_turn: Later | None = None,
+        *,
+        inline_bytes: int = OFFLOADED_COMPRESSION_BYTES,
+    ) -> None:
         self.codecs = codecs
+        self.inline_bytes = inline_bytes
+        """Batches that unfold into no more are judged at once, on the loop."""
         self.soon = soon
         self.in_turn = in_turn or soon
         self.waiting_bytes = 0
@@ -94,7 +111,10 @@ class WaitingAppend:
         "transaction_version",
     )
 
-    def __init__(self, records: bytearray, batch: ValidatedBatch, leader_epoch: int, now_ms: int) -> None:
+    def __init__(
+        self, records: bytearray, batch: ValidatedBatch | None, leader_epoch: int, now_ms: int
+    ) -> None:
+        """batch: None for what is not judged at all, see `WaitingCopies`."""
         self.records = records
         self.size_bytes = len(records)
         self.batch = batch
@@ -118,6 +138,61 @@ class WaitingAppend:
         calls, self._calls = self._calls, []
         for call in calls:
             call(self.outcome)
+
+    @property
+    def is_judged(self) -> bool:
+        """It may be prepared when its turn comes."""
+        return self.batch is None or self.batch.is_judged
+
+    def prepare(self, queue: AppendQueue, rules: ValidationRules) -> list[PreparedAppend]:
+        """Numbers it and puts it at the end of the queue. Raises AppendRefused."""
+        if self.batch is None:
+            invariant(False, "A waiting append has a batch, or copies batches")
+            return []
+        return [
+            queue.prepare(
+                self.records, self.batch, rules, self.leader_epoch, self.now_ms, self.transaction_version
+            )
+        ]
+
+    def committed(self, results: list[AppendResult]) -> Outcome | None:
+        """The outcome, now that these of its batches are in the log; None while others are not."""
+        return results[0]
+
+
+class WaitingCopies(WaitingAppend):
+    """What a follower got from its leader: batches that are appended as they are, in one go.
+
+    If only a part of them has come into the log when the disk refuses the rest, that part stays in it: the
+    follower goes on from its log end.
+    """
+
+    __slots__ = ("_left", "_problem", "_results")
+
+    def __init__(self, batches: bytearray, now_ms: int) -> None:
+        super().__init__(batches, None, -1, now_ms)
+        self._left = 0
+        self._results: list[AppendResult] = []
+        self._problem: AppendRefused | None = None
+
+    def prepare(self, queue: AppendQueue, rules: ValidationRules) -> list[PreparedAppend]:
+        """See `WaitingAppend`. Raises AppendRefused if not even the first batch is good."""
+        copies, self._problem = queue.prepare_copies(self.records)
+        self._left = len(copies)
+        if self._problem is not None and not copies:
+            raise self._problem
+        return copies
+
+    def committed(self, results: list[AppendResult]) -> Outcome | None:
+        """See `WaitingAppend`."""
+        self._left -= len(results)
+        self._results += results
+        if self._left:
+            return None
+        if self._problem is not None:
+            return self._problem
+        last = self._results[-1]
+        return result_of_copies(self._results, last.last_offset + 1, last.log_start_offset)
 
 
 class AppendLane:
@@ -173,7 +248,7 @@ class AppendLane:
         """A client's batch, copied. Raises AppendRefused if its header is no good, or too much waits."""
         batch = judge_client_batch(
             records, self.log.rules, self.log.log_start_offset, now_ms=now_ms, walk=walk,
-            request_version=request_version, inline_bytes=OFFLOADED_COMPRESSION_BYTES,
+            request_version=request_version, inline_bytes=self._helpers.inline_bytes,
         )  # fmt: skip
         copy = bytearray(memoryview(records)[: batch.header.size_bytes])
         if batch.plain is not None:  # it may be a view into what is now copied
@@ -182,13 +257,19 @@ class AppendLane:
         self._admit(waiting)
         return waiting
 
-    def submit_own(
+    def submit_internal(
         self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, transaction_version: int = 0
     ) -> WaitingAppend:
         """One of the broker's own: a coordinator's batch, or a transaction's marker. Raises AppendRefused if
         too much waits."""
         waiting = WaitingAppend(bytearray(records), trusted_batch(records), leader_epoch, now_ms)
         waiting.transaction_version = transaction_version
+        self._admit(waiting)
+        return waiting
+
+    def submit_as_follower(self, batches: ReadBuffer, now_ms: int) -> WaitingAppend:
+        """The leader's batches, copied. Raises AppendRefused if too much waits."""
+        waiting = WaitingCopies(bytearray(batches), now_ms)
         self._admit(waiting)
         return waiting
 
@@ -206,7 +287,7 @@ class AppendLane:
             )
         helpers.waiting_bytes += waiting.size_bytes
         self._waiting.append(waiting)
-        if not waiting.batch.is_judged:
+        if not waiting.is_judged:
             self._unjudged.append(waiting)
         if len(self._waiting) == 1 and not self._group:
             self.log.lane_changed()
@@ -236,6 +317,9 @@ class AppendLane:
 
     def _judge(self, waiting: WaitingAppend, places: Places) -> None:
         is_huge = places is self._helpers.places_for_huge
+        if waiting.batch is None:
+            invariant(False, "What a follower copies is not judged", log=self.log.name)
+            return
         steps = judge_and_rebuild(
             waiting.records, waiting.batch.header, self.log.rules, waiting.now_ms,
             DECOMPRESSED_BATCH_BYTES if is_huge else JUDGED_BYTES,
@@ -305,30 +389,29 @@ class AppendLane:
         waiting = self._waiting
         while waiting and len(group) < APPENDS_PER_WRITE:
             each = waiting[0]
-            if each.outcome is None and not each.batch.is_judged:
+            if each.outcome is None and not each.is_judged:
                 break
             waiting.popleft()
             if each.outcome is not None:
                 continue
             try:
-                prepared = log.queue.prepare(
-                    each.records, each.batch, log.rules, each.leader_epoch, each.now_ms,
-                    each.transaction_version,
-                )  # fmt: skip
+                prepared = each.prepare(log.queue, log.rules)
             except AppendRefused as refused:
                 self._settle(each, refused)
-            else:
-                group.append((each, prepared))
+                continue
+            if not prepared:  # the leader's batches were cut off within the first
+                self._settle(each, result_of_copies([], log.queue.end_offset, log.log_start_offset))
+            group += [(each, one) for one in prepared]
         return group
 
     def _write(self, group: list[tuple[WaitingAppend, PreparedAppend]]) -> None:
         log = self.log
         self._group, self._lost = group, None
-        if log.is_flush_due(log.queue.end_offset) or log.disk.still_slow():
+        if log.durability.is_flush_due(log.queue.end_offset) or log.disk.still_slow():
             self._write_elsewhere()
             return
         try:
-            log.write([each for _, each in group], group[-1][0].now_ms)
+            log.queue.write([each for _, each in group], group[-1][0].now_ms)
         except LogStorageError as error:
             self._roll_back(error)
         else:
@@ -350,9 +433,9 @@ class AppendLane:
             self._roll_back(error)
             return
         end_offset = next((each.last_offset + 1 for each in reversed(part) if not each.is_duplicate), 0)
-        if log.is_flush_due(end_offset):
-            log.write_leader_epochs()
-            self._sync = log.plan_sync(end_offset)
+        if log.durability.is_flush_due(end_offset):
+            log.durability.write_leader_epochs()
+            self._sync = log.durability.plan_sync(end_offset)
             write.sync = self._sync.call
         log.disk.submit(write.run, self._written)
 
@@ -408,26 +491,31 @@ class AppendLane:
         group = self._group
         problem: CommitStopped | None = None
         try:
-            results = self.log.commit([each for _, each in group[:count]])
+            results = self.log.queue.commit([each for _, each in group[:count]])
         except CommitStopped as stopped:
             problem, results = stopped, list(stopped.results)
-            self.log.rollback()
+            self.log.queue.rollback()
         self._group = [] if problem is not None else group[count:]
         for (waiting, _), result in zip(group, results, strict=False):
-            self._settle(waiting, result)
+            outcome = waiting.committed([result])
+            if outcome is not None:
+                self._settle(waiting, outcome)
         if problem is not None:
-            for waiting, _ in group[len(results) :]:
-                self._settle(waiting, problem)
+            self._settle_all(group[len(results) :], problem)
         return problem is None
 
     def _roll_back(self, error: AppendRefused | LogStorageError) -> None:
         if self.log.is_abandoned:
             self.log.queue.forget()
         else:
-            self.log.rollback()
+            self.log.queue.rollback()
         group, self._group = self._group, []
+        self._settle_all(group, error)
+
+    def _settle_all(self, group: list[tuple[WaitingAppend, PreparedAppend]], outcome: Outcome) -> None:
         for waiting, _ in group:
-            self._settle(waiting, error)
+            if waiting.outcome is None:
+                self._settle(waiting, outcome)
 
     def _settle(self, waiting: WaitingAppend, outcome: Outcome) -> None:
         self._helpers.waiting_bytes -= waiting.size_bytes

@@ -1,8 +1,8 @@
 """The batches of one partition that are prepared and not yet committed.
 
-Most wake-ups bring one batch, and `PartitionLog.append` takes it without coming here. What comes here:
-several batches that share a write, batches that are stored in another form than they came in, the broker's
-own, and what a follower copies from its leader.
+Most wake-ups bring one batch, and `PartitionLog.append_as_leader` takes it without coming here. What comes
+here: several batches that share a write, batches that are stored in another form than they came in, the
+broker's own, and what a follower copies from its leader.
 
 The write is one system call of the loop, or a helper thread's (`write_elsewhere`), which gets plain values
 and files and no object of the log.
@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, invariant
+from protocol.records.control import TransactionMarker
 from protocol.records.errors import RecordsError
 from protocol.records.header import BatchHeader, ReadBuffer, headers, is_intact
 from protocol.records.validation import place
@@ -38,6 +39,7 @@ from storage.index_file import FileTail
 from storage.producer_state import ProducerBatch, ProducerEntry, successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.slices import SharedFile
+from storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -46,17 +48,18 @@ if TYPE_CHECKING:
 class AppendQueue:
     """Invariant: offsets in the queue follow each other, the first one the log's end."""
 
-    __slots__ = ("_begun", "_held", "_log", "_producers", "_tails", "_was_elsewhere", "prepared")
+    __slots__ = ("_begun", "_held", "_log", "_producers", "_segments", "_tails", "_was_elsewhere", "prepared")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
+        self._segments = log.segments
         self.prepared: list[PreparedAppend] = []
         self._producers: dict[int, ProducerEntry] = {}
         """Entries as they will be, of producers with a batch in the queue."""
         self._begun: list[Segment] = []
         """Segments that `write` made and no commit has joined to the log yet."""
         self._held: SharedFile | None = None
-        """The active file while a helper thread writes to it."""
+        """The active file while a helper thread is at work: it must not be closed meanwhile."""
         self._was_elsewhere = False
         """The last write was a helper thread's."""
         self._tails: Sequence[FileTail] = ()
@@ -68,7 +71,7 @@ class AppendQueue:
         for each in reversed(self.prepared):
             if not each.is_duplicate:
                 return each.last_offset + 1
-        return self._log.log_end_offset
+        return self._segments.log_end_offset
 
     def prepare(
         self,
@@ -117,28 +120,29 @@ class AppendQueue:
             )
         )
 
-    def prepare_copies(self, batches: ReadBuffer) -> AppendRefused | None:
+    def prepare_copies(self, batches: ReadBuffer) -> tuple[list[PreparedAppend], AppendRefused | None]:
         """Puts the leader's batches at the end as they are, up to the first that is cut off or bad.
 
-        Returns what is to be said about the bad one, if there is one.
+        Returns them, and what is to be said about the bad one, if there is one.
         """
+        copies: list[PreparedAppend] = []
         view = memoryview(batches)
         log = self._log
         try:
             for position, header in headers(view):
                 expected = self.end_offset
                 if header.base_offset < expected or not is_intact(view, position, header):
-                    return AppendRefused(
+                    return copies, AppendRefused(
                         ErrorCode.CORRUPT_MESSAGE,
                         f"The leader's batch with offset {header.base_offset} is damaged or out of order in "
                         f"{log.name}: offset {expected} or above was expected",
                         (),
                         log.log_start_offset,
                     )
-                self._add(self._copy_of(view[position : position + header.size_bytes], header))
+                copies.append(self._add(self._copy_of(view[position : position + header.size_bytes], header)))
         except RecordsError as error:
-            return refusal(error, log.log_start_offset)
-        return None
+            return copies, refusal(error, log.log_start_offset)
+        return copies, None
 
     def write(self, prepared: Sequence[PreparedAppend], now_ms: int) -> None:
         """Brings the first batches of the queue into the file, in one system call per segment.
@@ -150,21 +154,21 @@ class AppendQueue:
         now_ns = log.disk.now_ns
         began_ns = now_ns()
         try:
-            if log.has_stale_bytes:
-                log.cut_stale_bytes()
+            if self._segments.has_failed_write:
+                self._segments.undo_failed_write()
             for segment, group in self._places(prepared, now_ms):
-                if segment is not log.active:
+                if segment is not self._segments.active:
                     segment.create()
-                log.write_group(segment, group)
+                self._segments.write(segment, group)
         except OSError as error:
             self._remove_begun()
-            raise log.write_failed(error, whole=len(prepared) > 1) from error
+            raise self._segments.write_failed(error, whole=len(prepared) > 1) from error
         log.disk.took(now_ns() - began_ns)
 
     def fitting(self, prepared: Sequence[PreparedAppend]) -> int:
         """How many of the first batches of the queue go into the active segment: with the next, a new one
         begins."""
-        segment, roll_timestamp = self._log.active, self._log.roll_timestamp
+        segment, roll_timestamp = self._segments.active, self._segments.roll_timestamp
         position = segment.size_bytes
         for number, each in enumerate(prepared):
             if each.is_duplicate:
@@ -172,7 +176,7 @@ class AppendQueue:
             if self._is_beyond(segment, position, roll_timestamp, each):
                 return number
             if not position:
-                roll_timestamp = self._log.roll_timestamp_after(each.max_timestamp)
+                roll_timestamp = self._segments.roll_timestamp_after(each.max_timestamp)
             position += each.size_bytes
         return len(prepared)
 
@@ -187,7 +191,7 @@ class AppendQueue:
         """
         log = self._log
         self._was_elsewhere = True
-        segment = log.active
+        segment = self._segments.active
         start = position = segment.size_bytes
         group = [each for each in prepared if not each.is_duplicate]
         for each in group:
@@ -195,20 +199,17 @@ class AppendQueue:
             position += each.size_bytes
         try:
             file = segment.log.file()
-            cut_first = log.stale_bytes() if log.has_stale_bytes else None
+            cut_first = self._segments.undo_of_failed_write() if self._segments.has_failed_write else None
         except OSError as error:
-            raise log.write_failed(error) from error
-        segment.log.retain()
-        self._held = segment.log
+            raise self._segments.write_failed(error) from error
+        self._hold(segment.log)
         buffers = [each.records for each in group]
         path, size_bytes = segment.log.path, position - start
         return GroupWrite(file, path, buffers, start, size_bytes, log.disk.stalled_ns, cut_first, sync)
 
     def written_elsewhere(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.release()
+        self._release()
         self._require_done_elsewhere(error)
 
     def roll_elsewhere(self, base_offset: int, now_ms: int) -> Roll:
@@ -217,11 +218,12 @@ class AppendQueue:
         log = self._log
         self._was_elsewhere = True
         try:
-            cut_first = log.stale_bytes() if log.has_stale_bytes else None
-            self._tails = log.active.unsealed()
+            cut_first = self._segments.undo_of_failed_write() if self._segments.has_failed_write else None
+            self._tails = self._segments.active.unsealed()
+            self._hold(self._segments.active.log)
         except OSError as error:
-            raise log.write_failed(error) from error
-        segment = log.new_segment(base_offset, now_ms)
+            raise self._segments.write_failed(error) from error
+        segment = self._segments.new_segment(base_offset, now_ms)
         self._begun.append(segment)
         return Roll(log.files, segment.log.path, self._tails, log.disk.stalled_ns, cut_first)
 
@@ -229,42 +231,50 @@ class AppendQueue:
         """The helper thread has come back. Raises LogStorageError if the log goes on in its old segment."""
         log = self._log
         tails, self._tails = self._tails, ()
+        self._release()
         self._require_done_elsewhere(error)
-        log.note_new_names()  # a sync that began before the file was there does not speak of it
-        log.active.note_sealed(tails)
+        self._segments.note_name_change()  # a sync that began before the file was there does not speak of it
+        self._segments.active.note_sealed(tails)
         try:
             log.join_segment(self._begun[0])
         except OSError as problem:
-            log.active.is_sealed = False
-            log.note_refused_elsewhere()
-            raise log.why_not_written(problem) from problem
+            self._segments.note_failed_roll()
+            raise self._segments.why_not_written(problem) from problem
         self._begun.clear()
+
+    def _hold(self, file: SharedFile) -> None:
+        file.retain()
+        self._held = file
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
 
     def _require_done_elsewhere(self, error: OSError | None) -> None:
         if error is None:
-            self._log.note_nothing_stale()
+            self._segments.note_write_undone()
             return
-        self._log.note_refused_elsewhere()
-        raise self._log.why_not_written(error) from error
+        self._segments.note_failed_write()
+        raise self._segments.why_not_written(error) from error
 
     def _places(
         self, prepared: Sequence[PreparedAppend], now_ms: int
     ) -> list[tuple[Segment, list[PreparedAppend]]]:
         """Which batches go to which segment; segments that are not in the log yet have no file either."""
-        log = self._log
-        segment = log.active
-        position, roll_timestamp = segment.size_bytes, log.roll_timestamp
+        segment = self._segments.active
+        position, roll_timestamp = segment.size_bytes, self._segments.roll_timestamp
         group: list[PreparedAppend] = []
         places = [(segment, group)]
         for each in prepared:
             if each.is_duplicate:
                 continue
             if self._is_beyond(segment, position, roll_timestamp, each):
-                segment = log.new_segment(each.base_offset, now_ms)
+                segment = self._segments.new_segment(each.base_offset, now_ms)
                 self._begun.append(segment)
                 group, position = [], 0
                 places.append((segment, group))
-                roll_timestamp = log.roll_timestamp_after(each.max_timestamp)
+                roll_timestamp = self._segments.roll_timestamp_after(each.max_timestamp)
             each.segment, each.position = segment, position
             position += each.size_bytes
             group.append(each)
@@ -307,7 +317,7 @@ class AppendQueue:
         if not queue:
             self._producers.clear()
         if problem is not None:
-            raise CommitStopped(str(log.write_failed(problem)), results) from problem
+            raise CommitStopped(str(self._segments.write_failed(problem)), results) from problem
         return results
 
     def rollback(self) -> int:
@@ -318,7 +328,7 @@ class AppendQueue:
         self._producers.clear()
         self._remove_begun()
         if written:
-            self._log.cut_off_unfinished(whole=True, was_long=self._was_elsewhere)
+            self._segments.cut_off_failed_write(whole=True, was_long=self._was_elsewhere)
         return count
 
     def forget(self) -> None:
@@ -331,16 +341,16 @@ class AppendQueue:
 
     def _commit_one(self, each: PreparedAppend) -> None:
         log, segment = self._log, each.segment
-        if segment is None or each.base_offset < log.log_end_offset:
+        if segment is None or each.base_offset < self._segments.log_end_offset:
             invariant(
                 False,
                 "A batch is committed after its write, at the log's end",
                 log=log.name,
                 base_offset=each.base_offset,
-                log_end_offset=log.log_end_offset,
+                log_end_offset=self._segments.log_end_offset,
             )
             return
-        if segment is not log.active:
+        if segment is not self._segments.active:
             now_ns = log.disk.now_ns
             began_ns = now_ns()
             log.join_segment(segment)
@@ -351,10 +361,21 @@ class AppendQueue:
         if each.producer is not None:
             log.producer_state.put(each.producer)
             if each.marker is not None:
-                log.end_transaction(segment, each.producer.producer_id, each.base_offset, each.marker)
-        log.settle(
+                self._end_transaction(segment, each.producer.producer_id, each.base_offset, each.marker)
+        self._segments.note_append(
             segment, each.position, each.size_bytes, each.base_offset, each.last_offset, each.max_timestamp
         )
+
+    def _end_transaction(
+        self, segment: Segment, producer_id: int, marker_offset: int, marker: TransactionMarker
+    ) -> None:
+        """A marker is in the log: its transaction is decided, an aborted one goes into the index."""
+        transactions = self._log.producer_state.transactions
+        completed = transactions.ended(producer_id, marker_offset)
+        if completed is not None and not marker.committed:
+            segment.transaction_index.append(
+                AbortedTransaction(*completed, transactions.stable_offset_after(completed))
+            )
 
     def _add(self, prepared: PreparedAppend) -> PreparedAppend:
         self.prepared.append(prepared)
@@ -392,7 +413,7 @@ class AppendQueue:
     def _remove_begun(self) -> None:
         begun, self._begun = self._begun, []
         for segment in reversed(begun):
-            self._log.discard_segment(segment)
+            self._segments.discard(segment)
 
 
 def _writable(records: ReadBuffer, size_bytes: int) -> memoryview | bytearray:

@@ -40,7 +40,7 @@ class HostedLogs:
     def add(self, key: Key, log: PartitionLog, home: LogDirectory) -> None:
         self.logs[key] = log
         self.homes[key] = home
-        log.max_checkpointed_offset = partial(home.said.most, key)
+        log.durability.set_max_checkpointed_offset(partial(home.said.most, key))
         self._counts[home.path] = self._counts.get(home.path, 0) + 1
 
     def remove(self, key: Key) -> tuple[PartitionLog, LogDirectory] | None:
@@ -87,7 +87,7 @@ class HostedLogs:
         self._counts[self.homes[key].path] -= 1
         self._counts[home.path] = self._counts.get(home.path, 0) + 1
         self.homes[key] = home
-        self.logs[key].max_checkpointed_offset = partial(home.said.most, key)
+        self.logs[key].durability.set_max_checkpointed_offset(partial(home.said.most, key))
 
     def directory_over(self, path: str) -> LogDirectory | None:
         """In which directory a file lies; None if in none that can be used."""

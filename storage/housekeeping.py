@@ -41,7 +41,6 @@ from storage.jobs import Workers
 from storage.partition_log import PartitionLog
 from storage.replica_directory_moves import ReplicaDirectoryMoves
 from storage.retention import LOGGED_SEGMENTS
-from storage.truncation_markers import remove_truncation_marker
 
 LOGS_PER_LOOK: Final = 1000
 """Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
@@ -170,8 +169,8 @@ class Housekeeping:
                     self._lanes.submit(task)
         for log in islice(self._to_write, LOGS_PER_LOOK):
             if logs.get((log.topic, log.partition)) is log:
-                log.write_leader_epochs()
-                if log.truncation_marker is not None:
+                log.durability.write_leader_epochs()
+                if log.durability.truncation_marker is not None:
                     self._marked[log.topic, log.partition] = log
         if self._marked:
             self._write_for_marked()
@@ -179,7 +178,7 @@ class Housekeeping:
             self._to_flush = iter(list(logs.values()))
         for log in islice(self._to_flush, LOGS_PER_LOOK):
             if logs.get((log.topic, log.partition)) is log:
-                log.flush_if_due(now_ms)
+                log.durability.flush_if_due(now_ms)
         if self._is_due("flush checkpoints", settings.flush_checkpoint_interval_ms):
             self._write_checkpoints(RECOVERY_POINT_CHECKPOINT)
         if self._is_due("log starts", settings.log_start_checkpoint_interval_ms):
@@ -316,7 +315,7 @@ class Housekeeping:
         for key, log in logs.items():
             if self._hosted.logs.get(key) is log and log.truncations == cuts[key]:
                 try:
-                    remove_truncation_marker(log)
+                    log.durability.remove_truncation_marker()
                 except OSError as error:
                     self._failures.suspect(log.directory, error)
 

@@ -35,7 +35,7 @@ from storage.partition_log import PartitionLog
 from storage.partition_metadata import MalformedPartitionMetadata, read_partition_metadata
 from storage.recovery import OnDamage
 from storage.recovery_job import RECOVER, LogToRecover, RecoverPlan, unverified_bytes
-from storage.truncation_markers import TruncationMarker, check_truncation_marker, read_truncation_marker
+from storage.truncation_markers import TruncationMarker, read_truncation_marker
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 """The quorum opens its log itself."""
@@ -237,8 +237,8 @@ class LogLoader:
                 on_damage=self._settings.on_damage,
                 recovered=recovered,
             )  # fmt: skip
-            log.max_checkpointed_offset = partial(met.directory.said.most, key)
-            check_truncation_marker(log, met.mark)
+            log.durability.set_max_checkpointed_offset(partial(met.directory.said.most, key))
+            log.durability.check_truncation_marker(met.mark, log.log_start_offset)
         except (OSError, LogStorageError, MalformedPartitionMetadata) as error:
             report.problems.append(f"{name} is offline, its log cannot be opened: {error}")
             if key not in self._hosted.logs:

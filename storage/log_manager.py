@@ -30,7 +30,6 @@ from storage.log_loading import LogLoader, RecoverySettings, StartReport
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
 from storage.replica_directory_moves import ReplicaDirectoryMoves
-from storage.truncation_markers import mark_truncation, remove_truncation_marker
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -168,9 +167,9 @@ class LogManager:
             log.close()
             if log.recovery_point < log.log_end_offset:
                 log.flush()
-            if log.log_end_offset and log.log_end_offset not in log.snapshot_offsets:
-                log.write_snapshot()
-            log.write_leader_epochs()
+            if log.log_end_offset and log.log_end_offset not in log.durability.snapshot_offsets:
+                log.durability.write_snapshot()
+            log.durability.write_leader_epochs()
         except LogStorageError as error:
             _logger.error("%s", error)
             failed[self._hosted.homes[key].path] = None
@@ -180,8 +179,8 @@ class LogManager:
             for name, offsets in self._housekeeping.checkpoints(directory):
                 self._files.write_atomically(directory.file(name), encode_offsets(offsets))
             for key, log in self.logs.items():
-                if log.truncation_marker is not None and self._hosted.homes[key] is directory:
-                    remove_truncation_marker(log)
+                if log.durability.truncation_marker is not None and self._hosted.homes[key] is directory:
+                    log.durability.remove_truncation_marker()
                     self._files.fsync_directory(log.directory)  # no start looks for it now
             if is_clean:
                 self._files.write_atomically(
@@ -220,9 +219,9 @@ class LogManager:
                 self._files, path, topic, partition, topic_id, config, self._background_tasks,
                 now_ms=self._clock.wall_ms(),
             )  # fmt: skip
-            log.max_checkpointed_offset = partial(home.said.most, key)
+            log.durability.set_max_checkpointed_offset(partial(home.said.most, key))
             try:
-                mark_truncation(log, 0, 0)  # an earlier log of that name may be in the checkpoints
+                log.durability.mark_truncation(0, 0)  # an earlier log of that name may be in the checkpoints
             except OSError:
                 log.abandon()
                 raise

@@ -7,29 +7,27 @@ behind are cut off before the next write, and until that succeeds they are nobod
 The same holds for files of segments that were begun for a write that failed. One that stayed would hide
 after a restart whatever came into its range meanwhile; as long as it cannot be removed nothing is appended.
 
-The places of the last batches are kept in two small arrays (base offsets and positions in the active
-segment): who reads near the end of the log needs no index.
+The base offsets and positions of the last batches of the active segment are kept in two small arrays: who
+reads near the end of the log needs no index.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, overload
 
 from config.ports import Buffer, Files
 from protocol.records.verdict import NO_BOUND_MS
 from storage.append import PreparedAppend
-from storage.background_tasks import BackgroundTasks, TaskKind
+from storage.background_tasks import BackgroundTasks
 from storage.errors import LogStorageError
-from storage.file_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from storage.file_sync import sync_files
+from storage.file_names import LOG_SUFFIX
 from storage.group_write import Cut
 from storage.log_config import LogConfig
-from storage.log_disk import LogDisk
+from storage.retention import remove_files
 from storage.segment import Segment
 from storage.whole_write import write_whole
 
@@ -39,109 +37,102 @@ _REMEMBERED_BATCHES: Final = 128
 _BASE_OFFSET: Final = attrgetter("base_offset")
 
 
-class Sync(NamedTuple):
-    """`call` is for a helper thread, one of the others follows on the loop."""
-
-    call: Callable[[], None]
-    done: Callable[[], None]
-    failed: Callable[[], None]
-
-
-class LogSegments:
-    """What `PartitionLog` stands on; not used by itself."""
+class LogSegments(Sequence[Segment]):
+    """The segments by base offset, at least one. The log that they belong to changes them, and who takes part
+    in its appends."""
 
     __slots__ = (
-        "_active_write",
-        "_durable_names",
-        "_has_new_directory",
-        "_interval_bytes",
-        "_left_files",
-        "_must_sync_cut",
-        "_names",
-        "_recent_offsets",
-        "_recent_positions",
-        "_segment_bytes",
-        "_syncs_on_their_way",
-        "_truncations",
+        "_files_to_remove",
+        "_must_sync_undo",
+        "_partition",
+        "_row",
         "active",
+        "active_write",
         "background_tasks",
         "config",
         "directory",
-        "disk",
         "files",
-        "has_stale_bytes",
+        "has_failed_write",
         "log_end_offset",
-        "partition",
-        "recovery_point",
+        "name_changes",
+        "recent_offsets",
+        "recent_positions",
         "roll_timestamp",
-        "segments",
-        "topic",
+        "syncs_under_way",
+        "truncations",
     )
 
     def __init__(
         self,
         files: Files,
         directory: str,
-        topic: str,
         partition: int,
         config: LogConfig,
         background_tasks: BackgroundTasks,
         segments: list[Segment],
         log_end_offset: int,
-        recovery_point: int,
     ) -> None:
         self.files = files
         self.directory = directory
-        self.topic = topic
-        self.partition = partition
+        """That of the partition."""
         self.background_tasks = background_tasks
-        self.segments = segments
-        """By base offset, at least one; the last is `active`."""
+        self.config = config
         self.log_end_offset = log_end_offset
         """The offset that the next record gets."""
-        self.recovery_point = recovery_point
-        """Below it everything is on the disk."""
-        self._truncations = 0
+        self.truncations = 0
         """How often something was cut off: a sync that began before proves nothing about what came after."""
+        self.name_changes = 0
+        """How often names in the directory have changed."""
+        self.syncs_under_way = 0
+        """Syncs that were planned and have not ended: what is written now may reach the disk with them."""
         self.roll_timestamp = NO_BOUND_MS
         """A batch with a later timestamp belongs to the next segment."""
-        self.has_stale_bytes = False
-        """Bytes of a failed write may lie behind the log's end, or in `_left_files`."""
-        self._left_files: list[str] = []
-        """Begun, not in the row, and not to be removed when that was tried."""
-        self._must_sync_cut = False
+        self.has_failed_write = False
+        """Bytes of a failed write may lie behind the log's end, or in a file that was begun for it."""
+        self.recent_offsets = array("q")
+        """Base offsets of the last batches of the active segment, as far as this process appended them."""
+        self.recent_positions = array("q")
+        """Where those batches begin in the active segment."""
+        self.active_write: Callable[[Sequence[Buffer], int], int] = self._open_and_write
+        """Writes buffers at a position of the active segment's file; says how many bytes it took."""
+        self._partition = partition
+        self._row = segments
+        self._files_to_remove: list[str] = []
+        """Files of begun segments that are not in the row, and could not be removed when that was tried."""
+        self._must_sync_undo = False
         """Whole batches that were refused may be durable already."""
-        self._syncs_on_their_way = 0
-        self.disk = LogDisk(directory)
-        """That of the log directory, if somebody has told (`watch_disk`)."""
-        self._names = 1
-        """How often names in the directory have changed."""
-        self._durable_names = 0
-        """So many of the changes are on the disk for certain."""
-        self._has_new_directory = False
-        self._recent_offsets = array("q")
-        self._recent_positions = array("q")
-        self._active_write: Callable[[Sequence[Buffer], int], int]
-        self.active: Segment
-        self.set_config(config)
-        self.activate(segments[-1])
+        self.active = segments[-1]
+        self._begin_to_append()
 
     def set_config(self, config: LogConfig) -> None:
         self.config = config
-        self._segment_bytes = config.segment_bytes
-        self._interval_bytes = config.index_interval_bytes
+        if self.active.size_bytes:
+            self.roll_timestamp = self.roll_timestamp_after(self.active.first_batch_timestamp())
 
-    @property
-    def name(self) -> str:
-        return f"{self.topic}-{self.partition}"
+    # The row
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._row)
+
+    @overload
+    def __getitem__(self, number: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Segment]: ...
+
+    def __getitem__(self, number: int | slice) -> Segment | list[Segment]:
+        return self._row[number]
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self.segments)
+        return sum(segment.size_bytes for segment in self._row)
 
-    def segment_index_of(self, offset: int) -> int:
+    def number_of(self, offset: int) -> int:
         """The number of the segment in whose range `offset` lies."""
-        return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
+        return max(bisect_right(self._row, offset, key=_BASE_OFFSET) - 1, 0)
 
     def roll_timestamp_after(self, first_timestamp: int) -> int:
         """Up to which timestamp batches may follow one with `first_timestamp` in the same segment."""
@@ -153,12 +144,12 @@ class LogSegments:
             longest_ms = min(longest_ms, config.max_compaction_lag_ms)
         jitter_ms = config.segment_jitter_ms
         if jitter_ms:
-            jitter_ms = (self.active.base_offset * 2654435761 + self.partition * 40503) % jitter_ms
+            jitter_ms = (self.active.base_offset * 2654435761 + self._partition * 40503) % jitter_ms
         return first_timestamp + longest_ms - min(jitter_ms, longest_ms)
 
     # Writing
 
-    def settle(
+    def note_append(
         self,
         segment: Segment,
         position: int,
@@ -170,195 +161,209 @@ class LogSegments:
         """A batch that was written to the active segment belongs to the log from now on."""
         if position == 0:
             self.roll_timestamp = self.roll_timestamp_after(max_timestamp)
-        if segment.appended(position, last_offset, max_timestamp, size_bytes, self._interval_bytes):
-            segment.is_full = segment.has_full_index(self.config.segment_index_bytes)
-        recent = self._recent_offsets
+        config = self.config
+        if segment.appended(position, last_offset, max_timestamp, size_bytes, config.index_interval_bytes):
+            segment.is_full = segment.has_full_index(config.segment_index_bytes)
+        recent = self.recent_offsets
         recent.append(base_offset)
-        self._recent_positions.append(position)
+        self.recent_positions.append(position)
         if len(recent) >= 2 * _REMEMBERED_BATCHES:
             del recent[:_REMEMBERED_BATCHES]
-            del self._recent_positions[:_REMEMBERED_BATCHES]
+            del self.recent_positions[:_REMEMBERED_BATCHES]
         self.log_end_offset = last_offset + 1
 
-    def write_group(self, segment: Segment, group: Sequence[PreparedAppend]) -> None:
+    def write(self, segment: Segment, group: Sequence[PreparedAppend]) -> None:
         """Writes batches one after the other to where the first one belongs. Raises OSError."""
         if not group:
             return
-        if self.has_stale_bytes:
-            self.cut_stale_bytes()
+        if self.has_failed_write:
+            self.undo_failed_write()
         buffers = [each.records for each in group]
         size_bytes = sum(each.size_bytes for each in group)
         write_whole(segment.log.file(), buffers, size_bytes, group[0].position, segment.log.path)
 
     def write_failed(self, error: OSError, *, whole: bool = False) -> LogStorageError:
-        """Cuts off what a failed write left, see `cut_off_unfinished`; the error to raise."""
-        self.cut_off_unfinished(whole=whole)
+        """Cuts off what a failed write left, see `cut_off_failed_write`; the error to raise."""
+        self.cut_off_failed_write(whole=whole)
         return self.why_not_written(error)
 
     def why_not_written(self, error: OSError) -> LogStorageError:
+        """The error that whoever appends is told when the disk has refused a write."""
         return LogStorageError(
             f"{self.active.log.path} cannot be written: {error}. Nothing of it was kept; free space or "
             "replace the disk, then clients go on by themselves"
         )
 
-    def cut_off_unfinished(self, *, whole: bool = False, was_long: bool = False) -> None:
+    def cut_off_failed_write(self, *, whole: bool = False, was_long: bool = False) -> None:
         """Makes the active file end where the log does, now or before the next write.
 
         whole: there may be whole batches among it, not only a torn one that no start would take for one.
         was_long: it may have been in the file for some time.
         """
-        self._must_sync_cut |= whole and (was_long or self._syncs_on_their_way > 0)
+        self._must_sync_undo |= whole and (was_long or self.syncs_under_way > 0)
         try:
-            self._stale_bytes(synced=False).run()
+            self._undo(synced=False).run()
         except OSError:
-            self.has_stale_bytes = True  # tried again before the next write, which fails if this does
-            self._must_sync_cut |= whole
+            self.has_failed_write = True  # tried again before the next write, which fails if this does
+            self._must_sync_undo |= whole
         else:
-            self._left_files.clear()
-            self.has_stale_bytes = self._must_sync_cut
+            self._files_to_remove.clear()
+            self.has_failed_write = self._must_sync_undo
 
-    def note_refused_elsewhere(self) -> None:
+    def note_failed_write(self) -> None:
         """What a helper thread wrote was refused, and is to be cut off before the next write."""
-        self.has_stale_bytes = self._must_sync_cut = True
+        self.has_failed_write = self._must_sync_undo = True
 
-    def cut_stale_bytes(self) -> None:
+    def note_failed_roll(self) -> None:
+        """A begun segment could not be added: the active one takes appends again, and the file is removed."""
+        self.active.is_sealed = False
+        self.note_failed_write()
+
+    def undo_failed_write(self) -> None:
         """Raises OSError: nothing may be written to the log before this has succeeded."""
-        self.stale_bytes().run()
-        self.note_nothing_stale()
+        self.undo_of_failed_write().run()
+        self.note_write_undone()
 
-    def stale_bytes(self) -> Cut:
-        """What is to be removed, for who does it; `note_nothing_stale` follows. Raises OSError."""
-        return self._stale_bytes(synced=self._must_sync_cut)
+    def undo_of_failed_write(self) -> Cut:
+        """What `undo_failed_write` does, for a helper thread; `note_write_undone` follows. Raises OSError."""
+        return self._undo(synced=self._must_sync_undo)
 
-    def _stale_bytes(self, *, synced: bool) -> Cut:
+    def _undo(self, *, synced: bool) -> Cut:
         active, directory = self.active, self.directory if synced else None
-        return Cut(self.files, active.log.file(), active.size_bytes, tuple(self._left_files), directory)
+        return Cut(self.files, active.log.file(), active.size_bytes, tuple(self._files_to_remove), directory)
 
-    def note_nothing_stale(self) -> None:
-        self._left_files.clear()
-        self.has_stale_bytes = self._must_sync_cut = False
+    def note_write_undone(self) -> None:
+        """Nothing of a failed write is on the disk any more."""
+        self._files_to_remove.clear()
+        self.has_failed_write = self._must_sync_undo = False
 
-    # Segments
+    # The active segment
 
-    def activate(self, segment: Segment) -> None:
-        """The last segment, as it is now, takes the appends. Raises OSError."""
-        previous: Segment | None = getattr(self, "active", None)
-        if previous is not None:
-            previous.log.owner = None
+    def _activate(self, segment: Segment) -> None:
+        """This segment, the last one, takes the appends. Raises OSError."""
+        self.active.log.owner = None
         self.active = segment
+        self._begin_to_append()
+
+    def _begin_to_append(self) -> None:
+        segment = self.active
         segment.is_sealed = False
-        if segment.log.path in self._left_files:
-            self._left_files.remove(segment.log.path)  # its place has been taken
+        if segment.log.path in self._files_to_remove:
+            self._files_to_remove.remove(segment.log.path)  # its place has been taken
         segment.log.owner = self
-        self._active_write = self._open_and_write
-        del self._recent_offsets[:]
-        del self._recent_positions[:]
+        self.active_write = self._open_and_write
+        del self.recent_offsets[:]
+        del self.recent_positions[:]
         self.roll_timestamp = NO_BOUND_MS
         if segment.size_bytes:
             self.roll_timestamp = self.roll_timestamp_after(segment.first_batch_timestamp())
 
     def _open_and_write(self, buffers: Sequence[Buffer], position: int) -> int:
-        """The first write after the file was opened, or let go."""
-        self._active_write = self.active.log.file().write
-        return self._active_write(buffers, position)
+        """The first write after the file was opened, or was closed because too many files were open."""
+        self.active_write = self.active.log.file().write
+        return self.active_write(buffers, position)
 
-    @property
-    def is_waited_for(self) -> bool:
-        """Helper threads are at work for the log."""
-        return False
-
-    @property
-    def may_let_go(self) -> bool:
-        """See `storage.slices.FileOwner`, of the active segment's file."""
-        return not self.is_waited_for
-
-    def let_go(self) -> None:
+    def file_closed(self) -> None:
         """See `storage.slices.FileOwner`."""
-        self._active_write = self._open_and_write
+        self.active_write = self._open_and_write
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
         """One that is not in the row yet, and has no file."""
-        self._names += 1
+        self.name_changes += 1
         return Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
 
-    def join_segment(self, segment: Segment) -> None:
-        """Seals the active segment and puts a begun one behind it. Raises OSError: the row is as it was."""
-        segment.log.file()
+    def seal_active(self) -> None:
+        """Writes the indexes of the active segment to their end. Raises OSError."""
         if not self.active.is_sealed:
             self.active.seal()
-        self.note_sync(self.log_end_offset)
-        self.segments.append(segment)
-        self.activate(segment)
 
-    def discard_segment(self, segment: Segment) -> None:
-        """Removes a begun segment's file, now or before the next write."""
+    def add(self, segment: Segment) -> None:
+        """Puts a begun segment behind the active one, which is sealed. Raises OSError."""
+        self._row.append(segment)
+        self._activate(segment)
+
+    def discard(self, segment: Segment) -> None:
+        """Removes the file of a begun segment that is not in the row, now or before the next write."""
         segment.close()
         path = segment.path(LOG_SUFFIX)
-        self._names += 1  # one that has gone is to be gone after a power cut too
+        self.name_changes += 1  # one that has gone is to be gone after a power cut too
         try:
             self.files.unlink(path)
         except FileNotFoundError:
             return
         except OSError:
-            self._left_files.append(path)
-            self._must_sync_cut = True
-        self._must_sync_cut |= self._syncs_on_their_way > 0
-        self.has_stale_bytes |= self._must_sync_cut
+            self._files_to_remove.append(path)
+            self._must_sync_undo = True
+        self._must_sync_undo |= self.syncs_under_way > 0
+        self.has_failed_write |= self._must_sync_undo
 
-    def note_cut(self) -> None:
-        """Something is cut off: syncs under way prove nothing any more, and there are new files."""
-        self._truncations += 1
-        self._names += 1
+    def sync_began(self) -> None:
+        """A sync was planned; `sync_ended` follows."""
+        self.syncs_under_way += 1
 
-    def note_new_directory(self) -> None:
-        """The log's own directory was made: the first sync is one of its parent too."""
-        self._has_new_directory = True
+    def sync_ended(self) -> None:
+        """A sync is done, or has failed."""
+        self.syncs_under_way -= 1
 
-    def note_new_names(self) -> None:
+    def note_name_change(self) -> None:
         """Files were made or renamed: the next sync is one of the directory too."""
-        self._names += 1
+        self.name_changes += 1
 
-    @property
-    def truncations(self) -> int:
-        """How often something was cut off the log."""
-        return self._truncations
+    # Removing and replacing
 
-    def note_sync(self, up_to_offset: int) -> None:
-        """Notes the background task after which everything below `up_to_offset` is on the disk."""
-        sync = self.plan_sync(up_to_offset)
-        self.background_tasks.add(
-            TaskKind.SYNC, self.directory, self.directory, sync.call, sync.done, sync.failed
-        )
+    def remove_first(self, count: int) -> list[Segment]:
+        """Takes the first segments out of the row; their files are for the caller to remove."""
+        gone = self._row[:count]
+        del self._row[:count]
+        return gone
 
-    def plan_sync(self, up_to_offset: int) -> Sync:
-        """What is to be done for that, by whoever does it.
+    def replace(self, first: int, count: int, segment: Segment) -> None:
+        """Puts a compacted segment, whose files have their names, in the place of `count` sealed ones."""
+        self._row[first : first + count] = [segment]
+        self.name_changes += 1
 
-        The active segment's indexes are left out: whoever recovers it makes them anew.
+    def replace_all(self, directory: str, segments: list[Segment]) -> None:
+        """Goes on with copies of all segments in another directory. Raises OSError."""
+        self.directory = directory
+        self._row[:] = segments
+        self._note_truncation()  # syncs under way are of the old files: they prove nothing about these
+        self._activate(segments[-1])
+
+    def batch_start(self, offset: int) -> int:
+        """Where the log ends if everything from `offset` on is cut off: at the batch that contains it. Raises
+        OSError."""
+        found = self._row[self.number_of(offset)].locate(offset)
+        return offset if found is None else min(offset, found.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cuts off everything from `offset` on, at the batch that contains it. `offset` lies in the log.
+
+        Raises OSError.
         """
-        first = self.segment_index_of(self.recovery_point)
-        paths: list[str] = []
-        for segment in self.segments[first:]:
-            if segment.base_offset <= up_to_offset:
-                paths.append(segment.path(LOG_SUFFIX))
-                if segment.is_sealed:
-                    paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
-                    if segment.transaction_index.has_file:
-                        paths.append(segment.transaction_index.path)
-        names = self._names
-        directories = [self.directory] if names > self._durable_names else []
-        if self._has_new_directory:
-            directories.append(self.directory.rpartition("/")[0])
-        truncations = self._truncations
-        self._syncs_on_their_way += 1
+        kept = self.number_of(offset) + 1
+        leaving = self._row[kept:]
+        del self._row[kept:]
+        self._note_truncation()
+        self.remove_files(leaving[::-1], 0)  # from the end: a crash in between leaves no gap
+        end_offset = self._row[-1].truncate_to(offset)
+        self._activate(self._row[-1])
+        self.log_end_offset = end_offset
 
-        def synced() -> None:
-            self._syncs_on_their_way -= 1
-            self._durable_names = max(self._durable_names, names)
-            self._has_new_directory = False
-            if self._truncations == truncations:
-                self.recovery_point = max(self.recovery_point, up_to_offset)
+    def start_anew(self, offset: int, now_ms: int) -> None:
+        """Drops everything; the row is one empty segment at `offset`. Raises OSError."""
+        self._note_truncation()
+        self.remove_files(self._row[::-1], 0)
+        segment = Segment(self.files, self.directory, offset, fresh=True, created_ms=now_ms)
+        segment.create()
+        self._row[:] = [segment]
+        self._activate(segment)
+        self.log_end_offset = offset
 
-        def failed() -> None:
-            self._syncs_on_their_way -= 1
+    def _note_truncation(self) -> None:
+        self.truncations += 1
+        self.name_changes += 1
 
-        return Sync(partial(sync_files, self.files, directories, paths), synced, failed)
+    def remove_files(self, segments: Sequence[Segment], due_ms: int) -> None:
+        """Renames the files of segments that have left the row, and notes their removal at `due_ms`. Raises
+        OSError, see `retention.remove_files`."""
+        remove_files(self.files, self.directory, self.background_tasks, segments, due_ms)

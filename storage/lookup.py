@@ -21,7 +21,7 @@ def read(
 ) -> LogSlice | None:
     """`PartitionLog.read` for any place in the log; `offset` < `limit` lie in it."""
     try:
-        for number in range(log.segment_index_of(offset), len(log.segments)):
+        for number in range(log.segments.number_of(offset), len(log.segments)):
             segment = log.segments[number]
             found = segment.locate(offset)
             if found is None:
@@ -52,7 +52,7 @@ def _end_position(log: PartitionLog, number: int, limit: int) -> int:
 
 def aborted_transactions(log: PartitionLog, from_offset: int, found: LogSlice) -> list[tuple[int, int]]:
     """See `PartitionLog.aborted_transactions`. The upper bound is as coarse as Kafka's: an index entry."""
-    first = log.segment_index_of(found.segment_base_offset)
+    first = log.segments.number_of(found.segment_base_offset)
     segment = log.segments[first]
     try:
         upper_offset = segment.locate_position(found.position + found.size_bytes)

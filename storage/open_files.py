@@ -1,4 +1,4 @@
-"""How many segment files a node holds open, and which it lets go when there are too many.
+"""How many segment files a node holds open, and which it closes when there are too many.
 
 A log with a busy producer keeps its active file open, a consumer's segment stays open between its fetches;
 ten thousand idle partitions want no descriptor at all. So a segment's file is opened when it is first needed,
@@ -29,11 +29,11 @@ _LOOKS: Final = 16
 class OpenFiles:
     """Shared by all logs of a node. All calls come from the loop, or before and after it runs."""
 
-    __slots__ = ("_open", "bound", "let_go_count")
+    __slots__ = ("_open", "bound", "closed_count")
 
     def __init__(self, bound: int) -> None:
         self.bound = bound
-        self.let_go_count = 0
+        self.closed_count = 0
         """Files that were closed to make room, for metrics."""
         self._open: dict[SharedFile, None] = {}
         """In the order in which they were opened."""
@@ -60,8 +60,8 @@ class OpenFiles:
                 return
             if file is newest:
                 continue
-            if file.let_go():
-                self.let_go_count += 1
+            if file.close_if_unused():
+                self.closed_count += 1
             else:
                 del self._open[file]
                 self._open[file] = None  # asked again when all others have been

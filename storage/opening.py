@@ -38,7 +38,7 @@ def create_log(
     if is_new:
         found = begin_log(files, directory, now_ms)
         log = PartitionLog(files, directory, topic, partition, topic_id, config, background_tasks, found)
-        log.note_new_directory()
+        log.durability.note_new_directory()
         return log
     return open_log(
         files, directory, topic, partition, topic_id, config, background_tasks, is_clean=True, now_ms=now_ms
@@ -47,7 +47,7 @@ def create_log(
 
 def give_topic_id(log: PartitionLog, topic_id: bytes) -> None:
     """To a log whose `partition.metadata` is from before topic ids, or was lost in a power cut."""
-    log.topic_id = topic_id
+    log.set_topic_id(topic_id)
     _note_metadata(log.files, log.directory, topic_id, log.background_tasks)
 
 

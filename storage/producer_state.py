@@ -142,6 +142,10 @@ class ProducerState:
         for entry in sorted(entries, key=lambda entry: entry.transaction_first_offset):
             self.put(entry)
 
+    def replace_by(self, other: ProducerState) -> None:
+        """Takes over what another one knows; that one is not used any more."""
+        self._entries, self.transactions = other._entries, other.transactions
+
     def update(
         self, header: BatchHeader, marker: TransactionMarker | None = None
     ) -> CompletedTransaction | None:

@@ -44,9 +44,8 @@ from storage.file_names import (
 from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import JobFailed, Workers
 from storage.partition_log import PartitionLog
-from storage.rehoming import rehome
 from storage.replica_directory_move_job import MOVE, MovePlan, MoveResult, SegmentLength
-from storage.truncation_markers import mark_truncation
+from storage.segment import Segment
 from storage.whole_write import write_whole
 
 PART_BYTES: Final = 64 * 1024 * 1024
@@ -254,18 +253,21 @@ class ReplicaDirectoryMoves:
         self._cleaner.release(key)
         self._background_tasks.drop(old_directory, TaskKind.WRITE, TaskKind.SYNC)
         try:
-            rehome(log, new_directory, move.synced_offset, self._clock.wall_ms())
+            copies = [_copied_segment(log, segment, new_directory) for segment in log.segments]
+            log.use_copies(new_directory, copies, move.synced_offset)
             self._hosted.move_home(key, move.target)
-            log.truncation_marker = None  # that of the old directory
-            mark_truncation(log, log.recovery_point, log.log_start_offset)  # it may have lain there once
+            log.durability.forget_truncation_marker()
+            log.durability.mark_truncation(  # it may have lain there once
+                log.recovery_point, log.log_start_offset
+            )
         except OSError as error:
             self._told(move.target.path, error)
             self._hosted.take_offline(key, f"{new_directory} cannot take the log's place: {error}")
             return
         self._match_names(log)
-        log.write_snapshot()
+        log.durability.write_snapshot()
         log.flush()
-        log.write_leader_epochs()
+        log.durability.write_leader_epochs()
         _logger.info("%s lies in %s now", log.name, new_directory)
         self._retire(old_directory, leaving, log.config.file_delete_delay_ms)
         if self.on_moved is not None:
@@ -286,7 +288,7 @@ class ReplicaDirectoryMoves:
         still to be written when the log moved."""
         names = self._files.listdir(log.directory)
         snapshots = [offset_of(name, SNAPSHOT_SUFFIX) for name in names]
-        log.snapshot_offsets[:] = [offset for offset in log.snapshot_offsets if offset in snapshots]
+        log.durability.keep_snapshots([offset for offset in snapshots if offset is not None])
         there = {segment.base_offset: None for segment in log.segments}
         for name in names:
             for suffix in SEGMENT_SUFFIXES:
@@ -316,3 +318,25 @@ class ReplicaDirectoryMoves:
     def _told(self, path: str, error: BaseException) -> None:
         if self.suspect is not None:
             self.suspect(path, error)
+
+
+def _copied_segment(log: PartitionLog, old: Segment, directory: str) -> Segment:
+    """A segment of the log with its copy in `directory`, where all of the `.log` file is, and the indexes of
+    sealed segments; those of the active one are made from memory, where a part of them waits to be written.
+
+    Raises OSError.
+    """
+    is_active = old is log.active
+    segment = Segment(log.files, directory, old.base_offset, fresh=is_active, created_ms=old.created_ms)
+    segment.size_bytes = old.size_bytes
+    segment.max_timestamp, segment.max_timestamp_offset = old.max_timestamp, old.max_timestamp_offset
+    segment.first_timestamp = old.first_timestamp
+    segment.bytes_since_index_entry = old.bytes_since_index_entry
+    segment.is_full, segment.is_sealed = old.is_full, old.is_sealed
+    if is_active:
+        old.require_indexes()
+        segment.offset_index.file.copy_from(old.offset_index.file)
+        segment.time_index.file.copy_from(old.time_index.file)
+        for aborted in old.transaction_index.entries():
+            segment.transaction_index.append(aborted)
+    return segment

@@ -21,16 +21,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from config.ports import Files
-from storage.background_tasks import TaskKind
+from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.errors import LogStorageError
 from storage.file_names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
-    SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    segment_file,
 )
 from storage.segment import Segment
 from storage.time_index import NO_TIMESTAMP
@@ -69,12 +67,14 @@ def delete_old_segments(
         gone = log.segments[: len(reasons)]
         if gone:
             lines = list(_words(log, gone, reasons, told))
-            del log.segments[: len(gone)]
-            increase_log_start(log, log.segments[0].base_offset, SEGMENT_DELETION)  # if a name is refused too
+            log.segments.remove_first(len(gone))
+            log.increase_log_start(log.segments[0].base_offset, SEGMENT_DELETION)  # if a name is refused too
             for line in lines:
                 _logger.info("%s%s", _named(log), line)
-            remove_files(log, gone, now_ms + log.config.file_delete_delay_ms)
-            remove_snapshots(log, log.log_start_offset)
+            log.segments.remove_files(gone, now_ms + log.config.file_delete_delay_ms)
+            start = log.local_log_start_offset
+            durability = log.durability
+            durability.remove_snapshots([each for each in durability.snapshot_offsets if each < start])
     except OSError as error:
         raise LogStorageError(f"{log.directory} cannot be cleaned up: {error}") from error
     return len(gone)
@@ -96,7 +96,7 @@ def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> list[str]:
         if end_offset > log.high_watermark:
             break
         left_bytes = size_bytes - segment.size_bytes
-        if end_offset <= log.log_start_offset and not is_active:
+        if end_offset <= log.local_log_start_offset and not is_active:
             reasons.append("")
         elif config.delete and 0 <= config.retention_bytes <= left_bytes:
             reasons.append(
@@ -122,15 +122,9 @@ def _youngest_ms(log: PartitionLog, segment: Segment) -> int:
     return timestamp
 
 
-def increase_log_start(log: PartitionLog, offset: int, reason: str) -> bool:
-    """Moves the log start up to `offset`, at most to the high watermark; says whether it moved."""
-    if offset <= log.log_start_offset:
-        return False
-    log.log_start_offset = offset
-    log.high_watermark = max(log.high_watermark, offset)
-    log.leader_epochs.truncate_from_start(offset)
-    _logger.info("%sIncremented log start offset to %d due to %s", _named(log), offset, reason)
-    return True
+def log_new_start(log: PartitionLog, reason: str) -> None:
+    """Logs that the log start has moved, in Kafka's words."""
+    _logger.info("%sIncremented log start offset to %d due to %s", _named(log), log.log_start_offset, reason)
 
 
 def _words(log: PartitionLog, gone: Sequence[Segment], reasons: Sequence[str], told: int) -> Iterator[str]:
@@ -164,8 +158,14 @@ def _described(log: PartitionLog, segment: Segment) -> str:
     )
 
 
-def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) -> None:
-    """Renames the files of segments that have left the row, and notes their removal.
+def remove_files(
+    files: Files,
+    directory: str,
+    background_tasks: BackgroundTasks,
+    segments: Sequence[Segment],
+    due_ms: int,
+) -> None:
+    """Renames the files of segments that have left the log in `directory`, and notes their removal.
 
     Raises OSError at the first that cannot be renamed; those behind it keep their names, so that a start that
     finds them finds no gap. None of them is open any more.
@@ -173,15 +173,16 @@ def remove_files(log: PartitionLog, segments: Sequence[Segment], due_ms: int) ->
     try:
         for segment in segments:
             for path in segment.mark_deleted():
-                call = partial(_remove_deleted, log.files, path)
-                log.background_tasks.add(TaskKind.REMOVE, path, log.directory, call, due_ms=due_ms)
+                call = partial(_remove_deleted, files, path)
+                background_tasks.add(TaskKind.REMOVE, path, directory, call, due_ms=due_ms)
     finally:
         for segment in segments:
             segment.close()
 
 
 def _remove_deleted(files: Files, path: str) -> None:
-    """For a helper thread: removes a file of a segment that has gone, and says so."""
+    """For a helper thread: removes a file of a segment that has gone, and logs that in Kafka's words; the
+    indexes are for who asks for DEBUG."""
     try:
         files.unlink(path)
     except FileNotFoundError:
@@ -197,12 +198,3 @@ def remove_file(files: Files, path: str) -> None:
         files.unlink(path)
     except FileNotFoundError:
         return
-
-
-def remove_snapshots(log: PartitionLog, below_offset: int) -> None:
-    """Notes the removal of producer snapshots that no segment needs any more; the newest one stays."""
-    leaving = [offset for offset in log.snapshot_offsets[:-1] if offset < below_offset]
-    for offset in leaving:
-        log.snapshot_offsets.remove(offset)
-        path = f"{log.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-        log.background_tasks.add(TaskKind.REMOVE, path, log.directory, partial(remove_file, log.files, path))

@@ -21,13 +21,8 @@ from storage.open_files import OpenFiles
 class FileOwner(Protocol):
     """Who keeps more of an open file than this module knows of."""
 
-    @property
-    def may_let_go(self) -> bool:
-        """Nothing is under way with the file."""
-        ...
-
-    def let_go(self) -> None:
-        """The file was closed; it is to be asked for again."""
+    def file_closed(self) -> None:
+        """The file was closed to make room for others; the next use has to ask for it again."""
         ...
 
 
@@ -88,7 +83,7 @@ class SharedFile:
             if self._retired:
                 self._close()
             elif self._open_files is not None and self._open_files.is_over:
-                self.let_go()
+                self.close_if_unused()
 
     def close_when_unused(self) -> None:
         """Closes now or at the last release. It is not opened again."""
@@ -96,14 +91,13 @@ class SharedFile:
         if self._holds == 0:
             self._close()
 
-    def let_go(self) -> bool:
-        """Gives the descriptor back if nobody holds it; the next use opens the file again."""
-        owner = self.owner
-        if self._holds or (owner is not None and not owner.may_let_go):
+    def close_if_unused(self) -> bool:
+        """Gives the descriptor back if nobody holds it; the next use opens the file again. Says whether."""
+        if self._holds:
             return False
         self._close()
-        if owner is not None:
-            owner.let_go()
+        if self.owner is not None:
+            self.owner.file_closed()
         return True
 
     def _close(self) -> None:

@@ -73,18 +73,6 @@ FoundOffset: TypeAlias = tuple[int, int, int] | None
 """(timestamp, offset, leader epoch) of a record, or None if there is none."""
 
 
-def finish_lookup(steps: LookupSteps[T]) -> T:
-    """All steps at once: for whoever has no loop."""
-    result: Any = None
-    try:
-        while True:
-            step = steps.send(result)
-            result = step() if callable(step) else None
-    except StopIteration as stop:
-        outcome: T = stop.value
-        return outcome
-
-
 def first_since(log: PartitionLog, timestamp: int) -> LookupSteps[FoundOffset]:
     """The first record at or after `timestamp`. Raises LogStorageError."""
     least_offset = log.log_start_offset
@@ -125,7 +113,7 @@ class _Search:
 
     def first(self) -> LookupSteps[FoundOffset]:
         log = self._log
-        number = log.segment_index_of(self._least_offset)
+        number = log.segments.number_of(self._least_offset)
         try:
             while number < len(log.segments):
                 segment = log.segments[number]
@@ -134,7 +122,7 @@ class _Search:
                     if found is not None:
                         return found
                 yield from self._pause(segment)
-                number = log.segment_index_of(segment.base_offset) + 1
+                number = log.segments.number_of(segment.base_offset) + 1
                 if number < len(log.segments):
                     self._reached = max(self._reached, log.segments[number].base_offset)
         except OSError as error:
@@ -250,7 +238,7 @@ class _Search:
             raise LogStorageError(f"{log.name} is not in use any more")
         if (
             log.truncations != self._truncations
-            or log.segments[log.segment_index_of(segment.base_offset)] is not segment
+            or log.segments[log.segments.number_of(segment.base_offset)] is not segment
         ):
             raise _LogChanged
 

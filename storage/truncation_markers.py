@@ -18,15 +18,12 @@ log is read from end to end. Apache Kafka ignores the file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from config.ports import Files
 from storage.checkpoints import PartitionOffsets
 from storage.file_names import TEMPORARY_SUFFIX
 from storage.whole_write import write_whole
-
-if TYPE_CHECKING:
-    from storage.partition_log import PartitionLog
 
 TRUNCATION_MARKER_FILE: Final = "cut-below-checkpoint"
 
@@ -50,30 +47,9 @@ def not_checkpointed() -> int:
     return 0
 
 
-def mark_truncation(log: PartitionLog, end_offset: int, start_offset: int) -> None:
-    """Right before the log is cut to `end_offset`; does nothing where no checkpoint says more.
-
-    Raises OSError: then it must not be cut.
-    """
-    if log.max_checkpointed_offset() > end_offset or log.truncation_marker is not None:
-        _mark(log, TruncationMarker(end_offset, start_offset))
-
-
-def check_truncation_marker(log: PartitionLog, found: TruncationMarker | None) -> None:
-    """After a start: the mark that was found, or a new one if the log ends below what is said of it.
-
-    Raises OSError.
-    """
-    log.truncation_marker = found
-    if log.max_checkpointed_offset() > log.log_end_offset:
-        _mark(log, TruncationMarker(log.recovery_point, log.log_start_offset))
-
-
-def remove_truncation_marker(log: PartitionLog) -> None:
-    """The checkpoints have been written since. Raises OSError."""
-    if log.truncation_marker is not None:
-        log.files.unlink(f"{log.directory}/{TRUNCATION_MARKER_FILE}")
-        log.truncation_marker = None
+def unlink_truncation_marker(files: Files, directory: str) -> None:
+    """Raises OSError."""
+    files.unlink(f"{directory}/{TRUNCATION_MARKER_FILE}")
 
 
 def read_truncation_marker(files: Files, directory: str) -> TruncationMarker | None:
@@ -89,24 +65,17 @@ def read_truncation_marker(files: Files, directory: str) -> TruncationMarker | N
     return TruncationMarker(0, 0)
 
 
-def _mark(log: PartitionLog, mark: TruncationMarker) -> None:
-    known = log.truncation_marker
-    if known is not None:
-        mark = TruncationMarker(
-            min(known.end_offset, mark.end_offset), min(known.start_offset, mark.start_offset)
-        )
-    if mark == known:
-        return
-    path = f"{log.directory}/{TRUNCATION_MARKER_FILE}"
-    data = f"{mark.end_offset:0{_DIGITS}d} {mark.start_offset:0{_DIGITS}d}".encode()
-    file = log.files.open(path + TEMPORARY_SUFFIX, create=True)
+def write_truncation_marker(files: Files, directory: str, marker: TruncationMarker) -> None:
+    """Replaces the file, without a sync. Raises OSError."""
+    path = f"{directory}/{TRUNCATION_MARKER_FILE}"
+    data = f"{marker.end_offset:0{_DIGITS}d} {marker.start_offset:0{_DIGITS}d}".encode()
+    file = files.open(path + TEMPORARY_SUFFIX, create=True)
     try:
         file.truncate(0)
         write_whole(file, (data,), len(data), 0, path)
     finally:
         file.close()
-    log.files.rename(path + TEMPORARY_SUFFIX, path)
-    log.truncation_marker = mark
+    files.rename(path + TEMPORARY_SUFFIX, path)
 
 
 class CheckpointedOffsets:

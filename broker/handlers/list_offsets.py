@@ -165,7 +165,7 @@ def _answer(
         readable = _readable_end(partition, request)
         return Answer(index, 0, NO_TIMESTAMP, readable, _epoch(partition.leader_epoch, version))
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
+        start = log.log_start_offset if timestamp == EARLIEST else log.local_log_start_offset
         return Answer(index, 0, NO_TIMESTAMP, start, _epoch(log.leader_epochs.epoch_of(start), version))
     return Answer(index) if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD) else None
 

@@ -17,11 +17,10 @@ from typing import Final
 
 from broker.replication.partition import Partition
 from broker.replication.roles import NO_EPOCH
-from broker.replication.waiting_appends import WaitingAppends
 from broker.replication.watched_batches import WatchedBatches
-from protocol.errors import ErrorCode, InvariantViolated
+from protocol.errors import ErrorCode
 from storage.append import AppendResult
-from storage.append_lane import AppendLane, Outcome, WaitingAppend
+from storage.append_lane import Outcome, WaitingAppend
 from storage.errors import AppendRefused, LogStorageError
 
 __all__ = ["ACKS_ALL", "PartitionAppends", "refused"]
@@ -38,15 +37,11 @@ class PartitionAppends:
         self,
         *,
         watched: WatchedBatches,
-        waiting: WaitingAppends | None,
         suspect: Callable[[str, BaseException | None], None],
     ) -> None:
-        """watched: which batches are looked at record by record. waiting: helper threads for appends that
-        should not keep the loop; without it they do. suspect: hears of a log's directory that failed, and
-        with what."""
+        """watched: which batches are looked at record by record. suspect: hears of a log's directory that
+        failed, and with what."""
         self._watched = watched
-        self._waiting = waiting
-        self._inline_bytes = 0 if waiting is None else waiting.inline_bytes
         self._suspect = suspect
         self._failing: dict[Partition, None] = {}
         """Partitions whose last append met a disk error; logged when it begins and when it ends."""
@@ -77,18 +72,17 @@ class PartitionAppends:
             if not walk:
                 partition.trusted_connection = connection_id
         try:
-            result = partition.log.append_or_wait(
+            result = partition.log.append_as_leader(
                 records,
                 leader_epoch=partition.leader_epoch,
                 now_ms=now_ms,
                 walk=walk,
                 request_version=version,
-                inline_bytes=self._inline_bytes,
             )
         except LogStorageError as error:
             raise self._disk_failed(partition, error) from error
-        if result is None:
-            return self._append_later(partition, records, now_ms, walk, version)
+        if isinstance(result, WaitingAppend):
+            return self._append_later(partition, result)
         if self._failing:
             self._disk_works(partition)
         if not result.is_duplicate:
@@ -98,28 +92,9 @@ class PartitionAppends:
             partition.appended(size_bytes)
         return result
 
-    def _append_later(
-        self,
-        partition: Partition,
-        records: memoryview | bytearray | bytes,
-        now_ms: int,
-        walk: bool,
-        version: int,
-    ) -> WaitingAppend:
-        waiting = self._lane(partition).submit(
-            records,
-            leader_epoch=partition.leader_epoch,
-            now_ms=now_ms,
-            walk=walk,
-            request_version=version,
-        )
+    def _append_later(self, partition: Partition, waiting: WaitingAppend) -> WaitingAppend:
         waiting.then(partial(self._appended_late, partition, waiting))
         return waiting
-
-    def _lane(self, partition: Partition) -> AppendLane:
-        if self._waiting is None:
-            raise InvariantViolated(f"an append to {partition!r} wants helper threads, and there are none")
-        return self._waiting.lane(partition.log)
 
     def _appended_late(self, partition: Partition, waiting: WaitingAppend, outcome: Outcome) -> None:
         """Helper threads have done their part: what follows an append follows now, before the answer."""
@@ -149,13 +124,11 @@ class PartitionAppends:
             raise refused(ErrorCode.MESSAGE_TOO_LARGE)
         leader_epoch = partition.leader_epoch
         try:
-            if self._waiting is not None and log.must_wait():
-                waiting = self._lane(partition).submit_own(batch, leader_epoch=leader_epoch, now_ms=now_ms)
-                waiting.then(partial(self._appended_late, partition, waiting))
-                return waiting
             result = log.append_internal(bytearray(batch), leader_epoch=leader_epoch, now_ms=now_ms)
         except LogStorageError as error:
             raise self._disk_failed(partition, error) from error
+        if isinstance(result, WaitingAppend):
+            return self._append_later(partition, result)
         if self._failing:
             self._disk_works(partition)
         self._count(partition, result, len(batch))

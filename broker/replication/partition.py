@@ -258,8 +258,8 @@ class Partition:
         elif isinstance(self.state, Leader):
             self.state.follow_image(replicas, tuple(isr))
         self._count_replicas()
-        if moved and self.log.lane is not None:
-            self.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if moved:
+            self.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not self.is_leader:
             self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if moved:
@@ -329,8 +329,7 @@ class Partition:
     def retire(self) -> None:
         """The partition is hosted here no longer: nobody waits for it in vain."""
         self._enter(self._following(NO_LEADER), RoleCause.RETIRED)
-        if self.log.lane is not None:
-            self.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.tell_changed()
         self._tell_deletion_waiters()

@@ -96,7 +96,6 @@ class ReplicaManager:
         self._waiting = waiting
         self.appends = PartitionAppends(
             watched=WatchedBatches(always=config.text("barnabas.record.validation") == _WALK_ALWAYS),
-            waiting=waiting,
             suspect=logs.suspect,
         )
         self.by_name: dict[tuple[str, int], Partition] = {}

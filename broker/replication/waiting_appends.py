@@ -1,7 +1,6 @@
 """Appends that wait for helper threads, as the replica manager sees them (see `storage.append_lane`).
 
-It gives each log its disk, with the clock that times writes, and makes a log's lane when the first append has
-to wait.
+It gives each log its disk, with the clock that times writes, and the helper threads for what takes long.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.scheduling.long_work import LongWork
-from config.limits import OFFLOADED_COMPRESSION_BYTES
 from config.ports import Clock, Offload, Stalls, Timers
-from storage.append_lane import AppendLane, LaneHelpers
+from storage.append_lane import LaneHelpers
 from storage.log_disk import LogDisk
 
 if TYPE_CHECKING:
@@ -42,7 +40,6 @@ class WaitingAppends:
         )
         self.by_directory: dict[str, LogDisk] = {}
         """The disk under each log directory, by the directory's path."""
-        self.inline_bytes = OFFLOADED_COMPRESSION_BYTES
 
     @property
     def waiting_bytes(self) -> int:
@@ -57,10 +54,4 @@ class WaitingAppends:
             disk = self.by_directory[path] = LogDisk(
                 path, self._disks, self._clock.monotonic_ns, self._stalled_ns
             )
-        log.watch_disk(disk)
-
-    def lane(self, log: PartitionLog) -> AppendLane:
-        lane = log.lane
-        if lane is None:
-            lane = log.lane = AppendLane(log, self._helpers)
-        return lane
+        log.use_disk(disk, self._helpers)

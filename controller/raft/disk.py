@@ -266,7 +266,7 @@ class ReplicaDisk:
                 task.done()
 
     def close(self) -> None:
-        self.log.write_snapshot()
+        self.log.durability.write_snapshot()
         self.sync_now()
         self.log.close()
 

@@ -43,7 +43,7 @@ def cleanable(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Cleanab
     bound = _first_uncleanable_offset(log, first_dirty, now_ms)
     # The first dirty offset may lie within a segment (the log start does): if that one may not be touched it
     # stays as a whole.
-    first_uncleanable = log.segments[log.segment_index_of(bound)].base_offset
+    first_uncleanable = log.segments[log.segments.number_of(bound)].base_offset
     clean_bytes = dirty_bytes = 0
     oldest: int | None = None
     for segment in log.segments[:-1]:
@@ -76,7 +76,7 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
 
 
 def _first_uncleanable_offset(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
-    bound = log.segments[log.segment_index_of(log.last_stable_offset)].base_offset
+    bound = log.segments[log.segments.number_of(log.last_stable_offset)].base_offset
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in log.segments[:-1]:
@@ -87,5 +87,5 @@ def _first_uncleanable_offset(log: PartitionLog, first_dirty: int, now_ms: int) 
 
 
 def _end_offset(log: PartitionLog, segment: Segment) -> int:
-    following = log.segment_index_of(segment.base_offset) + 1
+    following = log.segments.number_of(segment.base_offset) + 1
     return log.segments[following].base_offset if following < len(log.segments) else log.log_end_offset

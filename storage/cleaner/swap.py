@@ -22,11 +22,10 @@ from storage.file_names import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
-    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     segment_file,
 )
-from storage.retention import remove_file, remove_files
+from storage.retention import remove_file
 from storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
 
     Raises LogStorageError: names and row may then differ, the log must not be used on.
     """
-    first = log.segment_index_of(group.sources[0])
+    first = log.segments.number_of(group.sources[0])
     old = log.segments[first : first + len(group.sources)]
     if [segment.base_offset for segment in old] != group.sources or old[-1] is log.active:
         return False
@@ -47,19 +46,22 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
         if not _is_whole(log, group):
             return False
         _rename(log, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
-        remove_files(log, old, now_ms + log.config.file_delete_delay_ms)
+        _remove_old_files(log, old, now_ms)
         _rename(log, base_offset, SWAP_SUFFIX, "")
         segment = Segment(log.files, log.directory, base_offset, fresh=False, created_ms=now_ms)
         segment.adopt(group.size_bytes, group.max_timestamp, group.max_timestamp_offset)
     except OSError as error:
         raise LogStorageError(f"{log.directory} cannot take its compacted segments: {error}") from error
-    log.segments[first : first + len(group.sources)] = [segment]
-    log.note_new_names()
+    log.segments.replace(first, len(group.sources), segment)
     log.background_tasks.add(
         TaskKind.SYNC, log.directory, log.directory, partial(_sync_names, log.files, log.directory)
     )
-    _remove_snapshots(log, group.sources[1:])
+    log.durability.remove_snapshots(group.sources[1:])
     return True
+
+
+def _remove_old_files(log: PartitionLog, old: list[Segment], now_ms: int) -> None:
+    log.segments.remove_files(old, now_ms + log.config.file_delete_delay_ms)
 
 
 def _is_whole(log: PartitionLog, group: CleanedGroup) -> bool:
@@ -95,14 +97,3 @@ def _sync_names(files: Files, directory: str) -> None:
     """For a helper thread: long before the old files go the new names are on the disk."""
     if files.exists(directory):
         files.fsync_directory(directory)
-
-
-def _remove_snapshots(log: PartitionLog, base_offsets: list[int]) -> None:
-    """Those of segments that are none any more; the newest stays."""
-    for offset in base_offsets:
-        if offset in log.snapshot_offsets[:-1]:
-            log.snapshot_offsets.remove(offset)
-            path = f"{log.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
-            log.background_tasks.add(
-                TaskKind.REMOVE, path, log.directory, partial(remove_file, log.files, path)
-            )

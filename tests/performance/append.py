@@ -95,7 +95,7 @@ def measure_alone(size_bytes: int = 1024, count: int = 4000, rounds: int = 40) -
 def new_log(files: Files, directory: str) -> PartitionLog:
     config = LogConfig(max_message_bytes=1 << 30)
     log = create_log(files, directory, "t", 0, bytes(16), config, BackgroundTasks(), now_ms=NOW_MS)
-    log.watch_disk(LogDisk(directory, now_ns=time.monotonic_ns))
+    log.use_disk(LogDisk(directory, now_ns=time.monotonic_ns))
     return log
 
 
@@ -107,7 +107,7 @@ def appending(log: PartitionLog) -> Callable[[memoryview], object]:
         nonlocal appended
         appended += 1
         now_ms = NOW_MS + appended // PER_MILLISECOND
-        log.append_or_wait(batch, leader_epoch=0, now_ms=now_ms, request_version=12)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, request_version=12)
 
     return append
 

@@ -88,7 +88,7 @@ def measure_produce(rig: HandlerRig, size_bytes: int) -> None:
 
     def appended() -> None:
         batch[0:8] = b"\0\0\0\0\0\0\0\0"
-        log.append(batch, leader_epoch=0, now_ms=context.now_ms, request_version=12)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=context.now_ms, request_version=12)
 
     say(f"produce {size_bytes} bytes, acks=all", per_call_us(handled), per_call_us(appended))
 
@@ -161,7 +161,7 @@ def measure_long_poll(rig: HandlerRig) -> None:
         asked.fetch_offset = log.log_end_offset
         pending = fetch.handle(rig.services, context, request)
         batch[0:8] = b"\0\0\0\0\0\0\0\0"
-        log.append(batch, leader_epoch=0, now_ms=context.now_ms, request_version=12)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=context.now_ms, request_version=12)
         partition.appended(1000)
         rig.timers.run_soon()
         pending.response.responses[0].partitions[0].records.release()  # type: ignore[union-attr]
@@ -169,7 +169,7 @@ def measure_long_poll(rig: HandlerRig) -> None:
 
     def appended() -> None:
         batch[0:8] = b"\0\0\0\0\0\0\0\0"
-        log.append(batch, leader_epoch=0, now_ms=context.now_ms, request_version=12)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=context.now_ms, request_version=12)
 
     say("long poll: wait, be woken by an append, answer", per_call_us(polled), per_call_us(appended))
 

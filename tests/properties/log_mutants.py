@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import pytest
 
-from storage import log_manager, recovery, retention, truncation
+from storage import recovery, retention
 from storage.append_queue import AppendQueue
 from storage.cleaner import swap
 from storage.cleaner.filtering import BatchFilter
 from storage.index_file import IndexFile
 from storage.leader_epochs import LeaderEpochs
+from storage.log_durability import LogDurability
 from storage.log_segments import LogSegments
 from storage.offset_index import OffsetIndex
 from storage.partition_log import PartitionLog
@@ -46,11 +47,27 @@ def _nothing(sound: Any) -> Any:
 
 
 def _cut_one_too_few(sound: Any) -> Any:
-    def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
+    def truncate_to(log: PartitionLog, offset: int, *, now_ms: int) -> None:
         later = [header.next_offset for _, header in log.active.headers() if header.base_offset >= offset]
-        sound(log, later[0] if later else offset, now_ms)
+        sound(log, later[0] if later else offset, now_ms=now_ms)
 
     return truncate_to
+
+
+def _no_mark_at_a_cut(sound: Any) -> Any:
+    def mark_truncation(self: LogDurability, end_offset: int, start_offset: int) -> None:
+        if not self._segments.log_end_offset:
+            sound(self, end_offset, start_offset)
+
+    return mark_truncation
+
+
+def _no_mark_at_a_beginning(sound: Any) -> Any:
+    def mark_truncation(self: LogDurability, end_offset: int, start_offset: int) -> None:
+        if self._segments.log_end_offset:
+            sound(self, end_offset, start_offset)
+
+    return mark_truncation
 
 
 def _one_off(sound: Any) -> Any:
@@ -118,11 +135,11 @@ def _believes_a_torn_tail(sound: Any) -> Any:
 
 
 def _recovery_point_too_early(sound: Any) -> Any:
-    def note_sync(self: LogSegments, up_to_offset: int) -> None:
-        sound(self, up_to_offset)
-        self.recovery_point = max(self.recovery_point, up_to_offset)
+    def flush(self: LogDurability) -> None:
+        sound(self)
+        self.recovery_point = max(self.recovery_point, self._segments.log_end_offset)
 
-    return note_sync
+    return flush
 
 
 def _no_last_batches(sound: Any) -> Any:
@@ -138,14 +155,14 @@ def _closes_nothing(sound: Any) -> Any:
 
 
 def _aborted_forgotten(sound: Any) -> Any:
-    return lambda self, segment, producer_id, offset, marker: self.producer_state.transactions.ended(
+    return lambda self, segment, producer_id, offset, marker: self._log.producer_state.transactions.ended(
         producer_id, offset
     )
 
 
 MUTANTS: Final = (
-    Mutant("the snapshot of a roll is not written", _replace(PartitionLog, "write_snapshot", _nothing), 190),
-    Mutant("one batch too few is cut off", _replace(truncation, "truncate_to", _cut_one_too_few)),
+    Mutant("the snapshot of a roll is not written", _replace(LogDurability, "write_snapshot", _nothing), 190),
+    Mutant("one batch too few is cut off", _replace(PartitionLog, "truncate_to", _cut_one_too_few)),
     Mutant("an index entry is off by one", _replace(OffsetIndex, "append", _one_off)),
     Mutant(
         "a rollback does not empty the append queue", _replace(AppendQueue, "rollback", _stay_in_the_queue)
@@ -166,20 +183,26 @@ MUTANTS: Final = (
     Mutant("leader epochs are not cut", _replace(LeaderEpochs, "truncate_from_end", _nothing)),
     Mutant(
         "the recovery point moves before the sync",
-        _replace(LogSegments, "note_sync", _recovery_point_too_early),
+        _replace(LogDurability, "flush", _recovery_point_too_early),
     ),
     Mutant(
-        "an aborted transaction is not noted", _replace(PartitionLog, "end_transaction", _aborted_forgotten)
+        "an aborted transaction is not noted", _replace(AppendQueue, "_end_transaction", _aborted_forgotten)
     ),
-    Mutant("a cut below a checkpoint leaves no mark", _replace(truncation, "mark_truncation", _nothing), 100),
+    Mutant(
+        "a cut below a checkpoint leaves no mark",
+        _replace(LogDurability, "mark_truncation", _no_mark_at_a_cut),
+        100,
+    ),
     Mutant(
         "a new topic is believed what the old one was",
-        _replace(log_manager, "mark_truncation", _nothing),
+        _replace(LogDurability, "mark_truncation", _no_mark_at_a_beginning),
         550,
     ),
-    Mutant("stale bytes are not cut off", _replace(LogSegments, "cut_off_unfinished", _nothing)),
+    Mutant(
+        "bytes of a failed write are not cut off", _replace(LogSegments, "cut_off_failed_write", _nothing)
+    ),
     Mutant("an index is not cut", _replace(IndexFile, "truncate", _nothing)),
-    Mutant("swapped segments do not replace the old", _replace(swap, "remove_files", _nothing)),
+    Mutant("swapped segments do not replace the old", _replace(swap, "_remove_old_files", _nothing)),
     Mutant(
         "producers are not read from the batches behind a snapshot",
         _replace(ProducerState, "update", _nothing),

@@ -19,7 +19,7 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import LZ4, ZSTD
 from protocol.records.reader import batch_records
 from storage.append import AppendResult
-from storage.append_lane import AppendLane, LaneHelpers, WaitingAppend
+from storage.append_lane import LaneHelpers, WaitingAppend
 from storage.errors import AppendRefused, LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_disk import LogDisk
@@ -46,9 +46,8 @@ class World:
         self.turns: list[Any] = []
         self.now_ns = 0
         self.disk = LogDisk("/data", self.disks, lambda: self.now_ns)
-        self.rig.log.watch_disk(self.disk)
-        self.lane = AppendLane(self.rig.log, LaneHelpers(self.codecs, self.turns.append))
-        self.rig.log.lane = self.lane
+        self.helpers = LaneHelpers(self.codecs, self.turns.append, inline_bytes=8192)
+        self.rig.log.use_disk(self.disk, self.helpers)
         self.epoch = 0
         self.sequence = 0
         self.sent: list[tuple[bytes, WaitingAppend | AppendResult]] = []
@@ -63,15 +62,9 @@ class World:
         records = [SimpleRecord(None, value, NOW_MS)] * (150 if large else 1)
         batch = build_batch(records, codec=self.random_source.choice((0, ZSTD)) if large else 0)
         scratch = bytearray(batch)
-        sent: WaitingAppend | AppendResult | None
         try:
-            sent = self.rig.log.append_or_wait(
-                scratch, leader_epoch=self.epoch, now_ms=NOW_MS, inline_bytes=8192
-            )
-            if sent is None:
-                sent = self.lane.submit(
-                    scratch, leader_epoch=self.epoch, now_ms=NOW_MS, walk=large, request_version=13
-                )
+            sent = self.rig.log.append_as_leader(scratch, leader_epoch=self.epoch, now_ms=NOW_MS, walk=large)
+            if isinstance(sent, WaitingAppend):
                 sent.then(lambda _: self.answers.update([number]))
                 self.seen["waits"] += 1
             else:
@@ -112,7 +105,7 @@ class World:
         elif way == 11 and self.random_source.random() < 0.3:
             self.epoch += 1
             self.seen["moved under a write"] += bool(self.rig.log.queue.prepared)
-            self.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.rig.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def settle_all(self) -> None:
         self.seen["faults"] += sum(fault.hits for fault in self.faulty.faults)
@@ -138,7 +131,7 @@ class World:
         assert stored == expected
         assert set(self.answers.values()) <= {1}
         assert not self.rig.log.is_waited_for
-        assert self.lane._helpers.waiting_bytes == 0
+        assert self.helpers.waiting_bytes == 0
         assert self.rig.log.recovery_point <= self.rig.log.log_end_offset
 
 

@@ -21,11 +21,19 @@ from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles, TearPlan, Torn, lose_all
 from storage.recovery import OnDamage
 from storage.truncation_markers import (
-    check_truncation_marker,
     read_truncation_marker,
-    remove_truncation_marker,
 )
-from tests.support.log_rig import DIRECTORY, NOW_MS, LogRig, client_batch, everything, leader_batch
+from tests.support.log_rig import (
+    DIRECTORY,
+    NOW_MS,
+    LogRig,
+    client_batch,
+    done,
+    everything,
+    found_since,
+    leader_batch,
+    prepare,
+)
 
 
 class Batch:
@@ -65,7 +73,7 @@ class LogMachine(RuleBasedStateMachine):
     def _tell_what_is_saved(self) -> None:
         """As the log manager does it: a cut below what the checkpoints say leaves a mark
         (`truncation_markers`)."""
-        self.rig.log.max_checkpointed_offset = lambda: max(self.saved_point, self.saved_start)
+        self.rig.log.durability.set_max_checkpointed_offset(lambda: max(self.saved_point, self.saved_start))
 
     # Appends
 
@@ -93,7 +101,7 @@ class LogMachine(RuleBasedStateMachine):
     def append(self, sizes: list[int], producer_id: int, as_bytes: bool) -> None:
         batch, producer = self._next_batch(sizes, producer_id)
         given = bytes(batch) if as_bytes else batch
-        result = self.rig.log.append(given, leader_epoch=self.epoch, now_ms=NOW_MS)
+        result = done(self.rig.log.append_as_leader(given, leader_epoch=self.epoch, now_ms=NOW_MS))
         if as_bytes:
             found = self.rig.log.read(result.base_offset, max_bytes=1)
             assert found is not None
@@ -105,14 +113,14 @@ class LogMachine(RuleBasedStateMachine):
     def append_several_at_once(self, count: int, sizes: list[int], keep: bool) -> None:
         log = self.rig.log
         batches = [self._next_batch(sizes, 0)[0] for _ in range(count)]
-        prepared = [log.prepare(each, leader_epoch=self.epoch, now_ms=NOW_MS) for each in batches]
-        log.write(prepared, NOW_MS)
+        prepared = [prepare(log, each, leader_epoch=self.epoch, now_ms=NOW_MS) for each in batches]
+        log.queue.write(prepared, NOW_MS)
         assert log.log_end_offset == self.end
         if keep:
-            for result, batch in zip(log.commit(prepared), batches, strict=True):
+            for result, batch in zip(log.queue.commit(prepared), batches, strict=True):
                 self._accepted(result.base_offset, batch, None)
         else:
-            assert log.rollback() == count
+            assert log.queue.rollback() == count
 
     @rule(sizes=sizes, count=st.integers(1, 3))
     def copy_from_a_leader(self, sizes: list[int], count: int) -> None:
@@ -124,7 +132,8 @@ class LogMachine(RuleBasedStateMachine):
             batches.append(leader_batch(offset, *values, epoch=self.epoch, timestamp=self.clock))
             offset += len(sizes)
         torn = leader_batch(offset, b"cut off")[:-1]
-        assert self.rig.log.append_as_follower(b"".join(batches) + torn, NOW_MS) == count
+        copied = done(self.rig.log.append_as_follower(b"".join(batches) + torn, NOW_MS))
+        assert (copied.base_offset, copied.last_offset) == (self.end, offset - 1)
         for batch in batches:
             self._accepted(self.end, batch, None)
 
@@ -138,14 +147,14 @@ class LogMachine(RuleBasedStateMachine):
         ]
         self.faulty.faults = faults[1:] if partial == 0 else faults
         if joined:
-            prepared = [log.prepare(batch, leader_epoch=self.epoch, now_ms=NOW_MS)]
+            prepared = [prepare(log, batch, leader_epoch=self.epoch, now_ms=NOW_MS)]
             with pytest.raises(LogStorageError):
-                log.write(prepared, NOW_MS)
+                log.queue.write(prepared, NOW_MS)
         else:
             with pytest.raises(LogStorageError):
-                log.append(batch, leader_epoch=self.epoch, now_ms=NOW_MS)
+                log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=NOW_MS)
         self.faulty.faults = []
-        log.rollback()
+        log.queue.rollback()
 
     # What a node does
 
@@ -160,7 +169,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         self.rig.log.flush()
-        self.rig.log.write_leader_epochs()
+        self.rig.log.durability.write_leader_epochs()
         self.rig.run_background_tasks()
         assert self.rig.log.recovery_point == self.end
 
@@ -172,7 +181,7 @@ class LogMachine(RuleBasedStateMachine):
     def save_checkpoints(self) -> None:
         self.saved_point = self.rig.log.recovery_point
         self.saved_start = self.rig.log.log_start_offset
-        remove_truncation_marker(self.rig.log)
+        self.rig.log.durability.remove_truncation_marker()
 
     @rule(back=st.integers(0, 12))
     def truncate(self, back: int) -> None:
@@ -264,7 +273,7 @@ class LogMachine(RuleBasedStateMachine):
             on_damage=on_damage,
         )
         self._tell_what_is_saved()
-        check_truncation_marker(self.rig.log, mark)
+        self.rig.log.durability.check_truncation_marker(mark, self.rig.log.log_start_offset)
 
     @rule(data=st.data(), keep_names=st.booleans())
     def cut_power(self, data: st.DataObject, keep_names: bool) -> None:
@@ -383,7 +392,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(back=st.integers(-10, 200))
     def find_a_timestamp(self, back: int) -> None:
         timestamp = self.clock - back
-        found = self.rig.log.offset_for_timestamp(timestamp)
+        found = found_since(self.rig.log, timestamp)
         expected: tuple[int, int, int] | None = None
         for batch in self.model:
             header: Any = next(headers(batch.data))[1]

@@ -15,7 +15,7 @@ from storage.jobs import DirectWorkers, Job, JobFailed, P, R
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
-from tests.support.log_rig import NOW_MS, LogRig, everything
+from tests.support.log_rig import NOW_MS, LogRig, done, everything
 
 KEY = ("orders", 0)
 
@@ -80,7 +80,7 @@ class CompactionRig(LogRig):
         for key, value in pairs:
             builder.append(key.encode(), None if value is None else value.encode(), timestamp or self.now_ms)
         batch = memoryview(builder.build())
-        return self.log.append(batch, leader_epoch=0, now_ms=self.now_ms).base_offset
+        return done(self.log.append_as_leader(batch, leader_epoch=0, now_ms=self.now_ms)).base_offset
 
     def clean(self) -> bool:
         self.commit_all()

@@ -9,7 +9,7 @@ from config.limits import SLOW_DIRECTORY_MS
 from protocol.errors import ErrorCode
 from protocol.records.builder import SimpleRecord, build_batch
 from storage.append import AppendResult
-from storage.append_lane import AppendLane, LaneHelpers, WaitingAppend
+from storage.append_lane import LaneHelpers, WaitingAppend
 from storage.errors import AppendRefused
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_disk import LogDisk
@@ -36,17 +36,15 @@ class LaneRig(LogRig):
 
     def attach(self) -> None:
         self.disk = LogDisk("/data", self.disks, lambda: self.ns)
-        self.log.watch_disk(self.disk)
-        self.log.lane = AppendLane(self.log, self.helpers)
+        self.log.use_disk(self.disk, self.helpers)
 
     def send(self, batch: memoryview | bytearray, epoch: int = 0) -> WaitingAppend | AppendResult:
         """As the replica manager does it."""
-        result = self.log.append_or_wait(batch, leader_epoch=epoch, now_ms=self.now_ms)
-        return self.wait_in_line(batch, epoch) if result is None else result
+        return self.log.append_as_leader(batch, leader_epoch=epoch, now_ms=self.now_ms)
 
     def wait_in_line(self, batch: memoryview | bytearray, epoch: int = 0) -> WaitingAppend:
-        assert self.log.lane is not None
-        return self.log.lane.submit(batch, leader_epoch=epoch, now_ms=NOW_MS, walk=False, request_version=13)
+        lane = self.log._own_lane()
+        return lane.submit(batch, leader_epoch=epoch, now_ms=NOW_MS, walk=False, request_version=13)
 
     def turn(self) -> None:
         turns = list(self.turns)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from config.ports import Files
 from protocol.records.builder import SimpleRecord, build_batch
-from protocol.records.header import headers
+from protocol.records.header import ReadBuffer, headers
+from storage.append import AppendResult, PreparedAppend, judge_client_batch
+from storage.append_lane import WaitingAppend
 from storage.background_tasks import BackgroundTasks
 from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
@@ -16,10 +19,13 @@ from storage.memory_files import MemoryFiles
 from storage.opening import create_log, open_log
 from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
+from storage.time_lookup import FoundOffset, LookupSteps
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
 DIRECTORY = "/data/orders-0"
+
+T = TypeVar("T")
 
 
 def client_batch(
@@ -54,6 +60,40 @@ def leader_batch(base_offset: int, *values: bytes, epoch: int = 0, timestamp: in
     return bytes(build_batch(records, base_offset=base_offset, leader_epoch=epoch))
 
 
+def done(sent: AppendResult | WaitingAppend) -> AppendResult:
+    """What an append answers that has not to wait."""
+    assert isinstance(sent, AppendResult), sent
+    return sent
+
+
+def prepare(log: PartitionLog, records: ReadBuffer, *, leader_epoch: int, now_ms: int) -> PreparedAppend:
+    """Judges and numbers a client's batch and puts it at the end of the log's queue."""
+    batch = judge_client_batch(records, log.rules, log.log_start_offset, now_ms=now_ms)
+    return log.queue.prepare(records, batch, log.rules, leader_epoch, now_ms)
+
+
+def finish_lookup(steps: LookupSteps[T]) -> T:
+    """All steps of a look-up at once."""
+    result: Any = None
+    try:
+        while True:
+            step = steps.send(result)
+            result = step() if callable(step) else None
+    except StopIteration as stop:
+        outcome: T = stop.value
+        return outcome
+
+
+def found_since(log: PartitionLog, timestamp: int) -> FoundOffset:
+    """`PartitionLog.find_since` at once."""
+    return finish_lookup(log.find_since(timestamp))
+
+
+def found_largest_timestamp(log: PartitionLog) -> FoundOffset:
+    """`PartitionLog.find_largest_timestamp` at once."""
+    return finish_lookup(log.find_largest_timestamp())
+
+
 class LogRig:
     """One log, and what a node does with it: background tasks done at once when asked, closed, opened
     again."""
@@ -82,13 +122,15 @@ class LogRig:
     def append(self, *values: bytes, epoch: int = 0, timestamp: int = NOW_MS) -> int:
         """One plain batch; its base offset."""
         batch = client_batch(*values, timestamp=timestamp)
-        return self.log.append(batch, leader_epoch=epoch, now_ms=self.now_ms).base_offset
+        return done(self.log.append_as_leader(batch, leader_epoch=epoch, now_ms=self.now_ms)).base_offset
 
     def produce(self, producer_id: int, epoch: int, sequence: int, count: int = 1) -> int:
         """One batch of an idempotent producer; its base offset."""
         batch = client_batch(*[b"v"] * count, producer=(producer_id, epoch, sequence))
         leader_epoch = max(self.log.leader_epochs.latest_epoch, 0)
-        return self.log.append(batch, leader_epoch=leader_epoch, now_ms=self.now_ms).base_offset
+        return done(
+            self.log.append_as_leader(batch, leader_epoch=leader_epoch, now_ms=self.now_ms)
+        ).base_offset
 
     def commit_all(self) -> None:
         self.log.update_high_watermark(self.log.log_end_offset)
@@ -100,8 +142,8 @@ class LogRig:
         """As the log manager closes a log in order."""
         self.log.close()
         self.log.flush()
-        self.log.write_snapshot()
-        self.log.write_leader_epochs()
+        self.log.durability.write_snapshot()
+        self.log.durability.write_leader_epochs()
         self.run_background_tasks()
 
     def reopen(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import TransactionMarker, build_marker_batch
 from storage.partition_log import PartitionLog
-from tests.support.log_rig import NOW_MS
+from tests.support.log_rig import NOW_MS, done
 
 
 class TransactionWriter:
@@ -30,8 +30,8 @@ class TransactionWriter:
             producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=is_open
         )
         builder.append(key, bytes(size_bytes), NOW_MS)
-        result = self.log.append(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-        return result.base_offset
+        result = self.log.append_as_leader(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+        return done(result).base_offset
 
     def end(
         self,
@@ -46,9 +46,10 @@ class TransactionWriter:
             TransactionMarker(commit, coordinator_epoch),
             timestamp_ms=NOW_MS, producer_id=producer_id, producer_epoch=epoch,
         )  # fmt: skip
-        return self.log.append_control(
+        ended = self.log.append_internal(
             marker, leader_epoch=0, now_ms=NOW_MS, transaction_version=transaction_version
-        ).base_offset
+        )
+        return done(ended).base_offset
 
     def aborted(self, from_offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
         """As one fetch of read_committed is told."""

@@ -21,9 +21,7 @@ class WaitingRig(HandlerRig):
         super().__init__(files=files)
 
     def helper_threads(self) -> WaitingAppends:
-        made = WaitingAppends(clock=self.clock, timers=self.timers, disks=self.disks, codecs=self.codecs)
-        made.inline_bytes = 64 * 1024
-        return made
+        return WaitingAppends(clock=self.clock, timers=self.timers, disks=self.disks, codecs=self.codecs)
 
     def produce(self, *batches: tuple[str, bytearray], acks: int = -1, timeout_ms: int = 1000) -> Any:
         topics = [

@@ -11,6 +11,7 @@ from protocol.records.header import headers
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from storage.truncation_markers import TRUNCATION_MARKER_FILE
+from tests.support.log_rig import found_largest_timestamp, found_since
 from tests.support.log_story.model import Batch, LogModel, Producer
 
 EPOCH_FILE = "leader-epoch-checkpoint"
@@ -136,7 +137,7 @@ def check_lookups(log: PartitionLog, model: LogModel, rng: random.Random) -> Non
                 )
     for batch in rng.sample(readable, min(2, len(readable))):
         timestamp = batch.header.max_timestamp + rng.choice((-1, 0, 1))
-        time_found, expected = log.offset_for_timestamp(timestamp), model.at_or_after(timestamp)
+        time_found, expected = found_since(log, timestamp), model.at_or_after(timestamp)
         require(
             time_found == expected,
             "another record has the timestamp",
@@ -149,7 +150,7 @@ def check_lookups(log: PartitionLog, model: LogModel, rng: random.Random) -> Non
         newest = max(record.timestamp for record in all_records)
         first_record = next(record for record in all_records if record.timestamp == newest)
         if first_record.offset >= model.start:
-            newest_found = log.max_timestamp_offset()
+            newest_found = found_largest_timestamp(log)
             is_right = newest_found is not None and newest_found[:2] == (newest, first_record.offset)
             require(
                 is_right,
@@ -316,12 +317,12 @@ def check_names(memory: MemoryFiles, log: PartitionLog) -> None:
     for segment in log.segments:
         stem = f"{segment.base_offset:020d}"
         wanted |= {f"{stem}.log", f"{stem}.index", f"{stem}.timeindex"}
-    may = {f"{offset:020d}.snapshot" for offset in log.snapshot_offsets} | {EPOCH_FILE}
+    may = {f"{offset:020d}.snapshot" for offset in log.durability.snapshot_offsets} | {EPOCH_FILE}
     may |= {f"{segment.base_offset:020d}.txnindex" for segment in log.segments}
     active = f"{log.active.base_offset:020d}"
     may |= {f"{active}.index", f"{active}.timeindex"}
     may |= (
-        {TRUNCATION_MARKER_FILE} if log.truncation_marker is not None else set()
+        {TRUNCATION_MARKER_FILE} if log.durability.truncation_marker is not None else set()
     )  # the end of a bare log fell
     found = set(memory.listdir(log.directory))
     require(found <= wanted | may, "stray files", found=sorted(found - wanted - may))

@@ -12,6 +12,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from storage.errors import AppendRefused, LogStorageError
+from tests.support.log_rig import done, prepare
 from tests.support.log_story import appending
 from tests.support.log_story.after_compaction import accept_compaction
 from tests.support.log_story.appending import Sent
@@ -30,7 +31,7 @@ Do = Callable[["Story", "Subject", random.Random], None]
 
 def _read_back(log: PartitionLog, base: int) -> Batch:
     """The batch as the log now has it."""
-    segment = log.segments[log.segment_index_of(base)]
+    segment = log.segments[log.segments.number_of(base)]
     found = segment.locate(base)
     if found is None or found.base_offset != base:
         require(False, "an answered batch is not there", base=base)
@@ -57,11 +58,13 @@ def _append(story: Story, subject: Subject, sent: Sent) -> None:
         return
     subject.appending = [sent]
     if sent.commits is not None:
-        result = log.append_control(data, leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms)
+        result = done(log.append_internal(data, leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms))
     else:
         given = bytes(data) if len(data) % 3 == 0 else memoryview(data)
         try:
-            result = log.append(given, leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms)
+            result = done(
+                log.append_as_leader(given, leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms)
+            )
         except AppendRefused as refused:
             require(refused.error_code is ErrorCode.RECORD_LIST_TOO_LARGE, f"refused: {refused}")
             subject.appending = []
@@ -103,7 +106,7 @@ def append_several_at_once(story: Story, subject: Subject, rng: random.Random) -
         if len(each.encoded()) > log.config.segment_bytes:
             continue
         try:
-            one = log.prepare(each.encoded(), leader_epoch=model.leader_epoch, now_ms=now_ms)
+            one = prepare(log, each.encoded(), leader_epoch=model.leader_epoch, now_ms=now_ms)
         except AppendRefused as refused:
             require(refused.error_code is ErrorCode.RECORD_LIST_TOO_LARGE, f"refused: {refused}")
             break
@@ -113,28 +116,28 @@ def append_several_at_once(story: Story, subject: Subject, rng: random.Random) -
     require(log.log_end_offset == end, "what is prepared can be seen")
     what = rng.random()
     if what < 0.15:
-        require(log.rollback() == len(prepared), "a rollback forgets some")
+        require(log.queue.rollback() == len(prepared), "a rollback forgets some")
         story.say(f"    {len(prepared)} prepared and rolled back")
         return
     subject.appending = list(sent)
     try:
-        log.write(prepared, now_ms)
+        log.queue.write(prepared, now_ms)
     except LogStorageError:
-        log.rollback()
+        log.queue.rollback()
         raise
     require(log.log_end_offset == end, "what is written and not committed can be seen")
     committed = len(prepared) if what < 0.7 else rng.randrange(len(prepared) + 1)
     try:
-        results = log.commit(prepared[:committed])
+        results = log.queue.commit(prepared[:committed])
     except LogStorageError:
-        log.rollback()
+        log.queue.rollback()
         raise
     for each, result in zip(sent, results, strict=False):
         _take(story, subject, each, result.base_offset)
     subject.appending = list(sent[committed:])
     if committed < len(prepared):
-        log.rollback()
-        subject.leftovers += [subject.appending] if log.has_stale_bytes else []
+        log.queue.rollback()
+        subject.leftovers += [subject.appending] if log.segments.has_failed_write else []
     subject.appending = []
     story.say(
         f"    {committed} of {len(prepared)} committed, the rest rolled back: the log ends at {model.end}"
@@ -164,12 +167,12 @@ def copy_from_a_leader(story: Story, subject: Subject, rng: random.Random) -> No
         offset += len(each.records)
     subject.appending = list(datas)
     torn = bytes(appending.plain(rng, now_ms).encoded(offset, model.leader_epoch))[:-1]
-    count = log.append_as_follower(b"".join(datas) + torn, now_ms)
-    require(count == len(datas), "a follower takes another number of batches", log=count)
+    copied = done(log.append_as_follower(b"".join(datas) + torn, now_ms))
+    require(copied.last_offset == offset - 1, "a follower takes other batches", log=copied.last_offset)
     for data in datas:
         model.take(Batch(data))
     subject.appending = []
-    story.say(f"    {count} batches copied: the log ends at {model.end}")
+    story.say(f"    {len(datas)} batches copied: the log ends at {model.end}")
 
 
 def send_again(story: Story, subject: Subject, rng: random.Random) -> None:
@@ -182,7 +185,11 @@ def send_again(story: Story, subject: Subject, rng: random.Random) -> None:
             rows = tuple((story.clock.now_ms, b"k", b"") for _ in range(last - base + 1))
             is_open = producer.transaction >= 0
             again = Sent(rows, 0, producer_id, producer.epoch, sequence, is_open).encoded()
-            result = log.append(memoryview(again), leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms)
+            result = done(
+                log.append_as_leader(
+                    memoryview(again), leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms
+                )
+            )
             found = (result.is_duplicate, result.base_offset, result.last_offset)
             require(
                 found == (True, base, last),
@@ -205,7 +212,7 @@ def send_nonsense(story: Story, subject: Subject, rng: random.Random) -> None:
         epoch, sequence, expected = rng.choice(trials)
         data = Sent(rows, 0, producer_id, epoch, sequence, producer.transaction >= 0).encoded()
         with pytest.raises(AppendRefused) as refused:
-            log.append(memoryview(data), leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms)
+            log.append_as_leader(memoryview(data), leader_epoch=model.leader_epoch, now_ms=story.clock.now_ms)
         require(refused.value.error_code is expected, "refused with another error", log=str(refused.value))
 
 
@@ -233,7 +240,7 @@ def sync_all(story: Story, subject: Subject) -> None:
     log = story.log_of(subject)
     end = log.log_end_offset
     log.flush()
-    log.write_leader_epochs()
+    log.durability.write_leader_epochs()
     went_well = story.host.run_background_tasks()
     plan = story.files.plan
     if went_well and subject.key in story.host.logs and not (plan and plan.struck):

@@ -24,9 +24,7 @@ from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
 from storage.truncation_markers import (
     TruncationMarker,
-    check_truncation_marker,
     read_truncation_marker,
-    remove_truncation_marker,
 )
 from tests.support.log_story.dying_files import DyingFiles
 from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
@@ -82,8 +80,8 @@ class BareHost:
         return log
 
     def _join(self, key: Key, log: PartitionLog, mark: TruncationMarker | None) -> None:
-        log.max_checkpointed_offset = lambda: max(self.saved.get(key, (0, 0)))
-        check_truncation_marker(log, mark)
+        log.durability.set_max_checkpointed_offset(lambda: max(self.saved.get(key, (0, 0))))
+        log.durability.check_truncation_marker(mark, log.log_start_offset)
         self.logs[key] = log
 
     def begin(
@@ -116,8 +114,8 @@ class BareHost:
         for key, log in self.logs.items():
             log.close()
             log.flush()
-            log.write_snapshot()
-            log.write_leader_epochs()
+            log.durability.write_snapshot()
+            log.durability.write_leader_epochs()
             if not self.run_background_tasks():
                 raise OSError("a background task of the end failed")
             self._save(key, log)
@@ -144,15 +142,15 @@ class BareHost:
 
     def housekeeping(self) -> None:
         for log in self.logs.values():
-            log.write_leader_epochs()
-            log.flush_if_due(self.clock.now_ms)
+            log.durability.write_leader_epochs()
+            log.durability.flush_if_due(self.clock.now_ms)
         self.run_background_tasks()
         for key, log in self.logs.items():
             self._save(key, log)
 
     def _save(self, key: Key, log: PartitionLog) -> None:
         self.saved[key] = (log.recovery_point, log.log_start_offset)
-        remove_truncation_marker(log)
+        log.durability.remove_truncation_marker()
 
     def retention(self) -> None:
         for log in self.logs.values():

@@ -172,7 +172,7 @@ class Story:
             for batch in [each for each in stored(log) if each.base >= model.end]:
                 self._require_sent(subject, batch)
                 model.take(batch)
-            subject.appending = subject.appending if log.has_stale_bytes else []
+            subject.appending = subject.appending if log.segments.has_failed_write else []
         subject.leftovers.append(subject.appending)
         subject.appending = []
         model.removal_failed = True

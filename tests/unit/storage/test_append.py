@@ -10,14 +10,24 @@ from protocol.records.header import is_intact, read_header
 from protocol.records.reader import batch_records
 from storage.errors import AppendRefused
 from storage.log_config import LogConfig
-from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch, offsets_of
+from tests.support.log_rig import (
+    NOW_MS,
+    LogRig,
+    client_batch,
+    done,
+    everything,
+    found_largest_timestamp,
+    leader_batch,
+    offsets_of,
+    prepare,
+)
 
 
 def test_base_offset_and_epoch_are_patched_into_the_callers_buffer() -> None:
     rig = LogRig()
     rig.append(b"first", b"second")
     batch = client_batch(b"third", b"fourth")
-    result = rig.log.append(batch, leader_epoch=7, now_ms=NOW_MS)
+    result = done(rig.log.append_as_leader(batch, leader_epoch=7, now_ms=NOW_MS))
     assert (result.base_offset, result.last_offset, result.log_append_time_ms) == (2, 3, -1)
     header = read_header(batch)
     assert (header.base_offset, header.partition_leader_epoch) == (2, 7)
@@ -32,8 +42,8 @@ def test_bytes_that_cannot_be_patched_are_copied() -> None:
     rig.append(b"first")
     batch = bytes(client_batch(b"second"))
     before = bytes(bytearray(batch))
-    assert rig.log.append(batch, leader_epoch=0, now_ms=NOW_MS).base_offset == 1
-    assert rig.log.append(memoryview(batch), leader_epoch=0, now_ms=NOW_MS).base_offset == 2
+    assert done(rig.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)).base_offset == 1
+    assert done(rig.log.append_as_leader(memoryview(batch), leader_epoch=0, now_ms=NOW_MS)).base_offset == 2
     assert batch == before
     assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1), (2, 2)]
 
@@ -41,7 +51,7 @@ def test_bytes_that_cannot_be_patched_are_copied() -> None:
 def test_bytes_behind_the_batch_are_not_taken() -> None:
     rig = LogRig()
     batch = client_batch(b"value")
-    rig.log.append(bytearray(batch) + b"\0\0\0", leader_epoch=0, now_ms=NOW_MS)
+    rig.log.append_as_leader(bytearray(batch) + b"\0\0\0", leader_epoch=0, now_ms=NOW_MS)
     assert rig.log.size_bytes == len(batch)
     rig.append(b"next")
     assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1)]
@@ -51,17 +61,20 @@ def test_log_append_time_is_stamped() -> None:
     rig = LogRig()
     rig.configure(log_append_time=True)
     batch = client_batch(b"value", timestamp=5)
-    assert rig.log.append(batch, leader_epoch=0, now_ms=NOW_MS + 9).log_append_time_ms == NOW_MS + 9
+    assert (
+        done(rig.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS + 9)).log_append_time_ms
+        == NOW_MS + 9
+    )
     header = read_header(batch)
     assert is_intact(batch, 0, header)
     assert [record.timestamp for record in batch_records(everything(rig.log))] == [NOW_MS + 9]
-    assert rig.log.max_timestamp_offset() == (NOW_MS + 9, 0, 0)
+    assert found_largest_timestamp(rig.log) == (NOW_MS + 9, 0, 0)
 
 
 def test_another_codec_than_the_topics_is_stored_anew() -> None:
     rig = LogRig()
     rig.configure(codec=4)
-    result = rig.log.append(client_batch(b"a" * 200, b"b"), leader_epoch=3, now_ms=NOW_MS)
+    result = done(rig.log.append_as_leader(client_batch(b"a" * 200, b"b"), leader_epoch=3, now_ms=NOW_MS))
     assert (result.base_offset, result.last_offset) == (0, 1)
     stored = everything(rig.log)
     assert read_header(stored).codec == 4
@@ -82,7 +95,7 @@ def test_what_is_refused_leaves_no_trace(spoil: object, code: ErrorCode) -> None
     batch = client_batch(b"spoiled value")
     spoil(batch)  # type: ignore[operator]
     with pytest.raises(AppendRefused) as refused:
-        rig.log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+        rig.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
     assert refused.value.error_code is code
     assert rig.log.log_end_offset == 1
     assert offsets_of(everything(rig.log)) == [(0, 0)]
@@ -109,7 +122,7 @@ def test_a_compacted_topic_wants_keys_and_names_the_record() -> None:
     assert refused.value.error_code is ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in refused.value.record_errors] == [0]
     batch = client_batch(b"value", key=b"key")
-    assert rig.log.append(batch, leader_epoch=0, now_ms=NOW_MS).base_offset == 0
+    assert done(rig.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)).base_offset == 0
 
 
 def test_timestamps_too_far_ahead_are_refused() -> None:
@@ -137,8 +150,8 @@ def test_a_duplicate_under_log_append_time_repeats_the_first_time() -> None:
     rig = LogRig()
     rig.configure(log_append_time=True)
     batch = bytes(client_batch(b"v", producer=(7, 0, 0)))
-    rig.log.append(bytearray(batch), leader_epoch=0, now_ms=NOW_MS)
-    again = rig.log.append(bytearray(batch), leader_epoch=0, now_ms=NOW_MS + 500)
+    rig.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS)
+    again = done(rig.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS + 500))
     assert (again.is_duplicate, again.base_offset, again.log_append_time_ms) == (True, 0, NOW_MS)
 
 
@@ -210,15 +223,15 @@ def test_prepared_batches_see_each_other_and_nobody_sees_them() -> None:
         client_batch(b"c", producer=(7, 0, 2)),
         client_batch(b"d"),
     ]
-    prepared = [log.prepare(each, leader_epoch=1, now_ms=NOW_MS) for each in batches]
-    repeated = log.prepare(client_batch(b"c", producer=(7, 0, 2)), leader_epoch=1, now_ms=NOW_MS)
+    prepared = [prepare(log, each, leader_epoch=1, now_ms=NOW_MS) for each in batches]
+    repeated = prepare(log, client_batch(b"c", producer=(7, 0, 2)), leader_epoch=1, now_ms=NOW_MS)
     assert [each.base_offset for each in prepared] == [0, 2, 3]
     assert (repeated.is_duplicate, repeated.base_offset) == (True, 2)
     with pytest.raises(AppendRefused):
-        log.prepare(client_batch(b"x", producer=(7, 0, 9)), leader_epoch=1, now_ms=NOW_MS)
-    log.write([*prepared, repeated], NOW_MS)
+        prepare(log, client_batch(b"x", producer=(7, 0, 9)), leader_epoch=1, now_ms=NOW_MS)
+    log.queue.write([*prepared, repeated], NOW_MS)
     assert (log.log_end_offset, log.producer_state.get(7), log.read(0, max_bytes=99)) == (0, None, None)
-    results = log.commit([*prepared, repeated])
+    results = log.queue.commit([*prepared, repeated])
     assert [(each.base_offset, each.is_duplicate) for each in results] == [
         (0, False), (2, False), (3, False), (2, True),
     ]  # fmt: skip
@@ -232,12 +245,12 @@ def test_a_rollback_forgets_offsets_and_sequences() -> None:
     rig.produce(7, 0, 0)
     size = rig.files.status(log.active.path(".log")).size_bytes
     prepared = [
-        log.prepare(client_batch(b"x" * 50, producer=(7, 0, number)), leader_epoch=0, now_ms=NOW_MS)
+        prepare(log, client_batch(b"x" * 50, producer=(7, 0, number)), leader_epoch=0, now_ms=NOW_MS)
         for number in (1, 2)
     ]
-    log.write(prepared[:1], NOW_MS)
+    log.queue.write(prepared[:1], NOW_MS)
     assert rig.files.status(log.active.path(".log")).size_bytes > size
-    assert log.rollback() == 2
+    assert log.queue.rollback() == 2
     assert rig.files.status(log.active.path(".log")).size_bytes == size
     assert rig.produce(7, 0, 1) == 1
 
@@ -245,15 +258,15 @@ def test_a_rollback_forgets_offsets_and_sequences() -> None:
 def test_nothing_overtakes_the_queue() -> None:
     rig = LogRig()
     log = rig.log
-    first = log.prepare(client_batch(b"a"), leader_epoch=0, now_ms=NOW_MS)
-    second = log.prepare(client_batch(b"b"), leader_epoch=0, now_ms=NOW_MS)
+    first = prepare(log, client_batch(b"a"), leader_epoch=0, now_ms=NOW_MS)
+    second = prepare(log, client_batch(b"b"), leader_epoch=0, now_ms=NOW_MS)
     with pytest.raises(InvariantViolated):
         rig.append(b"c")
-    log.write([first, second], NOW_MS)
+    log.queue.write([first, second], NOW_MS)
     with pytest.raises(InvariantViolated):
-        log.commit([second])
-    log.commit([first])
-    log.commit([second])
+        log.queue.commit([second])
+    log.queue.commit([first])
+    log.queue.commit([second])
     assert rig.append(b"c") == 2
 
 
@@ -261,13 +274,13 @@ def test_one_wake_up_may_fill_several_segments() -> None:
     rig = LogRig()
     rig.configure(segment_bytes=400)
     log = rig.log
-    prepared = [log.prepare(client_batch(bytes(100)), leader_epoch=0, now_ms=NOW_MS) for _ in range(7)]
-    log.write(prepared, NOW_MS)
+    prepared = [prepare(log, client_batch(bytes(100)), leader_epoch=0, now_ms=NOW_MS) for _ in range(7)]
+    log.queue.write(prepared, NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0]
-    log.commit(prepared)
+    log.queue.commit(prepared)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6]
     assert offsets_of(everything(log)) == [(number, number) for number in range(7)]
-    assert log.snapshot_offsets == [2, 4, 6]
+    assert log.durability.snapshot_offsets == [2, 4, 6]
 
 
 # Followers and the broker itself
@@ -286,7 +299,8 @@ def test_a_follower_keeps_the_leaders_bytes_and_learns_epochs_and_producers() ->
         )
     )
     batches = leader_batch(0, b"a", b"b", epoch=2) + leader_batch(2, b"c", epoch=4) + tail
-    assert rig.log.append_as_follower(batches + tail[:40], NOW_MS) == 3
+    copied = done(rig.log.append_as_follower(batches + tail[:40], NOW_MS))
+    assert (copied.base_offset, copied.last_offset) == (0, 5)
     assert everything(rig.log) == batches
     assert rig.log.log_end_offset == 6
     assert rig.log.leader_epochs.entries() == [(2, 0), (4, 2)]
@@ -312,7 +326,7 @@ def test_the_brokers_own_batches_pass_no_clients_rules() -> None:
     rig = LogRig()
     rig.configure(compact=True, max_message_bytes=10)
     batch = build_batch([SimpleRecord(None, b"own", NOW_MS)])
-    assert rig.log.append_internal(batch, leader_epoch=2, now_ms=NOW_MS).base_offset == 0
+    assert done(rig.log.append_internal(batch, leader_epoch=2, now_ms=NOW_MS)).base_offset == 0
     with pytest.raises(InvariantViolated):
         rig.log.append_internal(bytes(batch) + b"x", leader_epoch=2, now_ms=NOW_MS)
 
@@ -321,17 +335,19 @@ def test_a_duplicate_is_answered_with_its_batch_s_own_time() -> None:
     """Apache Kafka does, also where the first answer had no time."""
     rig = LogRig()
     batch = bytes(client_batch(b"v", producer=(7, 0, 0), timestamp=NOW_MS - 100))
-    first = rig.log.append(bytearray(batch), leader_epoch=0, now_ms=NOW_MS)
-    again = rig.log.append(bytearray(batch), leader_epoch=0, now_ms=NOW_MS + 500)
+    first = done(rig.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS))
+    again = done(rig.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS + 500))
     assert (first.log_append_time_ms, again.log_append_time_ms) == (-1, NOW_MS - 100)
 
 
 def test_a_producer_that_expired_while_the_node_was_down_is_not_known_again() -> None:
     rig = LogRig(config=LogConfig(producer_id_expiration_ms=86_400_000))
-    rig.log.append(client_batch(b"v", timestamp=NOW_MS, producer=(7, 0, 0)), leader_epoch=0, now_ms=NOW_MS)
+    rig.log.append_as_leader(
+        client_batch(b"v", timestamp=NOW_MS, producer=(7, 0, 0)), leader_epoch=0, now_ms=NOW_MS
+    )
     rig.close()
     rig.now_ms = NOW_MS + 86_400_000
     rig.reopen(is_clean=True)
     assert rig.log.producer_state.get(7) is None
     batch = client_batch(b"v", timestamp=rig.now_ms, producer=(7, 0, 9))
-    assert rig.log.append(batch, leader_epoch=0, now_ms=rig.now_ms).base_offset == 1
+    assert done(rig.log.append_as_leader(batch, leader_epoch=0, now_ms=rig.now_ms)).base_offset == 1

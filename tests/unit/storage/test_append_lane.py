@@ -27,7 +27,7 @@ from storage.faulty_files import Fault
 from storage.log_disk import LogDisk
 from tests.support.bad_batches import bomb, with_records
 from tests.support.lane_rig import LaneRig, large, refusal_of, result_of, slow_down
-from tests.support.log_rig import NOW_MS, client_batch, everything, offsets_of
+from tests.support.log_rig import NOW_MS, client_batch, everything, leader_batch, offsets_of
 
 # Large batches
 
@@ -186,7 +186,7 @@ def test_the_sync_is_due_when_so_many_records_wait_for_it() -> None:
 
 def test_the_first_sync_is_one_of_all_new_names() -> None:
     rig = LaneRig(flush_messages=1, segment_bytes=200)
-    rig.log.note_new_directory()
+    rig.log.durability.note_new_directory()
     names = Fault("fsync_directory", number=10**9)
     rig.faulty.faults.append(names)
     sent = [rig.send(client_batch(bytes(80))) for _ in range(2)]
@@ -289,7 +289,7 @@ def test_a_log_is_closed_under_a_write() -> None:
     rig = LaneRig()
     result_of(rig.send(client_batch(b"kept")))
     rig.disk = LogDisk("/data", EndsUnheard(), lambda: 0)
-    rig.log.watch_disk(rig.disk)
+    rig.log.use_disk(rig.disk, rig.helpers)
     slow_down(rig)
     rig.send(client_batch(b"written, and nobody heard of it"))
     rig.turn()
@@ -306,14 +306,66 @@ def test_nobody_goes_past_the_lane() -> None:
     waiting = rig.send(client_batch(b"a"))
     rig.turn()
     own = build_batch([SimpleRecord(None, b"own", NOW_MS)])
-    with pytest.raises(LogStorageError, match="try again"):
-        rig.log.append_internal(own, leader_epoch=0, now_ms=NOW_MS)
-    with pytest.raises(LogStorageError, match="try again"):
-        rig.log.append_as_follower(bytes(own), NOW_MS)
-    assert rig.log.lane is not None
-    in_order = rig.log.lane.submit_own(own, leader_epoch=0, now_ms=NOW_MS)
+    in_order = rig.log.append_internal(own, leader_epoch=0, now_ms=NOW_MS)
+    assert isinstance(in_order, WaitingAppend)
     rig.run()
     assert (result_of(waiting).base_offset, result_of(in_order).base_offset) == (0, 1)
+
+
+def test_a_follower_waits_for_a_slow_disk_like_everybody() -> None:
+    rig = LaneRig()
+    rig.append(b"v")
+    slow_down(rig)
+    first = rig.log.append_as_follower(leader_batch(1, b"a", b"b") + leader_batch(3, b"c"), NOW_MS)
+    second = rig.log.append_as_follower(leader_batch(7, b"d") + leader_batch(8, b"cut off")[:-1], NOW_MS)
+    nothing = rig.log.append_as_follower(leader_batch(8, b"cut off")[:-1], NOW_MS)
+    assert isinstance(first, WaitingAppend)
+    assert (first.outcome, rig.log.log_end_offset) == (None, 1)
+    rig.run()
+    places = [(result_of(each).base_offset, result_of(each).last_offset) for each in (first, second, nothing)]
+    assert places == [(1, 3), (7, 7), (8, 7)]
+    assert offsets_of(everything(rig.log)) == [(0, 0), (1, 2), (3, 3), (7, 7)]
+    assert not rig.helpers.waiting_bytes
+
+
+def test_what_a_follower_gets_behind_a_damaged_batch_is_refused_after_a_wait_too() -> None:
+    rig = LaneRig()
+    slow_down(rig)
+    bad = bytearray(leader_batch(1, b"b"))
+    bad[-1] ^= 1
+    sent = rig.log.append_as_follower(leader_batch(0, b"a") + bad + leader_batch(2, b"c"), NOW_MS)
+    alone = rig.log.append_as_follower(bytes(bad), NOW_MS)
+    rig.run()
+    assert refusal_of(sent) == refusal_of(alone) == ErrorCode.CORRUPT_MESSAGE
+    assert offsets_of(everything(rig.log)) == [(0, 0)]
+
+
+def test_a_waiting_follower_hears_what_the_disk_said_of_the_second_segment() -> None:
+    """What came into the first one stays: it goes on from its log end."""
+    rig = LaneRig(segment_bytes=250)
+    slow_down(rig)
+    batches = [leader_batch(number, bytes(100)) for number in range(3)]
+    sent = rig.log.append_as_follower(b"".join(batches), NOW_MS)
+    rig.faulty.faults = [Fault("write", number=2, path_part=".log")]
+    rig.run()
+    assert isinstance(sent, WaitingAppend)
+    assert isinstance(sent.outcome, LogStorageError)
+    assert offsets_of(everything(rig.log)) == [(0, 0)]
+    again = rig.log.append_as_follower(b"".join(batches[1:]), NOW_MS)
+    rig.run()
+    assert result_of(again).last_offset == 2
+    assert everything(rig.log) == b"".join(batches)
+
+
+def test_a_waiting_follower_is_given_up_with_the_others() -> None:
+    rig = LaneRig()
+    slow_down(rig)
+    sent = rig.log.append_as_follower(leader_batch(0, b"a") + leader_batch(1, b"b"), NOW_MS)
+    rig.turn()
+    rig.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    rig.run()
+    assert refusal_of(sent) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert rig.log.log_end_offset == 0
 
 
 def test_indexes_that_cannot_be_written_stop_a_commit_in_the_middle() -> None:

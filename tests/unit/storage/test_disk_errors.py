@@ -13,7 +13,7 @@ from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
-from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch, offsets_of
+from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch, offsets_of, prepare
 
 
 def rig_with(*faults: Fault, **config: object) -> tuple[LogRig, FaultyFiles]:
@@ -40,14 +40,14 @@ def test_a_full_disk(taken: int, joined: bool) -> None:
     batch = client_batch(b"does not fit", producer=(7, 0, 1))
     if joined:
         prepared = [
-            log.prepare(batch, leader_epoch=0, now_ms=NOW_MS) for batch in [batch, client_batch(b"nor this")]
+            prepare(log, batch, leader_epoch=0, now_ms=NOW_MS) for batch in [batch, client_batch(b"nor this")]
         ]
         with pytest.raises(LogStorageError, match="No space left"):
-            log.write(prepared, NOW_MS)
-        assert log.rollback() == 2
+            log.queue.write(prepared, NOW_MS)
+        assert log.queue.rollback() == 2
     else:
         with pytest.raises(LogStorageError, match="No space left"):
-            log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+            log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
     assert full.hits == 1
     assert log_bytes(rig) == size
     assert log.log_end_offset == 1
@@ -97,10 +97,10 @@ def test_a_joined_append_over_three_segments_that_fails_in_the_last() -> None:
     rig, _ = rig_with(fault, segment_bytes=300)
     log = rig.log
     size = log_bytes(rig)
-    prepared = [log.prepare(client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(3)]
+    prepared = [prepare(log, client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(3)]
     with pytest.raises(LogStorageError):
-        log.write(prepared, NOW_MS)
-    log.rollback()
+        log.queue.write(prepared, NOW_MS)
+    log.queue.rollback()
     assert fault.hits == 1
     assert log_bytes(rig) == size
     assert [name for name in rig.file_names() if name.endswith(".log")] == ["00000000000000000000.log"]
@@ -151,7 +151,7 @@ def test_a_begun_segment_that_cannot_be_removed_stops_the_appends_until_it_can()
 
 
 def by_a_thread(log: PartitionLog) -> None:
-    prepared = [log.prepare(client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS)]
+    prepared = [prepare(log, client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS)]
     write = log.queue.write_elsewhere(prepared, None)
     with pytest.raises(OSError, match="00000001") as failed:
         write.run()
@@ -159,7 +159,7 @@ def by_a_thread(log: PartitionLog) -> None:
 
 
 WRITERS: dict[str, Callable[[PartitionLog], object]] = {
-    "append": lambda log: log.append(client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS),
+    "append": lambda log: log.append_as_leader(client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS),
     "join": lambda log: log.append_internal(client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS),
     "thread": by_a_thread,
     "copy": lambda log: log.append_as_follower(leader_batch(1, b"x"), NOW_MS),
@@ -177,7 +177,7 @@ def test_nobody_writes_beside_a_file_that_was_left(way: str) -> None:
         log.roll(NOW_MS)
     with pytest.raises(LogStorageError):
         WRITERS[way](log)
-    log.rollback()
+    log.queue.rollback()
     assert log.log_end_offset == 1
     files.faults = []
     if way != "close":
@@ -190,12 +190,12 @@ def test_what_a_rollback_cannot_remove_hides_nothing_after_a_kill() -> None:
     files = FaultyFiles(memory)
     rig = LogRig(files, LogConfig(segment_bytes=300))
     log = rig.log
-    prepared = [log.prepare(client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(3)]
-    log.write(prepared, NOW_MS)
-    log.commit(prepared[:1])
+    prepared = [prepare(log, client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(3)]
+    log.queue.write(prepared, NOW_MS)
+    log.queue.commit(prepared[:1])
     unlink = Fault("unlink", count=2, path_part="1.log")
     files.faults = [unlink]
-    assert log.rollback() == 2
+    assert log.queue.rollback() == 2
     assert unlink.hits == 2
     for offset in (1, 2):
         assert rig.append(b"answered") == offset
@@ -219,10 +219,10 @@ def refuse_two_and_leave_one(rig: LogRig, files: FaultyFiles) -> None:
         Fault("write", number=2, path_part=".log"),
         Fault("truncate", count=2),
     ]
-    prepared = [log.prepare(each, leader_epoch=0, now_ms=NOW_MS) for each in batches]
+    prepared = [prepare(log, each, leader_epoch=0, now_ms=NOW_MS) for each in batches]
     with pytest.raises(LogStorageError):
-        log.write(prepared, NOW_MS)
-    log.rollback()
+        log.queue.write(prepared, NOW_MS)
+    log.queue.rollback()
     assert [fault.hits for fault in files.faults] == [1, 1, 2]
     files.faults = []
 
@@ -260,11 +260,11 @@ def test_a_discarded_segment_is_gone_after_a_power_cut_too() -> None:
     rig.append(b"first")
     rig.log.flush()
     rig.run_background_tasks()
-    prepared = [rig.log.prepare(client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(2)]
-    rig.log.write(prepared, NOW_MS)
+    prepared = [prepare(rig.log, client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(2)]
+    rig.log.queue.write(prepared, NOW_MS)
     rig.log.flush()
     rig.run_background_tasks()  # a sync that went on beside the write
-    rig.log.rollback()
+    rig.log.queue.rollback()
     assert [rig.append(b"answered"), rig.append(b"answered")] == [1, 2]
     rig.log.flush()
     rig.run_background_tasks()

@@ -65,7 +65,7 @@ def logs(tmp_path: Path) -> list[Path]:
     builder = BatchBuilder()
     builder.append(b"key", None, NOW_MS + 1, (("h", b"v"), ("nothing", None)))
     builder.append(b"", b"", NOW_MS + 2)
-    rig.log.append(memoryview(builder.build()), leader_epoch=3, now_ms=NOW_MS)
+    rig.log.append_as_leader(memoryview(builder.build()), leader_epoch=3, now_ms=NOW_MS)
     builder = BatchBuilder(delete_horizon_ms=NOW_MS + 5)
     builder.append(b"key", None, NOW_MS)
     rig.log.append_internal(builder.build(), leader_epoch=3, now_ms=NOW_MS)

@@ -29,11 +29,11 @@ def filled(directory: Path) -> LogRig:
         values = [bytes([number]) * 900] * (number % 3 + 1)
         producer = (5, 0, sum(each % 3 + 1 for each in range(0, number, 2))) if number % 2 == 0 else None
         batch = client_batch(*values, timestamp=timestamp, producer=producer, codec=number // 2 % 5)
-        rig.log.append(batch, leader_epoch=number // 50, now_ms=NOW_MS)
+        rig.log.append_as_leader(batch, leader_epoch=number // 50, now_ms=NOW_MS)
     marker = build_marker_batch(
         TransactionMarker(True, 3), timestamp_ms=NOW_MS, producer_id=5, producer_epoch=0
     )
-    rig.log.append_control(marker, leader_epoch=2, now_ms=NOW_MS)
+    rig.log.append_internal(marker, leader_epoch=2, now_ms=NOW_MS)
     rig.log.flush()
     rig.run_background_tasks()
     for segment in rig.log.segments:

@@ -49,7 +49,7 @@ class World:
 
     def append(self, partition: int) -> None:
         log = self.manager.logs["t", partition]
-        log.append(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
+        log.append_as_leader(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
 
     def expect_a_offline(self) -> None:
         assert self.offline == [("t", 0), ("t", 2)]

@@ -54,7 +54,7 @@ class Crashed:
             log = manager.create("t", partition, TOPIC_ID, LogConfig())
             for sequence in range(4):
                 batch = client_batch(bytes(BATCH_BYTES), producer=(7, 0, sequence))
-                log.append(batch, leader_epoch=2, now_ms=NOW_MS)
+                log.append_as_leader(batch, leader_epoch=2, now_ms=NOW_MS)
         self.content = {key: everything(log) for key, log in manager.logs.items()}
         self.files.kill_process()
 
@@ -148,7 +148,7 @@ def test_of_a_log_in_two_directories_the_longer_one_is_used() -> None:
     assert home is not None
     assert home.path == "/a"
     assert "is in /a/t-0 and in /b/t-0" in crashed.report.problems[0]
-    manager.logs["t", 0].append(client_batch(b"more"), leader_epoch=2, now_ms=NOW_MS)
+    manager.logs["t", 0].append_as_leader(client_batch(b"more"), leader_epoch=2, now_ms=NOW_MS)
     manager.shut_down()
     aside = [name for name in crashed.files.listdir("/b") if name.startswith("t-0.")]
     assert len(aside) == 1

@@ -52,7 +52,7 @@ class World:
 
 def fill(log: PartitionLog, count: int = 3) -> None:
     for _ in range(count):
-        log.append(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
+        log.append_as_leader(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
     log.update_high_watermark(log.log_end_offset)
 
 
@@ -272,8 +272,8 @@ def test_writes_of_one_lane_never_overtake_each_other() -> None:
     manager = world.started()
     log = manager.create("orders", 0, TOPIC_ID, LogConfig())
     for epoch in range(3):
-        log.append(client_batch(b"x"), leader_epoch=epoch, now_ms=NOW_MS)
-        log.write_leader_epochs()
+        log.append_as_leader(client_batch(b"x"), leader_epoch=epoch, now_ms=NOW_MS)
+        log.durability.write_leader_epochs()
         manager.housekeeping()
         assert len(offload.waiting) == 1
     while offload.run():
@@ -320,7 +320,7 @@ def test_producers_expire() -> None:
     world = World()
     manager = world.started()
     log = manager.create("orders", 0, TOPIC_ID, LogConfig(producer_id_expiration_ms=1000))
-    log.append(client_batch(b"x", producer=(7, 0, 0)), leader_epoch=0, now_ms=NOW_MS)
+    log.append_as_leader(client_batch(b"x", producer=(7, 0, 0)), leader_epoch=0, now_ms=NOW_MS)
     world.pass_seconds(manager, 599)
     assert log.producer_state.get(7) is not None
     world.pass_seconds(manager, 1)

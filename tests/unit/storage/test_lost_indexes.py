@@ -10,7 +10,7 @@ import pytest
 from storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from storage.memory_files import MemoryFiles
 from storage.segment import Segment
-from tests.support.log_rig import NOW_MS, LogRig, everything, offsets_of
+from tests.support.log_rig import NOW_MS, LogRig, everything, found_largest_timestamp, found_since, offsets_of
 
 BATCHES: Final = 3000
 INDEXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
@@ -50,8 +50,8 @@ class Grown(LogRig):
             found = self.log.read(offset, max_bytes=1, up_to_offset=end)
             assert found is not None
             assert found.base_offset == offset
-            assert self.log.offset_for_timestamp(NOW_MS + offset) == (NOW_MS + offset, offset, 0)
-        assert self.log.max_timestamp_offset() == (NOW_MS + end - 1, end - 1, 0)
+            assert found_since(self.log, NOW_MS + offset) == (NOW_MS + offset, offset, 0)
+        assert found_largest_timestamp(self.log) == (NOW_MS + end - 1, end - 1, 0)
         assert offsets_of(everything(self.log)) == [(offset, offset) for offset in range(end)]
 
 
@@ -104,6 +104,6 @@ def test_reading_makes_no_file() -> None:
     before = rig.files.listdir(rig.directory)
     assert "00000000000000000000.index" not in before
     assert offsets_of(everything(rig.log)) == [(0, 0), (1, 1), (2, 2)]
-    assert rig.log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
-    assert rig.log.max_timestamp_offset() is not None
+    assert found_since(rig.log, NOW_MS) == (NOW_MS, 0, 0)
+    assert found_largest_timestamp(rig.log) is not None
     assert rig.files.listdir(rig.directory) == before

@@ -77,10 +77,10 @@ def test_a_shared_file_closes_at_the_last_release() -> None:
     shared = SharedFile(files, "/f", write=False)
     assert not shared.is_open
     assert shared.file().pread(3, 0) == b"con"
-    assert shared.let_go()
+    assert shared.close_if_unused()
     shared.retain()
     shared.file()
-    assert not shared.let_go()
+    assert not shared.close_if_unused()
     shared.retain()
     shared.close_when_unused()
     shared.release()

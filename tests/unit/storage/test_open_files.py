@@ -32,9 +32,9 @@ def test_more_logs_than_open_files() -> None:
         manager.create("t", partition, TOPIC_ID, config)
     for _ in range(4):
         for log in manager.logs.values():
-            log.append(client_batch(bytes(100)), leader_epoch=0, now_ms=NOW_MS)
+            log.append_as_leader(client_batch(bytes(100)), leader_epoch=0, now_ms=NOW_MS)
             assert len(files.open_files) <= 5
-    assert files.open_files.let_go_count > 60
+    assert files.open_files.closed_count > 60
     content = {key: everything(log) for key, log in manager.logs.items()}
     assert all(len(data) == 4 * 170 for data in content.values())
     manager.shut_down()
@@ -50,7 +50,7 @@ def test_what_is_held_is_not_let_go() -> None:
     manager = manager_over(files)
     for partition in range(6):
         log = manager.create("t", partition, TOPIC_ID, LogConfig())
-        log.append(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
+        log.append_as_leader(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
     slices = []
     for log in manager.logs.values():
         found = log.read(0, max_bytes=1000)
@@ -62,7 +62,7 @@ def test_what_is_held_is_not_let_go() -> None:
     for each in slices:
         each.release()
     assert len(files.open_files) == 2, "what is not held any more goes at once"
-    manager.create("more", 0, TOPIC_ID, LogConfig()).append(
+    manager.create("more", 0, TOPIC_ID, LogConfig()).append_as_leader(
         client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS
     )
     assert len(files.open_files) == 2

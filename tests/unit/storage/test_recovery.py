@@ -168,7 +168,7 @@ def test_producers_come_from_the_snapshot_and_what_follows_it() -> None:
     rig = LogRig()
     rig.produce(7, 0, 0)
     rig.produce(8, 0, 0)
-    rig.log.write_snapshot()
+    rig.log.durability.write_snapshot()
     rig.run_background_tasks()
     rig.produce(7, 0, 1)
     rig.produce(9, 2, 5)
@@ -184,7 +184,7 @@ def test_producers_come_from_the_snapshot_and_what_follows_it() -> None:
 def test_a_damaged_snapshot_and_one_from_beyond_the_end_are_not_believed() -> None:
     rig = LogRig()
     rig.produce(7, 0, 0)
-    rig.log.write_snapshot()
+    rig.log.durability.write_snapshot()
     rig.run_background_tasks()
     path = f"{rig.directory}/{segment_file(1, SNAPSHOT_SUFFIX)}"
     rig.files.write_atomically(path, rig.files.read_bytes(path)[:-1])
@@ -255,7 +255,7 @@ def test_a_sync_that_fails_moves_no_recovery_point() -> None:
 def test_a_batch_that_wants_copying_is_whole_after_a_kill() -> None:
     rig = LogRig()
     batch = bytes(client_batch(b"a", b"b"))
-    rig.log.append(batch, leader_epoch=2, now_ms=rig.now_ms)
+    rig.log.append_as_leader(batch, leader_epoch=2, now_ms=rig.now_ms)
     rig.reopen(is_clean=False)
     assert offsets_of(everything(rig.log)) == [(0, 1)]
     assert rig.log.leader_epochs.entries() == [(2, 0)]

@@ -9,7 +9,7 @@ from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.recovery_job import LogToRecover, RecoverPlan, recover
-from tests.support.log_rig import NOW_MS, LogRig
+from tests.support.log_rig import NOW_MS, LogRig, found_since
 
 
 def by_worker(rig: LogRig, recovery_point: int) -> RecoveredLog:
@@ -58,6 +58,6 @@ def test_indexes_that_were_made_again_are_synced_before_they_are_believed(has_wo
 
     start(recovery_point)
     assert rig.log.segments[0].time_index.entries()
-    found = rig.log.offset_for_timestamp(NOW_MS + 5)
+    found = found_since(rig.log, NOW_MS + 5)
     assert found is not None
     assert found[1] == 5

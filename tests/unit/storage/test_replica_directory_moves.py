@@ -74,7 +74,7 @@ class World:
     def append(self, count: int = 1) -> None:
         for _ in range(count):
             batch = client_batch(bytes(400), producer=(7, 0, self.sequence))
-            self.log.append(batch, leader_epoch=3, now_ms=NOW_MS)
+            self.log.append_as_leader(batch, leader_epoch=3, now_ms=NOW_MS)
             self.sequence += 1
         self.log.update_high_watermark(self.log.log_end_offset)
 
@@ -122,7 +122,7 @@ def test_a_log_moves_with_all_that_it_is() -> None:
     world.append(12)
     check(log, content + everything(log)[len(content) :])
     with pytest.raises(AppendRefused):
-        log.append(client_batch(b"x", producer=(7, 0, 99)), leader_epoch=3, now_ms=NOW_MS)
+        log.append_as_leader(client_batch(b"x", producer=(7, 0, 99)), leader_epoch=3, now_ms=NOW_MS)
     assert slice_before.read() == bytes_before, "a reader goes on with the old file"
     slice_before.release()
     world.work()
@@ -212,7 +212,7 @@ def test_a_cut_log_begins_anew() -> None:
     first = world.manager.moves.get(KEY)
     world.log.truncate_to(10, now_ms=NOW_MS)
     for _ in range(5):
-        world.log.append(client_batch(b"other history"), leader_epoch=4, now_ms=NOW_MS)
+        world.log.append_as_leader(client_batch(b"other history"), leader_epoch=4, now_ms=NOW_MS)
     world.log.update_high_watermark(world.log.log_end_offset)
     content = everything(world.log)
     world.work()

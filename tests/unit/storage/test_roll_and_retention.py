@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from protocol.records.header import headers, seal
 from storage.segment import MAX_RELATIVE_OFFSET
-from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch, offsets_of
+from tests.support.log_rig import (
+    NOW_MS,
+    LogRig,
+    client_batch,
+    everything,
+    found_largest_timestamp,
+    found_since,
+    leader_batch,
+    offsets_of,
+    prepare,
+)
 
 DAY_MS = 86_400_000
 
@@ -67,7 +77,7 @@ def test_jitter_rolls_earlier_never_later() -> None:
     rig = LogRig()
     rig.configure(segment_ms=1000, segment_jitter_ms=500)
     rig.append(b"x")
-    assert NOW_MS + 500 < rig.log.roll_timestamp <= NOW_MS + 1000
+    assert NOW_MS + 500 < rig.log.segments.roll_timestamp <= NOW_MS + 1000
 
 
 def test_an_empty_log_does_not_roll() -> None:
@@ -116,10 +126,10 @@ def test_size_retention_keeps_at_least_so_many_bytes() -> None:
 
 def test_the_segment_that_helper_threads_write_to_stays() -> None:
     rig = three_segments(retention_ms=1)
-    rig.log.prepare(client_batch(b"on its way"), leader_epoch=0, now_ms=NOW_MS)
+    prepare(rig.log, client_batch(b"on its way"), leader_epoch=0, now_ms=NOW_MS)
     assert rig.log.delete_old_segments(NOW_MS) == 2
     assert bases(rig) == [6]
-    rig.log.rollback()
+    rig.log.queue.rollback()
     assert rig.log.delete_old_segments(NOW_MS) == 1
     assert bases(rig) == [9]
 
@@ -183,7 +193,7 @@ def test_a_cut_forgets_everything_behind_it() -> None:
     assert log.recovery_point <= 5
     assert log.leader_epochs.entries() == [(0, 0), (1, 2), (2, 4)]
     assert len(log.producer_state) == 0
-    assert all(offset <= 5 for offset in log.snapshot_offsets)
+    assert all(offset <= 5 for offset in log.durability.snapshot_offsets)
     assert offsets_of(everything(log)) == [(number, number) for number in range(5)]
     assert rig.produce(7, 0, 0) == 5
     rig.run_background_tasks()
@@ -233,28 +243,28 @@ def test_offsets_by_timestamp_across_segments_and_within_batches() -> None:
     for number in range(12):
         rig.append(bytes(80), epoch=number // 6, timestamp=NOW_MS + number * 10)
     log = rig.log
-    assert log.offset_for_timestamp(0) == (NOW_MS, 0, 0)
-    assert log.offset_for_timestamp(NOW_MS + 41) == (NOW_MS + 50, 5, 0)
-    assert log.offset_for_timestamp(NOW_MS + 110) == (NOW_MS + 110, 11, 1)
-    assert log.offset_for_timestamp(NOW_MS + 111) is None
-    assert log.max_timestamp_offset() == (NOW_MS + 110, 11, 1)
+    assert found_since(log, 0) == (NOW_MS, 0, 0)
+    assert found_since(log, NOW_MS + 41) == (NOW_MS + 50, 5, 0)
+    assert found_since(log, NOW_MS + 110) == (NOW_MS + 110, 11, 1)
+    assert found_since(log, NOW_MS + 111) is None
+    assert found_largest_timestamp(log) == (NOW_MS + 110, 11, 1)
     log.update_high_watermark(12)
     log.increase_log_start(7)
-    assert log.offset_for_timestamp(0) == (NOW_MS + 70, 7, 1)
+    assert found_since(log, 0) == (NOW_MS + 70, 7, 1)
 
 
 def test_timestamps_out_of_order() -> None:
     rig = LogRig()
     for timestamp in (50, 10, 70, 20, 70):
         rig.append(b"x", timestamp=NOW_MS + timestamp)
-    assert rig.log.offset_for_timestamp(NOW_MS + 60) == (NOW_MS + 70, 2, 0)
-    assert rig.log.max_timestamp_offset() == (NOW_MS + 70, 2, 0)
+    assert found_since(rig.log, NOW_MS + 60) == (NOW_MS + 70, 2, 0)
+    assert found_largest_timestamp(rig.log) == (NOW_MS + 70, 2, 0)
 
 
 def test_an_empty_log_has_no_timestamps() -> None:
     rig = LogRig()
-    assert rig.log.offset_for_timestamp(0) is None
-    assert rig.log.max_timestamp_offset() is None
+    assert found_since(rig.log, 0) is None
+    assert found_largest_timestamp(rig.log) is None
 
 
 def test_a_batch_whose_records_cannot_be_read_is_answered_by_its_header() -> None:
@@ -263,4 +273,4 @@ def test_a_batch_whose_records_cannot_be_read_is_answered_by_its_header() -> Non
     batch[61] = 0x7E
     seal(batch, 0, len(batch))
     rig.log.append_as_follower(bytes(batch), NOW_MS)
-    assert rig.log.offset_for_timestamp(NOW_MS - 5) == (NOW_MS, 0, 0)
+    assert found_since(rig.log, NOW_MS - 5) == (NOW_MS, 0, 0)

@@ -18,7 +18,7 @@ from storage.errors import LogStorageError
 from storage.faulty_files import Fault
 from storage.log_disk import LogDisk
 from tests.support.lane_rig import MS, LaneRig, result_of, slow_down
-from tests.support.log_rig import NOW_MS, client_batch, everything, offsets_of
+from tests.support.log_rig import NOW_MS, client_batch, done, everything, offsets_of
 from tests.support.storage_world import RunsLater
 
 
@@ -31,7 +31,7 @@ def test_the_second_slow_write_sends_those_that_follow_to_a_thread() -> None:
         rig.ns += (SLOW_DIRECTORY_MS + 1) * MS
         return write(buffers, position)
 
-    rig.log._active_write = slowly
+    rig.log.segments.active_write = slowly
     assert result_of(rig.send(client_batch(b"slow"))).base_offset == 0
     assert (rig.disk.is_watched, rig.disk.is_slow) == (True, False)
     assert result_of(rig.send(client_batch(b"slow again"))).base_offset == 1
@@ -43,7 +43,7 @@ def test_the_second_slow_write_sends_those_that_follow_to_a_thread() -> None:
     rig.run()
     assert result_of(third).base_offset == 2
     rig.ns += SLOW_DIRECTORY_REST_MS * MS
-    rig.log._active_write = write
+    rig.log.segments.active_write = write
     assert result_of(rig.send(client_batch(b"quick again"))).base_offset == 3
     assert not rig.disk.is_slow
 
@@ -80,7 +80,7 @@ def test_of_one_millisecond_the_first_append_is_timed() -> None:
         read += 1
         return rig.ns
 
-    rig.log.watch_disk(LogDisk("/data", rig.disks, now_ns))
+    rig.log.use_disk(LogDisk("/data", rig.disks, now_ns))
     write = rig.log.active.log.file().write
     slow_ns = 0
 
@@ -88,11 +88,11 @@ def test_of_one_millisecond_the_first_append_is_timed() -> None:
         rig.ns += slow_ns
         return write(buffers, position)
 
-    rig.log._active_write = slowly
+    rig.log.segments.active_write = slowly
 
     def send(now_ms: int) -> bool:
         """Whether the directory is watched then."""
-        assert rig.log.append_or_wait(client_batch(b"v"), leader_epoch=0, now_ms=now_ms) is not None
+        assert done(rig.log.append_as_leader(client_batch(b"v"), leader_epoch=0, now_ms=now_ms)) is not None
         return rig.log.disk.is_watched
 
     assert not any(send(NOW_MS) for _ in range(10))

@@ -12,7 +12,7 @@ from protocol.records.compression import GZIP, NONE, SNAPPY, ZSTD
 from storage.errors import LogStorageError
 from storage.time_lookup import AT_ONCE_BYTES, LookupSteps, Room
 from tests.support import bad_batches as bad
-from tests.support.log_rig import NOW_MS, LogRig
+from tests.support.log_rig import NOW_MS, LogRig, found_since
 
 T0 = NOW_MS - 10_000_000
 LARGE = 20_000
@@ -205,7 +205,7 @@ def test_what_is_appended_meanwhile_is_found() -> None:
 def test_an_open_file_that_is_let_go_is_opened_again() -> None:
     rig = a_log()
     run = midway(rig)
-    assert rig.log.active.log.let_go()
+    assert rig.log.active.log.close_if_unused()
     assert run.finish() == (T0 + 2000, LARGE + 1, 0)
 
 
@@ -221,7 +221,7 @@ def test_a_search_that_is_dropped_keeps_nothing() -> None:
 def test_one_after_the_other_or_between_each_other_they_find_the_same() -> None:
     rig = a_log()
     wanted = [T0 - 1000, T0, T0 + 1, T0 + 1500, T0 + 2000, T0 + 9000]
-    alone = [rig.log.offset_for_timestamp(each) for each in wanted]
+    alone = [found_since(rig.log, each) for each in wanted]
     runs = [Run(rig.log.find_since(each)) for each in wanted]
     waiting = list(runs)
     while waiting:

@@ -141,7 +141,7 @@ def test_control_batches_of_the_quorum_end_nothing() -> None:
     batch = build_control_batch(
         [(ControlRecordType.LEADER_CHANGE, b"\0\0")], timestamp_ms=NOW_MS, base_offset=0, leader_epoch=0
     )
-    writer.rig.log.append_control(batch, leader_epoch=0, now_ms=NOW_MS)
+    writer.rig.log.append_internal(batch, leader_epoch=0, now_ms=NOW_MS)
     writer.rig.commit_all()
     assert writer.rig.log.last_stable_offset == 0
 

@@ -40,7 +40,7 @@ def test_a_cut_leaves_the_snapshot_alone_that_waits_to_be_written_and_is_right()
     rig.produce(7, 0, 2)
     rig.log.truncate_to(1, now_ms=NOW_MS)
     rig.run_background_tasks()
-    assert rig.log.snapshot_offsets == [1]
+    assert rig.log.durability.snapshot_offsets == [1]
     assert snapshots(rig) == ["00000000000000000001.snapshot"]
 
 
@@ -54,7 +54,7 @@ def test_a_snapshot_that_a_thread_writes_during_the_cut_is_removed_again() -> No
     for task in under_way:
         task.call()
     rig.run_background_tasks()
-    assert (snapshots(rig), rig.log.snapshot_offsets) == ([], [])
+    assert (snapshots(rig), rig.log.durability.snapshot_offsets) == ([], [])
 
 
 def test_a_sync_that_ends_half_way_leaves_nothing_of_before_the_cut_behind_what_came_since() -> None:

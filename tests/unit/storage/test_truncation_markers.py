@@ -53,7 +53,7 @@ class Node:
 
     def append(self, count: int) -> None:
         for _ in range(count):
-            self.log.append(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
+            self.log.append_as_leader(client_batch(b"value"), leader_epoch=0, now_ms=NOW_MS)
 
     def append_and_sync(self, count: int) -> None:
         self.append(count)
@@ -185,7 +185,7 @@ def test_without_its_mark_a_log_is_not_cut() -> None:
     rig = LogRig(faulty)
     rig.append(b"v", b"v")
     rig.append(b"w")
-    rig.log.max_checkpointed_offset = lambda: 3
+    rig.log.durability.set_max_checkpointed_offset(lambda: 3)
     content = everything(rig.log)
     faulty.faults = [Fault("write", path_part=TRUNCATION_MARKER_FILE, error=errno.ENOSPC)]
     with pytest.raises(LogStorageError, match="cannot be cut to offset 0"):

@@ -126,7 +126,7 @@ def test_a_new_leader_knows_its_end_when_its_followers_have_caught_up() -> None:
     rig = HandlerRig()
     made = rig.topic("t", replicas=(1, 2), leader=2)
     log = rig.log("t")
-    log.append(rig.batch(3), leader_epoch=0, now_ms=rig.clock.wall_ms())
+    log.append_as_leader(rig.batch(3), leader_epoch=0, now_ms=rig.clock.wall_ms())
     rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, leader=1))
     assert ask(rig, -1).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     assert ask(rig, -1, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE

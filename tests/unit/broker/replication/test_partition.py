@@ -96,7 +96,7 @@ def test_the_high_watermark_is_the_smallest_end_in_sync() -> None:
 
 def test_the_high_watermark_stands_while_too_few_are_in_sync() -> None:
     rig, partition = hosted(replicas=(1, 2), isr=(1,), min_insync_replicas="2")
-    partition.log.append(rig.batch(4), leader_epoch=5, now_ms=rig.clock.wall_ms())
+    partition.log.append_as_leader(rig.batch(4), leader_epoch=5, now_ms=rig.clock.wall_ms())
     partition.appended(100)
     assert (partition.is_under_min_isr, partition.log.high_watermark) == (True, 0)
     watcher = Watcher()

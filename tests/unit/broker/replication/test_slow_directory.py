@@ -73,8 +73,8 @@ def test_after_two_slow_writes_threads_wait_for_the_disk_and_the_loop_does_not(t
         for log in logs.values():
             waiting.watch(log)
         for _ in range(12):
-            send(waiting, logs["slow"], results.append)
-            send(waiting, logs["quick"], results.append)
+            send(logs["slow"], results.append)
+            send(logs["quick"], results.append)
             await asyncio.sleep(0.005)
         while len(results) < 24:
             await asyncio.sleep(0.005)
@@ -96,13 +96,12 @@ def test_after_two_slow_writes_threads_wait_for_the_disk_and_the_loop_does_not(t
         log.close()
 
 
-def send(waiting: WaitingAppends, log: PartitionLog, heard: Callable[[Any], None]) -> None:
+def send(log: PartitionLog, heard: Callable[[Any], None]) -> None:
     """As the replica manager appends."""
     batch = client_batch(b"value")
     now_ms = int(time.time() * 1000)
-    result = log.append_or_wait(batch, leader_epoch=0, now_ms=now_ms)
+    result = log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
     if isinstance(result, AppendResult):
         heard(result)
-        return
-    lane = waiting.lane(log)
-    lane.submit(batch, leader_epoch=0, now_ms=now_ms, walk=False, request_version=13).then(heard)
+    else:
+        result.then(heard)

@@ -9,7 +9,7 @@ from protocol.records.header import headers
 from storage.cleaner.cleaner import SET_ASIDE_MS, CleanerSettings
 from storage.faulty_files import Fault
 from tests.support.compaction import KEY, CompactionRig, HeldWorkers, contents, state, table
-from tests.support.log_rig import NOW_MS, everything
+from tests.support.log_rig import NOW_MS, everything, found_since
 from tests.support.transactions import TransactionWriter
 
 HOUR_MS = 3_600_000
@@ -50,7 +50,7 @@ def test_small_segments_become_one_and_offsets_are_found_in_it() -> None:
         if found is not None:
             first = next(headers(found.read()))[1]
             assert first.last_offset >= offset
-    assert rig.log.offset_for_timestamp(NOW_MS) is not None
+    assert found_since(rig.log, NOW_MS) is not None
 
 
 def test_the_active_segment_and_what_is_not_committed_stay() -> None:
@@ -149,7 +149,7 @@ def test_what_a_producer_wrote_last_is_remembered() -> None:
     def produce(sequence: int, key: str) -> None:
         builder = BatchBuilder(producer_id=7, producer_epoch=1, base_sequence=sequence)
         builder.append(key.encode(), b"v", NOW_MS)
-        rig.log.append(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+        rig.log.append_as_leader(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
 
     for sequence in range(12):
         produce(sequence, "k")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.compaction import CompactionRig, contents
-from tests.support.log_rig import NOW_MS
+from tests.support.log_rig import NOW_MS, found_since
 from tests.support.transactions import TransactionWriter
 
 
@@ -26,7 +26,7 @@ def test_the_append_time_of_a_thinned_batch_is_that_of_a_record_that_is_there() 
     rig.put(("a", "2"))
     rig.roll_and_clean()
     assert [offset for offset, _, _ in contents(rig.log)] == [1, 2]
-    found = rig.log.offset_for_timestamp(NOW_MS)
+    found = found_since(rig.log, NOW_MS)
     assert found is not None
     assert found[1] == 1
 

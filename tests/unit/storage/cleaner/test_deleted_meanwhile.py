@@ -49,7 +49,7 @@ class World:
         log = self.manager.create(*KEY, topic_id, CONFIG)
         for number in range(40):
             batch = client_batch(b"%d" % number + bytes(200), key=b"key%d" % (number % 3))
-            log.append(batch, leader_epoch=0, now_ms=self.clock.now_ms)
+            log.append_as_leader(batch, leader_epoch=0, now_ms=self.clock.now_ms)
         log.update_high_watermark(log.log_end_offset)
         return log
 

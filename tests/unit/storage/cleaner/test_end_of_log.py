@@ -35,10 +35,10 @@ def test_the_batch_before_the_end_leaves_its_header() -> None:
     log = start(files, clock).create(*KEY, TOPIC_ID, CONFIG)
     for number in range(3):
         batch = client_batch(b"v" + bytes(400), key=b"k%d" % number)
-        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
-    log.append(client_batch(b"without a key"), leader_epoch=0, now_ms=NOW_MS)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.append_as_leader(client_batch(b"without a key"), leader_epoch=0, now_ms=NOW_MS)
     end = log.log_end_offset
-    log.append(client_batch(bytes(1500), key=b"k9"), leader_epoch=0, now_ms=NOW_MS)
+    log.append_as_leader(client_batch(bytes(1500), key=b"k9"), leader_epoch=0, now_ms=NOW_MS)
     assert log.active.base_offset == end
     files.kill_process()
     torn = files.open(f"{log.directory}/{end:020d}.log", write=True)

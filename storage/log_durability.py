@@ -1,0 +1,272 @@
+"""How what one log has in memory reaches the disk, and what its checkpoints may be believed.
+
+Nothing here waits for the disk: syncs and small files are background tasks for the helper threads. What a
+start finds after a crash is an older state of each, and the recovery point says from where on it has to look
+for itself.
+
+    segments         synced; then the recovery point moves up to where the log ended when the sync began
+    producers        `<log end>.snapshot`, at each roll and at the end
+    leader epochs    `leader-epoch-checkpoint`, before each sync
+    truncation       `cut-below-checkpoint`, before a cut below what a checkpoint says (`truncation_markers`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from storage.background_tasks import BackgroundTasks, TaskKind
+from storage.checkpoints import encode_leader_epochs
+from storage.file_names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    segment_file,
+)
+from storage.file_sync import sync_files
+from storage.leader_epochs import LeaderEpochs
+from storage.log_segments import LogSegments
+from storage.producer_snapshot import encode_snapshot
+from storage.producer_state import ProducerState
+from storage.retention import remove_file
+from storage.truncation_markers import (
+    MaxCheckpointedOffset,
+    TruncationMarker,
+    not_checkpointed,
+    unlink_truncation_marker,
+    write_truncation_marker,
+)
+
+
+class Sync(NamedTuple):
+    """`call` is for a helper thread, one of the others follows on the loop."""
+
+    call: Callable[[], None]
+    done: Callable[[], None]
+    failed: Callable[[], None]
+
+
+class LogDurability:
+    """Of one log, which owns it. All calls come from the loop."""
+
+    __slots__ = (
+        "_background_tasks",
+        "_durable_names",
+        "_flushed_ms",
+        "_has_new_directory",
+        "_leader_epochs",
+        "_max_checkpointed_offset",
+        "_producer_state",
+        "_segments",
+        "recovery_point",
+        "snapshot_offsets",
+        "truncation_marker",
+    )
+
+    def __init__(
+        self,
+        segments: LogSegments,
+        producer_state: ProducerState,
+        leader_epochs: LeaderEpochs,
+        background_tasks: BackgroundTasks,
+        recovery_point: int,
+        snapshot_offsets: list[int],
+    ) -> None:
+        self._segments = segments
+        self._producer_state = producer_state
+        self._leader_epochs = leader_epochs
+        self._background_tasks = background_tasks
+        self.recovery_point = recovery_point
+        """Below it everything is on the disk."""
+        self.snapshot_offsets = snapshot_offsets
+        """The producer snapshots in the directory, ascending."""
+        self.truncation_marker: TruncationMarker | None = None
+        """What `cut-below-checkpoint` in the log's directory says, if it is there."""
+        self._max_checkpointed_offset: MaxCheckpointedOffset = not_checkpointed
+        self._flushed_ms = 0
+        self._durable_names = -1
+        """So many of the segments' changes of names are on the disk for certain."""
+        self._has_new_directory = False
+
+    # Syncs
+
+    def note_new_directory(self) -> None:
+        """The log's own directory was made: the first sync is one of its parent too."""
+        self._has_new_directory = True
+
+    def flush(self) -> None:
+        """Notes background tasks after which everything up to the present log end is on the disk.
+
+        Leader epochs first: what lies below a recovery point is not read again to find them.
+        """
+        self.write_leader_epochs()
+        sync = self.plan_sync(self._segments.log_end_offset)
+        directory = self._segments.directory
+        self._background_tasks.add(TaskKind.SYNC, directory, directory, sync.call, sync.done, sync.failed)
+
+    def plan_sync(self, up_to_offset: int) -> Sync:
+        """What brings everything below `up_to_offset` to the disk, for whoever does it.
+
+        The active segment's indexes are left out: whoever recovers it makes them anew.
+        """
+        segments = self._segments
+        paths: list[str] = []
+        for segment in segments[segments.number_of(self.recovery_point) :]:
+            if segment.base_offset <= up_to_offset:
+                paths.append(segment.path(LOG_SUFFIX))
+                if segment.is_sealed:
+                    paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
+                    if segment.transaction_index.has_file:
+                        paths.append(segment.transaction_index.path)
+        name_changes = segments.name_changes
+        directories = [segments.directory] if name_changes > self._durable_names else []
+        if self._has_new_directory:
+            directories.append(segments.directory.rpartition("/")[0])
+        segments.sync_began()
+        call = partial(sync_files, segments.files, directories, paths)
+        return Sync(
+            call,
+            partial(self._synced, up_to_offset, segments.truncations, name_changes),
+            segments.sync_ended,
+        )
+
+    def _synced(self, up_to_offset: int, truncations: int, name_changes: int) -> None:
+        """If the leader epochs could not be written the recovery point stays where it is."""
+        segments = self._segments
+        segments.sync_ended()
+        if self._leader_epochs.has_failed:
+            return
+        self._durable_names = max(self._durable_names, name_changes)
+        self._has_new_directory = False
+        if segments.truncations == truncations:
+            self.recovery_point = max(self.recovery_point, up_to_offset)
+
+    def is_flush_due(self, end_offset: int) -> bool:
+        """Whether a log that ends there has `flush.messages` records or more that may not be on the disk."""
+        return end_offset - self.recovery_point >= self._segments.config.flush_messages
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Applies `flush.ms`, and `flush.messages` to what no append has synced; by default the disk is left
+        to the operating system."""
+        log_end_offset = self._segments.log_end_offset
+        if log_end_offset == self.recovery_point:
+            self._flushed_ms = now_ms
+        elif self.is_flush_due(log_end_offset) or now_ms - self._flushed_ms >= self._segments.config.flush_ms:
+            self._flushed_ms = now_ms
+            self.flush()
+
+    def limit_recovery_point(self, offset: int) -> None:
+        """Nothing is known to be on the disk from `offset` on."""
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def start_anew(self, offset: int) -> None:
+        """The log is empty and begins at `offset`."""
+        self.recovery_point = offset
+
+    # Small files
+
+    def write_snapshot(self) -> None:
+        """Notes the background task of writing the producers as they are now to `<log end>.snapshot`."""
+        offset = self._segments.log_end_offset
+        path = self._snapshot(offset)
+        self._write(path, encode_snapshot(self._producer_state.entries()))
+        if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
+            self.snapshot_offsets.append(offset)
+
+    def write_leader_epochs(self) -> None:
+        """Notes the background task of writing `leader-epoch-checkpoint`, if there is anything new to say."""
+        epochs = self._leader_epochs
+        if not epochs.changed or epochs.latest_start_offset >= self._segments.log_end_offset:
+            return  # an epoch without records is forgotten by a restart, which begins another
+        epochs.changed = False
+        path = f"{self._segments.directory}/{LEADER_EPOCH_CHECKPOINT}"
+        self._write(path, encode_leader_epochs(epochs.entries()), epochs.note_written, epochs.note_failure)
+
+    def _write(
+        self,
+        path: str,
+        data: bytes,
+        done: Callable[[], None] | None = None,
+        failed: Callable[[], None] | None = None,
+    ) -> None:
+        segments = self._segments
+        call = partial(segments.files.write_atomically, path, data)
+        self._background_tasks.add(TaskKind.WRITE, path, segments.directory, call, done, failed)
+
+    def remove_snapshots(self, offsets: list[int]) -> None:
+        """Notes the removal of producer snapshots that no segment needs any more; the newest one stays."""
+        leaving = [offset for offset in self.snapshot_offsets[:-1] if offset in offsets]
+        for offset in leaving:
+            self.snapshot_offsets.remove(offset)
+            self._remove_later(self._snapshot(offset))
+
+    def keep_snapshots(self, offsets: list[int]) -> None:
+        """Forgets the producer snapshots that are not among these, which are those in the directory."""
+        self.snapshot_offsets[:] = [offset for offset in self.snapshot_offsets if offset in offsets]
+
+    def forget_from(self, offset: int) -> None:
+        """The log was cut there. Removes the producer snapshots above it at once, and once more behind what
+        of them a helper thread is writing: a snapshot of what never was would be believed. Raises OSError."""
+        segments = self._segments
+        directory = segments.directory
+        epochs_path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+        self._background_tasks.drop(directory, TaskKind.WRITE, path=epochs_path)
+        self._leader_epochs.note_change()
+        while self.snapshot_offsets and self.snapshot_offsets[-1] > offset:
+            path = self._snapshot(self.snapshot_offsets[-1])
+            self._background_tasks.drop(directory, TaskKind.WRITE, path=path)
+            remove_file(segments.files, path)
+            self._remove_later(path)
+            self.snapshot_offsets.pop()
+
+    def _snapshot(self, offset: int) -> str:
+        return f"{self._segments.directory}/{segment_file(offset, SNAPSHOT_SUFFIX)}"
+
+    def _remove_later(self, path: str) -> None:
+        segments = self._segments
+        call = partial(remove_file, segments.files, path)
+        self._background_tasks.add(TaskKind.REMOVE, path, segments.directory, call)
+
+    # Truncation markers
+
+    def set_max_checkpointed_offset(self, max_checkpointed_offset: MaxCheckpointedOffset) -> None:
+        """From now on this tells how far the checkpoints of the log's home may go."""
+        self._max_checkpointed_offset = max_checkpointed_offset
+
+    def mark_truncation(self, end_offset: int, start_offset: int) -> None:
+        """Right before the log is cut to `end_offset`; does nothing where no checkpoint says more.
+
+        Raises OSError: then it must not be cut.
+        """
+        if self._max_checkpointed_offset() > end_offset or self.truncation_marker is not None:
+            self._mark(TruncationMarker(end_offset, start_offset))
+
+    def check_truncation_marker(self, found: TruncationMarker | None, log_start_offset: int) -> None:
+        """After a start: takes over the marker that was found, or makes one if the log ends below what is
+        said of it. Raises OSError."""
+        self.truncation_marker = found
+        if self._max_checkpointed_offset() > self._segments.log_end_offset:
+            self._mark(TruncationMarker(self.recovery_point, log_start_offset))
+
+    def remove_truncation_marker(self) -> None:
+        """The checkpoints have been written since. Raises OSError."""
+        if self.truncation_marker is not None:
+            unlink_truncation_marker(self._segments.files, self._segments.directory)
+            self.truncation_marker = None
+
+    def forget_truncation_marker(self) -> None:
+        """The log lies in another directory now, which has none."""
+        self.truncation_marker = None
+
+    def _mark(self, marker: TruncationMarker) -> None:
+        known = self.truncation_marker
+        if known is not None:
+            marker = TruncationMarker(
+                min(known.end_offset, marker.end_offset), min(known.start_offset, marker.start_offset)
+            )
+        if marker != known:
+            write_truncation_marker(self._segments.files, self._segments.directory, marker)
+            self.truncation_marker = marker
