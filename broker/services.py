@@ -1,11 +1,14 @@
 """What the handlers of a broker listener are given: every part of the broker that answers requests.
 
-A handler takes what it needs and knows nothing of how it was put together; that is `broker/node.py`'s.
+A handler names in the type of its first argument the two or three parts that it needs, each by its protocol
+from here; it knows nothing of the others, nor of how they were put together (`broker.server.broker_server`).
+The table of the handlers is where mypy compares what they need with what there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -23,6 +26,91 @@ from config.ports import Clock, Timers
 from controller.metadata.image.brokers import VersionRange
 from protocol.serving.handler_table import HandlerTable
 from storage.log_manager import LogManager
+
+
+class HasNodeId(Protocol):
+    @property
+    def node_id(self) -> int: ...
+
+
+class HasClusterId(Protocol):
+    @property
+    def cluster_id(self) -> str: ...
+
+
+class HasConfig(Protocol):
+    @property
+    def config(self) -> BrokerConfig: ...
+
+
+class HasClock(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+
+
+class HasTimers(Protocol):
+    @property
+    def timers(self) -> Timers: ...
+
+
+class HasMetadata(Protocol):
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+
+class HasLogs(Protocol):
+    @property
+    def logs(self) -> LogManager: ...
+
+
+class HasReplicas(Protocol):
+    @property
+    def replicas(self) -> ReplicaManager: ...
+
+
+class HasFetches(Protocol):
+    @property
+    def fetches(self) -> FetchPurgatory: ...
+
+
+class HasTopics(Protocol):
+    @property
+    def topics(self) -> TopicCreation: ...
+
+
+class HasLookups(Protocol):
+    @property
+    def lookups(self) -> Lookups: ...
+
+
+class HasProducerIds(Protocol):
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+
+class HasController(Protocol):
+    @property
+    def controller(self) -> ControllerChannel: ...
+
+
+class HasHandlers(Protocol):
+    @property
+    def handlers(self) -> HandlerTable: ...
+
+
+class HasLoggers(Protocol):
+    @property
+    def loggers(self) -> Loggers: ...
+
+
+class HasFeatures(Protocol):
+    @property
+    def features(self) -> Mapping[str, VersionRange]: ...
+
+
+class HasFinalizedByQuorum(Protocol):
+    @property
+    def finalized_by_quorum(self) -> Mapping[str, int]: ...
 
 
 class BrokerServices(msgspec.Struct):

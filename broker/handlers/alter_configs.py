@@ -11,21 +11,17 @@ answer then and never sends it.
 from __future__ import annotations
 
 from itertools import compress
-from typing import TYPE_CHECKING
 
-from broker.metadata.config_requests import change, refused
+from broker.metadata.config_requests import AlterConfigsServices, change, refused
 from controller.metadata.resource_changes import Change, ConfigChangeResult, ConfigOperation, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 
 def handle(
-    services: BrokerServices, context: RequestContext, request: AlterConfigsRequest
+    services: AlterConfigsServices, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse | Pending[AlterConfigsResponse]:
     resources = [_change(each) for each in request.resources]
 

@@ -22,8 +22,9 @@ Needs ALTER on the cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from broker.services import HasLogs, HasReplicas
 from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
@@ -34,16 +35,17 @@ from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 from storage.file_names import may_have_future
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
+class AlterReplicaLogDirsServices(HasLogs, HasReplicas, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: AlterReplicaLogDirsRequest
+    services: AlterReplicaLogDirsServices, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> Turns[AlterReplicaLogDirsResponse]:
     allowed = context.allows_cluster(Operation.ALTER)
     wishes: dict[tuple[str, int], str] = {}
@@ -63,7 +65,7 @@ def handle(
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _answer(services: BrokerServices, topic: str, index: int, path: str) -> ErrorCode:
+def _answer(services: AlterReplicaLogDirsServices, topic: str, index: int, path: str) -> ErrorCode:
     if not may_have_future(topic, index):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     logs = services.logs

@@ -20,8 +20,9 @@ KIP-1242's check of cluster and node id, which comes with version 5.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from broker.services import HasFeatures, HasFinalizedByQuorum, HasHandlers, HasMetadata
 from controller.metadata.image.features import METADATA_VERSION
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -29,17 +30,18 @@ from protocol.registry import ApiKey, api
 from protocol.serving.handler_table import HandlerTable
 from protocol.serving.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 FIRST_PRODUCE_VERSION_TOLD: Final = 0
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_LENGTH_MAX: Final = 256
 
 
+class ApiVersionsServices(HasMetadata, HasHandlers, HasFeatures, HasFinalizedByQuorum, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 def handle(
-    services: BrokerServices, context: RequestContext, request: ApiVersionsRequest
+    services: ApiVersionsServices, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     version = context.version
     if version >= 3:
@@ -73,7 +75,7 @@ def told_apis(handlers: HandlerTable) -> list[ApiVersionsResponse.ApiVersion]:
     return told
 
 
-def _add_features(response: ApiVersionsResponse, services: BrokerServices, version: int) -> None:
+def _add_features(response: ApiVersionsResponse, services: ApiVersionsServices, version: int) -> None:
     """Supported ranges are this broker's, finalized levels the cluster's; unknown before the first image."""
     response.supported_features = [
         ApiVersionsResponse.SupportedFeatureKey(name, lowest, highest)

@@ -10,7 +10,7 @@ Needs DELETE on the topic.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_delete_records import (
@@ -18,15 +18,13 @@ from broker.replication.delayed_delete_records import (
     DelayedDeleteRecords,
     delete_records,
 )
+from broker.services import HasClock, HasMetadata, HasReplicas, HasTimers
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 TopicAnswer = DeleteRecordsResponse.DeleteRecordsTopicResult
 PartitionAnswer = DeleteRecordsResponse.DeleteRecordsPartitionResult
@@ -35,9 +33,13 @@ Delayed: TypeAlias = DelayedDeleteRecords[
 ]
 
 
+class DeleteRecordsServices(HasClock, HasTimers, HasMetadata, HasReplicas, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: DeleteRecordsRequest
+    services: DeleteRecordsServices, context: RequestContext, request: DeleteRecordsRequest
 ) -> Turns[DeleteRecordsResponse | Pending[DeleteRecordsResponse]]:
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
@@ -65,7 +67,7 @@ def handle(
 
 
 def _delete(
-    services: BrokerServices,
+    services: DeleteRecordsServices,
     delayed: Delayed,
     topic: str,
     offset: int,

@@ -9,22 +9,24 @@ the operations are 0 for a client that may not DESCRIBE the cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from broker.services import HasClusterId, HasMetadata
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.serving.authorized_operations import NOT_ASKED, cluster_operations
 from protocol.serving.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
+class DescribeClusterServices(HasClusterId, HasMetadata, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 def handle(
-    services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
+    services: DescribeClusterServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         return _wrong_endpoint(request.endpoint_type)

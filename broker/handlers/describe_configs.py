@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from broker.services import HasConfig, HasLoggers, HasMetadata, HasNodeId
 from config.describe import (
     DescribedConfig,
     describe_broker,
@@ -35,9 +36,6 @@ from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Row = DescribeConfigsResponse.DescribeConfigsResourceResult
@@ -58,6 +56,10 @@ _DENIED: Final = MappingProxyType(
 )
 
 
+class DescribeConfigsServices(HasNodeId, HasConfig, HasMetadata, HasLoggers, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 class Refused(Exception):
     """A resource that cannot be described, with the code and the words for it."""
 
@@ -69,7 +71,7 @@ class Refused(Exception):
 
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
+    services: DescribeConfigsServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> Turns[DescribeConfigsResponse]:
     if any(resource.resource_type not in _KINDS for resource in request.resources):
         # Kafka drops the whole request then, and says of each resource the same.
@@ -89,7 +91,7 @@ def handle(
 
 
 def _describe(
-    services: BrokerServices,
+    services: DescribeConfigsServices,
     context: RequestContext,
     resource: DescribeConfigsRequest.DescribeConfigsResource,
 ) -> list[DescribedConfig]:
@@ -120,7 +122,7 @@ def _describe(
 
 
 def _describe_broker(
-    services: BrokerServices, name: str, keys: Sequence[str] | None
+    services: DescribeConfigsServices, name: str, keys: Sequence[str] | None
 ) -> list[DescribedConfig]:
     if name == "":
         return describe_cluster_default(services.config, keys)
@@ -133,7 +135,7 @@ def _require_name(name: str, message: str) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
-def _require_own_id(services: BrokerServices, name: str, alternative: str) -> None:
+def _require_own_id(services: DescribeConfigsServices, name: str, alternative: str) -> None:
     """A broker speaks for itself only."""
     try:
         broker_id = int(name)

@@ -19,16 +19,14 @@ feature levels of this release, as it is in Apache Kafka at the same ones.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from broker.services import HasLogs, HasReplicas
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.serving.authorization import Operation
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 _log = logging.getLogger("barnabas.replicas")
 
@@ -40,9 +38,13 @@ Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 Replica = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
+class DescribeLogDirsServices(HasLogs, HasReplicas, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
+    services: DescribeLogDirsServices, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Turns[DescribeLogDirsResponse]:
     if not context.allows_cluster(Operation.DESCRIBE):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -74,7 +76,7 @@ def handle(
 
 
 def _replicas_by_directory(
-    services: BrokerServices, wanted: set[tuple[str, int]] | None
+    services: DescribeLogDirsServices, wanted: set[tuple[str, int]] | None
 ) -> dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]]:
     """By directory and topic: the replicas that were asked for, or all."""
     found: dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]] = {}

@@ -9,8 +9,9 @@ Needs READ on the topic. The errors of a topic carry a sentence, those of a part
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from broker.services import HasMetadata, HasReplicas
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -18,17 +19,18 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 TopicAnswer = DescribeProducersResponse.TopicResponse
 PartitionAnswer = DescribeProducersResponse.PartitionResponse
 Producer = DescribeProducersResponse.ProducerState
 
 
+class ProducersServices(HasMetadata, HasReplicas, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: DescribeProducersRequest
+    services: ProducersServices, context: RequestContext, request: DescribeProducersRequest
 ) -> Turns[DescribeProducersResponse]:
     for topic in request.topics:
         refusal = _refusal(services, context, topic.name)
@@ -42,7 +44,7 @@ def handle(
     return DescribeProducersResponse()
 
 
-def _refusal(services: BrokerServices, context: RequestContext, name: str) -> tuple[ErrorCode, str] | None:
+def _refusal(services: ProducersServices, context: RequestContext, name: str) -> tuple[ErrorCode, str] | None:
     """Error and sentence for all partitions of the topic; None if they may be looked at."""
     fault = name_fault(name)
     if fault is not None:
@@ -57,7 +59,7 @@ def _refusal(services: BrokerServices, context: RequestContext, name: str) -> tu
 
 
 def _partition(
-    services: BrokerServices, name: str, index: int
+    services: ProducersServices, name: str, index: int
 ) -> DescribeProducersResponse.PartitionResponse:
     hosted = services.replicas.partition(name, index)
     if isinstance(hosted, ErrorCode):

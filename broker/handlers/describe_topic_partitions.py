@@ -12,9 +12,10 @@ at the end of each page.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from broker.metadata.cache import INTERNAL_TOPICS, NEWEST_WORDING, NO_LEADER, ListenerView
+from broker.services import HasConfig, HasMetadata
 from controller.metadata.image.topics import PartitionRegistration
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
@@ -27,9 +28,6 @@ from protocol.serving.authorized_operations import authorized_operations
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 TopicPart = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionPart = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 Cursor = DescribeTopicPartitionsResponse.Cursor
@@ -37,9 +35,15 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 _TOPIC: Final = ResourceType.TOPIC
 
 
+class TopicPartitionsServices(HasConfig, HasMetadata, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: TopicPartitionsServices,
+    context: RequestContext,
+    request: DescribeTopicPartitionsRequest,
 ) -> Turns[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
     named: dict[str, None] = {}
@@ -75,7 +79,7 @@ def handle(
 class _Page:
     """An answer that is being filled."""
 
-    def __init__(self, services: BrokerServices, context: RequestContext, limit: int) -> None:
+    def __init__(self, services: TopicPartitionsServices, context: RequestContext, limit: int) -> None:
         self.response = DescribeTopicPartitionsResponse(topics=[])
         self._services = services
         self._context = context

@@ -32,7 +32,7 @@ Left out: the choice of a nearer replica (version 11), and remote storage (versi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -50,15 +50,13 @@ from broker.replication.reading import (
     fetch_records,
     note_unnamed_partitions,
 )
+from broker.services import HasFetches, HasMetadata, HasReplicas
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from storage.slices import LogSlice
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_STORAGE_ERROR: Final = 6
@@ -79,8 +77,12 @@ _READ: Final = Operation.READ
 _TOPIC: Final = ResourceType.TOPIC
 
 
+class FetchServices(HasMetadata, HasReplicas, HasFetches, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 def handle(
-    services: BrokerServices, context: RequestContext, request: FetchRequest
+    services: FetchServices, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Pending[FetchResponse]:
     version = context.version
     fetches = services.fetches
@@ -128,9 +130,7 @@ def _replica_id(request: FetchRequest, version: int) -> int:
     return CONSUMER if state is None else state.replica_id
 
 
-def _follower(
-    services: BrokerServices, request: FetchRequest, version: int, replica_id: int
-) -> FollowerFetch:
+def _follower(services: FetchServices, request: FetchRequest, version: int, replica_id: int) -> FollowerFetch:
     """What a replica's request says of the replica's broker (KIP-903)."""
     state = request.replica_state
     says_epoch = version >= FIRST_VERSION_WITH_REPLICA_STATE and state is not None
@@ -162,7 +162,7 @@ class Fetch:
     )
 
     def __init__(
-        self, session: FetchSession, params: FetchParams, services: BrokerServices, context: RequestContext
+        self, session: FetchSession, params: FetchParams, services: FetchServices, context: RequestContext
     ) -> None:
         self._session = session
         self.epoch = session.epoch
@@ -392,7 +392,7 @@ def _not_looked_at(index: int, error: ErrorCode) -> FetchResponse.PartitionData:
 
 
 def _in_words_of_the_version(
-    services: BrokerServices, context: RequestContext, response: FetchResponse
+    services: FetchServices, context: RequestContext, response: FetchResponse
 ) -> None:
     """What a version says in other words, in an answer that holds errors."""
     version = context.version
@@ -405,7 +405,7 @@ def _in_words_of_the_version(
         _add_leaders(services, context, response)
 
 
-def _add_leaders(services: BrokerServices, context: RequestContext, response: FetchResponse) -> None:
+def _add_leaders(services: FetchServices, context: RequestContext, response: FetchResponse) -> None:
     """Who leads the partitions of which the client has an old picture, and where it is reached (KIP-951)."""
     metadata = services.metadata
     view = metadata.view(context.session.listener)

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from broker.controller_channel.forwarding import ControllerChannel
+from broker.services import HasController
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumResponse
@@ -73,14 +73,7 @@ FORWARDED: Final[Mapping[ApiKey, Refuse]] = MappingProxyType(
 )
 
 
-class ForwardingServices(Protocol):
-    """What a handler needs that asks the controller."""
-
-    @property
-    def controller(self) -> ControllerChannel: ...
-
-
-def handle(services: ForwardingServices, context: RequestContext, request: Message) -> Pending[Any]:
+def handle(services: HasController, context: RequestContext, request: Message) -> Pending[Any]:
     """Serves every API of `FORWARDED`."""
     refuse = FORWARDED[ApiKey(context.api_key)]
     return services.controller.forward(

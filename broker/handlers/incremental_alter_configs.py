@@ -11,9 +11,8 @@ Authorization here: ALTER_CONFIGS on the cluster for loggers.
 from __future__ import annotations
 
 from itertools import compress
-from typing import TYPE_CHECKING
 
-from broker.metadata.config_requests import change, refused
+from broker.metadata.config_requests import AlterConfigsServices, change, refused
 from controller.metadata.resource_changes import Change, ConfigChangeResult, ResourceChange
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (
@@ -23,12 +22,11 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 
 def handle(
-    services: BrokerServices, context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: AlterConfigsServices,
+    context: RequestContext,
+    request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse | Pending[IncrementalAlterConfigsResponse]:
     resources = [_change(each) for each in request.resources]
 

@@ -16,16 +16,14 @@ asks first, answers likewise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.services import HasProducerIds
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.serving.authorization import Operation
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -33,7 +31,7 @@ FIRST_EPOCH: Final = 0
 
 
 def handle(
-    services: BrokerServices, context: RequestContext, request: InitProducerIdRequest
+    services: HasProducerIds, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)

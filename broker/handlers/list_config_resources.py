@@ -10,16 +10,14 @@ Authorization: DESCRIBE_CONFIGS on the cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.services import HasMetadata
 from controller.metadata.image.configs import ConfigResourceType
 from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from protocol.serving.authorization import Operation
 from protocol.serving.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 TYPES_SINCE: Final = 1
 
@@ -33,7 +31,7 @@ _IN_ORDER: Final = (
 
 
 def handle(
-    services: BrokerServices, context: RequestContext, request: ListConfigResourcesRequest
+    services: HasMetadata, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     if not context.allows_cluster(Operation.DESCRIBE_CONFIGS):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -50,7 +48,7 @@ def handle(
     )
 
 
-def _names(services: BrokerServices, kind: ConfigResourceType) -> list[str]:
+def _names(services: HasMetadata, kind: ConfigResourceType) -> list[str]:
     image = services.metadata.image
     if kind == ConfigResourceType.TOPIC:
         return sorted(image.topics.by_name)

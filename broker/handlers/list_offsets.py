@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from broker.replication.partition import Partition
+from broker.services import HasLookups, HasReplicas
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.serving.authorization import Operation, ResourceType
@@ -33,9 +34,6 @@ from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from storage.errors import LogStorageError
 from storage.time_lookup import LookupSteps
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -72,8 +70,12 @@ Answer = ListOffsetsResponse.ListOffsetsPartitionResponse
 TopicAnswer = ListOffsetsResponse.ListOffsetsTopicResponse
 
 
+class ListOffsetsServices(HasReplicas, HasLookups, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 def handle(
-    services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
+    services: ListOffsetsServices, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Pending[ListOffsetsResponse]:
     if request.isolation_level not in ISOLATION_LEVELS:
         return _refuse_all(request, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -84,7 +86,7 @@ def handle(
 
 
 def answers_in_steps(
-    services: BrokerServices, context: RequestContext, request: ListOffsetsRequest
+    services: ListOffsetsServices, context: RequestContext, request: ListOffsetsRequest
 ) -> LookupSteps[ListOffsetsResponse]:
     """Each partition is judged on the state of its own moment."""
     topics = []

@@ -24,9 +24,10 @@ are there already.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker.metadata.cache import INTERNAL_TOPICS, ListenerView, Wording, with_operations, wording_of
+from broker.services import HasClusterId, HasConfig, HasMetadata, HasTopics
 from controller.metadata.image.topics import TopicImage, TopicsImage
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
@@ -37,9 +38,6 @@ from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 from protocol.values import ZERO_UUID
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 FIRST_VERSION_WITH_OPERATIONS: Final = 8
 LAST_VERSION_WITH_CLUSTER_OPERATIONS: Final = 10
 FIRST_VERSION_BY_ID: Final = 12
@@ -49,6 +47,10 @@ Parts = Iterator[MetadataResponse.MetadataResponseTopic | None]
 """Topics of the answer, and None where a turn may end without one."""
 
 _TOPIC: Final = ResourceType.TOPIC
+
+
+class MetadataServices(HasClusterId, HasConfig, HasMetadata, HasTopics, Protocol):
+    """What this handler needs of the broker's services."""
 
 
 class _Picture(NamedTuple):
@@ -65,7 +67,7 @@ class _Picture(NamedTuple):
 
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: MetadataRequest
+    services: MetadataServices, context: RequestContext, request: MetadataRequest
 ) -> Turns[MetadataResponse]:
     version = context.version
     metadata = services.metadata
@@ -92,7 +94,7 @@ def handle(
 
 
 def _topics(
-    services: BrokerServices, picture: _Picture, context: RequestContext, request: MetadataRequest
+    services: MetadataServices, picture: _Picture, context: RequestContext, request: MetadataRequest
 ) -> Parts:
     version, asked = context.version, request.topics
     if asked is None or (version == 0 and not asked):
@@ -147,7 +149,7 @@ def _topics_by_id(
 
 
 def _topics_by_name(
-    services: BrokerServices,
+    services: MetadataServices,
     picture: _Picture,
     context: RequestContext,
     request: MetadataRequest,

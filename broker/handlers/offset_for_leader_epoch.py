@@ -12,8 +12,7 @@ Needs CLUSTER_ACTION (a follower) or DESCRIBE on the topic (a consumer). Nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from broker.services import HasReplicas
 from protocol.errors import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -23,15 +22,12 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 Answer = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 @in_turns
 def handle(
-    services: BrokerServices, context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: HasReplicas, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Turns[OffsetForLeaderEpochResponse]:
     is_peer = context.allows_cluster(Operation.CLUSTER_ACTION)
     for topic in request.topics:
@@ -49,7 +45,7 @@ def handle(
 
 
 def _answer(
-    services: BrokerServices, name: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    services: HasReplicas, name: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> OffsetForLeaderEpochResponse.EpochEndOffset:
     index = asked.partition
     partition = services.replicas.by_name.get((name, index))

@@ -30,12 +30,13 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Both are final for a producer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import NotHosted
+from broker.services import HasClock, HasMetadata, HasReplicas, HasTimers
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.header import MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
@@ -45,9 +46,6 @@ from protocol.serving.request_context import RequestContext
 from storage.append import AppendResult
 from storage.append_lane import WaitingAppend
 from storage.errors import AppendRefused
-
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -94,8 +92,12 @@ _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 
 
+class ProduceServices(HasClock, HasTimers, HasMetadata, HasReplicas, Protocol):
+    """What this handler needs of the broker's services."""
+
+
 def handle(
-    services: BrokerServices, context: RequestContext, request: ProduceRequest
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[Any] | None:
     acks = request.acks
     if _is_transactional(request):
@@ -165,7 +167,7 @@ def handle(
     return response
 
 
-def _delayed(services: BrokerServices, context: RequestContext, request: ProduceRequest) -> Delayed:
+def _delayed(services: ProduceServices, context: RequestContext, request: ProduceRequest) -> Delayed:
     """For an answer that waits, for helper threads or for replicas."""
     return DelayedProduce(
         _Answers(services, context, request.acks),
@@ -181,7 +183,7 @@ class _Answers:
 
     __slots__ = ("_acks", "_context", "_services")
 
-    def __init__(self, services: BrokerServices, context: RequestContext, acks: int) -> None:
+    def __init__(self, services: ProduceServices, context: RequestContext, acks: int) -> None:
         self._services = services
         self._context = context
         self._acks = acks
@@ -252,7 +254,7 @@ def _merged(topics: list[TopicData], by_id: bool) -> list[TopicData]:
 
 
 def _refusal(
-    services: BrokerServices, context: RequestContext, acks: int, name: str | None, asked: PartitionData
+    services: ProduceServices, context: RequestContext, acks: int, name: str | None, asked: PartitionData
 ) -> BeforeTheLog:
     """Why a batch does not come as far as the log, in Kafka's order of checks."""
     if name is None:
@@ -271,7 +273,7 @@ def _refusal(
 
 
 def _refused(
-    services: BrokerServices, context: RequestContext, name: str | None, index: int, error: ErrorCode
+    services: ProduceServices, context: RequestContext, name: str | None, index: int, error: ErrorCode
 ) -> ProduceResponse.PartitionProduceResponse:
     """A partition that failed; since version 10 with the leader that its client should have asked."""
     invariant(error is not ErrorCode.NONE, "A batch that is not in the log is refused with an error")
@@ -284,7 +286,7 @@ def _refused(
 
 
 def _refused_batch(
-    services: BrokerServices, context: RequestContext, partition: Partition, refusal: AppendRefused
+    services: ProduceServices, context: RequestContext, partition: Partition, refusal: AppendRefused
 ) -> ProduceResponse.PartitionProduceResponse:
     """A batch that the log, or its replication, did not take. The text goes with the records at fault
     only."""
@@ -294,7 +296,7 @@ def _refused_batch(
 
 
 def _refused_late(
-    services: BrokerServices,
+    services: ProduceServices,
     context: RequestContext,
     partition: Partition,
     answer: ProduceResponse.PartitionProduceResponse,
@@ -319,7 +321,7 @@ def _blame(answer: ProduceResponse.PartitionProduceResponse, refusal: AppendRefu
         ]
 
 
-def _add_endpoints(services: BrokerServices, context: RequestContext, response: ProduceResponse) -> None:
+def _add_endpoints(services: ProduceServices, context: RequestContext, response: ProduceResponse) -> None:
     """Where the leaders named in the answer are reached (KIP-951)."""
     if context.version < FIRST_VERSION_WITH_LEADERS:
         return

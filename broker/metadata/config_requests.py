@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from broker.services import HasConfig, HasController, HasLoggers, HasMetadata, HasNodeId
 from config.catalogue import BROKER
 from config.definition import LIST
 from config.dynamic import validate_broker_change
@@ -34,11 +35,12 @@ from protocol.serving.authorization import Operation
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from broker.services import BrokerServices
-
 _WORDS: Final = MappingProxyType({ConfigOperation.APPEND: "append", ConfigOperation.SUBTRACT: "subtract"})
 _FORWARDED: Final = (ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS, ConfigResourceType.GROUP)
+
+
+class AlterConfigsServices(HasNodeId, HasConfig, HasMetadata, HasLoggers, HasController, Protocol):
+    """What a change of configs needs of the broker's services."""
 
 
 class _RefusedResource(Exception):
@@ -51,7 +53,7 @@ class _RefusedResource(Exception):
 
 
 def preprocess(
-    services: BrokerServices,
+    services: AlterConfigsServices,
     context: RequestContext,
     resources: Sequence[ResourceChange],
     *,
@@ -74,7 +76,7 @@ def preprocess(
 
 
 def _preprocess(
-    services: BrokerServices, context: RequestContext, resource: ResourceChange, *, validate_only: bool
+    services: AlterConfigsServices, context: RequestContext, resource: ResourceChange, *, validate_only: bool
 ) -> ConfigChangeResult | None:
     _check_form(resource.changes)
     kind, name = resource.kind, resource.name
@@ -106,7 +108,7 @@ def _check_form(changes: Sequence[Change]) -> None:
         )
 
 
-def _check_broker(services: BrokerServices, resource: ResourceChange) -> None:
+def _check_broker(services: AlterConfigsServices, resource: ResourceChange) -> None:
     """Raises _RefusedResource if this broker could not go over to the settings that are asked for."""
     per_broker = bool(resource.name)
     current = services.config
@@ -186,7 +188,7 @@ def in_one_answer(
 
 
 def change(
-    services: BrokerServices,
+    services: AlterConfigsServices,
     context: RequestContext,
     resources: Sequence[ResourceChange],
     *,

@@ -22,9 +22,11 @@ from broker.replication.replica_manager import LeaderChange, ReplicaManager
 from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
+from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from config.ports import Files
 from config.setting import Setting, Source
+from controller.metadata.image.brokers import VersionRange
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -51,6 +53,9 @@ from tests.support.storage_world import RunsAtOnce
 
 CLUSTER_ID = "kVGcPLkCRUWqKbbcbOLT3g"
 LISTENER = "PLAINTEXT"
+
+NOT_THERE: Any = SimpleNamespace()
+"""Of the services, a part that the rig does not have; a test that needs it puts one in its place."""
 
 
 def topic_id(number: int) -> bytes:
@@ -190,24 +195,25 @@ class HandlerRig:
         channel = ControllerChannel(
             self.peer, clock=self.clock, timers=self.timers, request_timeout_ms=30_000
         )
-        self.services: Any = SimpleNamespace(
+        self.services = BrokerServices(
             node_id=1,
             cluster_id=CLUSTER_ID,
             config=self.config,
             clock=self.clock,
             timers=self.timers,
-            random_source=self.random_source,
             metadata=self.metadata,
+            logs=NOT_THERE,
             replicas=self.replicas,
             fetches=self.fetches,
-            lookups=self.lookups,
-            controller=channel,
+            groups=NOT_THERE,
             topics=TopicCreation(channel=channel, metadata=self.metadata, config=self.config),
+            lookups=self.lookups,
             producer_ids=ProducerIds(node_id=1, broker_epoch=lambda: 5, channel=channel),
-            features={"metadata.version": (7, 30), "kraft.version": (0, 1)},
-            finalized_by_quorum={"kraft.version": 1},
+            controller=channel,
             handlers=HandlerTable("broker", []),
             loggers=HandLoggers(),
+            features={"metadata.version": VersionRange(7, 30), "kraft.version": VersionRange(0, 1)},
+            finalized_by_quorum={"kraft.version": 1},
         )
         self.apply(FeatureLevelRecord("metadata.version", 30), self.broker_record(1))
 

@@ -81,7 +81,8 @@ class Node:
         self.world.cluster.topics["t"] = 20
         self.world.commit_error(5)
         self.rig.services.groups = self.world.groups
-        self.rig.services.logs = SimpleNamespace(directories=[], failed_directories=[], logs={})
+        no_logs: Any = SimpleNamespace(directories=[], failed_directories=[], logs={})
+        self.rig.services.logs = no_logs
         self.services = self.rig.services
 
 
