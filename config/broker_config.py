@@ -186,7 +186,7 @@ class BrokerConfig:
 
     @property
     def metadata_log_directory(self) -> str:
-        """Where `__cluster_metadata-0` lives: metadata.log.dir, or else the first log directory."""
+        """The directory of `__cluster_metadata-0`: metadata.log.dir, or else the first log directory."""
         return self.optional_text("metadata.log.dir") or self.log_directories[0]
 
     @property

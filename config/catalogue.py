@@ -116,7 +116,8 @@ def unscoped_name(name: str) -> str:
 
 
 def plugin_config(name: str) -> PluginConfig | None:
-    """What a plug-in of Kafka's reads under this key: by its whole name, else by its longest beginning."""
+    """The config of a Kafka plug-in with this key: that of the whole name, else that of the longest
+    prefix."""
     if name in PLUGINS:
         return PLUGINS[name]
     begins = [row for row in PLUGINS.values() if row.name.endswith(".") and name.startswith(row.name)]

@@ -17,7 +17,7 @@ from config.definition import CLIENT_METRICS, GROUP, TOPIC, Definition, PluginCo
 
 
 class Effect(enum.Enum):
-    """What it changes to set a config here."""
+    """Whether a config has an effect in this release."""
 
     HONOURED = "honoured"
     NOT_USED_YET = "not used yet"
@@ -145,7 +145,7 @@ REASONS_IGNORED: Final = MappingProxyType(
 
 
 def effect_of(definition: Definition | PluginConfig) -> Effect:
-    """What this release does with the config. None of the keys that only plug-ins read is honoured yet."""
+    """The effect of the config in this release. Keys that only plug-ins read have no effect yet."""
     if isinstance(definition, PluginConfig):
         return Effect.IGNORED if definition.name in REASONS_IGNORED else Effect.NOT_USED_YET
     if definition.update_mode is TOPIC:
@@ -162,7 +162,8 @@ def effect_of(definition: Definition | PluginConfig) -> Effect:
 
 
 def documentation(definition: Definition) -> str:
-    """What the config does, and whether it does so yet; DescribeConfigs and `config check` show it."""
+    """The documentation of the config, and whether it has that effect yet; DescribeConfigs and `config check`
+    show it."""
     effect = effect_of(definition)
     if effect is Effect.HONOURED:
         return definition.text

@@ -21,7 +21,8 @@ _ENDPOINT: Final = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 
 
 class Endpoint(Struct, frozen=True, gc=False):
-    """Where one listener listens, or is said to. An empty host is every interface; port 0 is any free one."""
+    """The address of a listener, bound or advertised. An empty host is every interface; port 0 is any free
+    one."""
 
     listener: str
     security_protocol: str

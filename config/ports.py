@@ -50,7 +50,7 @@ class Stalls(Protocol):
         ...
 
     def ran_ns(self) -> int:
-        """For how long the calling thread has run on a processor so far."""
+        """The time for which the calling thread has run on a processor so far, in nanoseconds."""
         ...
 
 
@@ -102,7 +102,7 @@ class Offload(Protocol):
 
 
 class ServiceManager(Protocol):
-    """Who started the process and wants to know how it is: systemd, where there is one."""
+    """The service manager that started the process and is told its state: systemd, where there is one."""
 
     def notify(self, *lines: str) -> bool:
         """Sends lines of `KEY=value` (sd_notify's protocol); whether there is somebody who took them."""
@@ -143,7 +143,7 @@ class FileStatus(NamedTuple):
 
 
 class Space(NamedTuple):
-    """How large the volume of a path is, and how much of it this process may still fill."""
+    """The size of the volume on which a path lies, and how much of it this process may still use."""
 
     total_bytes: int
     usable_bytes: int

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Source(enum.IntEnum):
-    """Where a setting comes from; of two settings of one name the higher source wins."""
+    """The source of a setting; of two settings of one name that of the higher source wins."""
 
     DEFAULTS = 0
     FILE = 1

@@ -107,7 +107,8 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicCon
 
 
 def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:
-    """What CreateTopics and changes of a topic's configs check; raises `InvalidValue` (INVALID_CONFIG).
+    """Checks the configs of a topic for CreateTopics and for later changes. Raises `InvalidValue`
+    (INVALID_CONFIG).
 
     `overrides` are all settings that the topic would have afterwards.
     """

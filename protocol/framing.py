@@ -65,7 +65,7 @@ def encode_response_frame(response: Message, version: int, correlation_id: int) 
 def _response_codec(
     cls: type[Message], version: int
 ) -> tuple[Callable[..., Any], bool, Callable[..., bytes], int]:
-    """How to encode, whether it gives pieces, how to pack size and header, and the header's size."""
+    """The encoder, whether it gives pieces, the function that packs size and header, and their size."""
     key, flexible = cls.declaration.key, cls.declaration.flexible.covers(version)
     in_pieces = holds_records(cls, version)
     encode: Callable[..., Any] = piece_encoder(cls, version) if in_pieces else encoder(cls, version)

@@ -1,4 +1,4 @@
-"""Producer state on disk."""
+"""The schema of `.snapshot` files: the producer state of a partition."""
 
 from protocol.codec.message import Message, Struct, data
 from protocol.primitives import i16, i32, i64, u32

@@ -34,7 +34,7 @@ _WHOLE_ELECTION_ERROR_SINCE: Final = 1
 def create_topics_refused(
     request: CreateTopicsRequest, error: ErrorCode, message: str | None
 ) -> CreateTopicsResponse:
-    """The same error for each topic."""
+    """The response with the same error for each topic."""
     result = CreateTopicsResponse.CreatableTopicResult
     return CreateTopicsResponse(
         topics=[result(topic.name, error_code=error, error_message=message) for topic in request.topics]
@@ -54,7 +54,7 @@ def delete_topics_refused(
 def create_partitions_refused(
     request: CreatePartitionsRequest, error: ErrorCode, message: str | None
 ) -> CreatePartitionsResponse:
-    """The same error for each topic."""
+    """The response with the same error for each topic."""
     result = CreatePartitionsResponse.CreatePartitionsTopicResult
     return CreatePartitionsResponse(results=[result(topic.name, error, message) for topic in request.topics])
 

@@ -174,7 +174,7 @@ def session_settings(settings: Settings, environment: Mapping[str, str], pyspark
 
 
 def archive_rows(records: DataFrame, settings: Settings) -> DataFrame:
-    """What goes into the archive: all columns of the source, the day, and ``data`` if there is a schema."""
+    """The rows of the archive: all columns of the source, the day, and ``data`` if there is a schema."""
     rows = records.selectExpr("*", "to_date(timestamp) AS date")
     if settings.schema is None:
         return rows
@@ -265,7 +265,7 @@ class BatchProgress:
 
 
 def watch(queries: Sequence[StreamingQuery], progress: BatchProgress, stop: threading.Event) -> None:
-    """Until all queries have ended, one has failed (its error is raised), or a stop was asked for."""
+    """Waits until all queries have ended, one has failed (its error is raised), or a stop was asked for."""
 
     def report() -> None:
         for query in queries:

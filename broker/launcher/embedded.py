@@ -256,7 +256,8 @@ class Broker:
         self.bootstrap_servers = next(iter(self.listeners.values()))
 
     def _runs_on(self) -> bool:
-        """After a broken connection: a process loses those a moment before its end can be seen."""
+        """Whether the process still runs after its connection broke: connections break a moment before a
+        process ends."""
         try:
             if self._process is not None:
                 self._process.wait(DYING_SECONDS)
@@ -298,7 +299,7 @@ def _terminate(process: subprocess.Popen[bytes], timeout_seconds: float) -> None
 
 
 def _end(process: subprocess.Popen[bytes], folder: Path | None, owner: int) -> None:
-    """What is left to do when a `Broker` is stopped or forgotten, or the interpreter ends."""
+    """Cleans up when a `Broker` is stopped or garbage-collected, or the interpreter ends."""
     if os.getpid() != owner:
         return  # a fork of the process that started it
     _terminate(process, LAST_STOP_SECONDS)

@@ -59,7 +59,7 @@ def preprocess(
     *,
     validate_only: bool,
 ) -> list[ConfigChangeResult | None]:
-    """For each resource what this broker answers, or None if it is for the controller."""
+    """For each resource the answer of this broker, or None if the controller must answer."""
     counts = Counter((each.kind, each.name) for each in resources)
     outcomes: list[ConfigChangeResult | None] = []
     for resource in resources:
@@ -167,7 +167,7 @@ def refused(resources: Sequence[ResourceChange], error: ErrorCode) -> list[Confi
 def in_one_answer(
     resources: Sequence[ResourceChange], here: Sequence[ConfigChangeResult | None], there: _Answer
 ) -> list[ConfigChangeResult]:
-    """What was decided here and what the controller said, in the order of the request.
+    """The answers of this broker and of the controller, in the order of the request.
 
     A resource of which the controller says nothing is our bug or the controller's, and the client is told
     that the outcome is not known.

@@ -99,12 +99,12 @@ class MetadataLoader:
 
     @property
     def image(self) -> ClusterImage:
-        """What is visible of what was replayed; before `caught_up` no publisher has seen it."""
+        """The newest image; before `caught_up` no publisher has seen it."""
         return self._replayer.image
 
     @property
     def offset(self) -> int:
-        """Of the last record that was replayed and published; -1 before. Heartbeats report it."""
+        """The offset of the last record that was replayed and published, or -1. Heartbeats report it."""
         return self._reported_offset - 1 if self.caught_up else -1
 
     def start(self) -> None:

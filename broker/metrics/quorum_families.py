@@ -26,7 +26,7 @@ UNKNOWN: Final = -1
 
 
 class ObservedController(Protocol):
-    """What is told of this node's controller.
+    """The metrics of this node's controller.
 
     timed_out_heartbeats: brokers that were fenced because they were silent. broker_silences_ms: by broker id,
     how long ago each was heard of; empty where the controller does not lead.

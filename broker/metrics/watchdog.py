@@ -63,7 +63,8 @@ class Watchdog:
         self._caught = False
         self._loop_thread = 0
         self._runner: FrameType | None = None
-        """Who runs the loop, if a callback's caller is that (it is where the loop is written in C)."""
+        """The frame that runs the loop, if it is the caller of a callback, as it is where the loop is written
+        in C."""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:

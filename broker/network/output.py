@@ -55,7 +55,7 @@ class Transport(NamedTuple):
 
 
 def plain(sock: socket.socket) -> Transport:
-    """The socket itself."""
+    """The transport of a plaintext connection: the methods of the socket itself."""
     return Transport(sock.fileno(), sock.recv_into, sock.send, True)
 
 

@@ -182,7 +182,7 @@ class MetadataLog(Protocol):
 
     @property
     def is_within_batch(self) -> bool:
-        """What was committed last is followed by more in its batch: no place for a snapshot to end."""
+        """Whether the last committed record lies within a batch, at which a snapshot may not end."""
         ...
 
     def snapshot_steps(self, image: ClusterImage) -> Iterator[None]:

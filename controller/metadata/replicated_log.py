@@ -104,7 +104,8 @@ class ReplicatedMetadataLog:
 
     @property
     def leader(self) -> LeaderAndEpoch:
-        """As it was announced: itself only when it has committed a record of its epoch."""
+        """The leader as the listeners know it: this replica only after it has committed a record of its
+        epoch."""
         return self._leader
 
     @property

@@ -119,7 +119,7 @@ def read_image(files: Files, path: str, snapshot: SnapshotId) -> ClusterImage:
 
 
 def decode_snapshot(content: ReadBuffer, path: str) -> MetadataSnapshot:
-    """As `read_snapshot`, from bytes that came over the network; `path` is for the error."""
+    """As `read_snapshot`, from bytes that were fetched; `path` stands in error messages."""
     steps = decode_snapshot_in_steps(content, path)
     while True:
         try:

@@ -32,7 +32,8 @@ PartitionResult = ElectLeadersResponse.PartitionResult
 
 
 def elect_leaders(image: ClusterImage, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """Where all partitions are meant, those that have the leader already are left out of the answer."""
+    """Elects leaders. If all partitions are requested, those that already have theirs are left out of the
+    response."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         unknown = f"Unknown election type {request.election_type}"
         return Decision((), elect_leaders_refused(request, ErrorCode.INVALID_REQUEST, unknown, KIND_SINCE))

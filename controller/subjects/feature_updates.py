@@ -67,14 +67,14 @@ class FeatureUpdate(NamedTuple):
 
 
 class FeatureChange(msgspec.Struct, frozen=True):
-    """What was decided. kraft_version: to be raised to in the log, None if it was not asked for."""
+    """The decision. kraft_version: the level to which the log raises it, None if it was not asked for."""
 
     records: Sequence[Message] = ()
     kraft_version: int | None = None
 
 
 def requested_updates(request: UpdateFeaturesRequest, version: int) -> dict[str, FeatureUpdate]:
-    """By feature; of several for one feature the last counts.
+    """The requested updates by feature; of several updates of one feature the last counts.
 
     Version 0 may say that a level may go down; as in Kafka nobody listens, and every wish is an upgrade.
     """

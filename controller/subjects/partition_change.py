@@ -32,7 +32,7 @@ IsActive = Callable[[int], bool]
 
 
 class Election(Enum):
-    """How a leader is found.
+    """The rule by which a leader is elected.
 
     ONLINE: it stays while it can, else the first replica in the ISR that is active. PREFERRED: the first
     replica of the list if it is in the ISR and active, else as ONLINE. UNCLEAN: as ONLINE, and if nobody in

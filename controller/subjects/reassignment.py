@@ -155,7 +155,7 @@ def _cancel(
 def list_reassignments(
     image: ClusterImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """What moves of the partitions asked for, or of all. What does not move is left out."""
+    """The reassignments of the requested partitions, or of all. Other partitions are left out."""
     response = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is None:
         for topic in image.topics.by_name.values():

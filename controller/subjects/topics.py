@@ -50,7 +50,7 @@ _METADATA_LOG: Final = ControllerError(
 
 
 class CreationRules(msgspec.Struct, frozen=True):
-    """What holds for creations on this controller.
+    """The settings of this controller for the creation of topics.
 
     may_create and may_describe_configs: the principal's rights on a topic name. judge: the operator's own
     policies, asked about what is valid otherwise.

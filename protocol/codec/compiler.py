@@ -45,7 +45,8 @@ UNENCODABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeErro
 
 
 def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """From (buffer, position) to (message, position after it); a ProtocolError for what is no such message.
+    """A function from (buffer, position) to (message, position after it). It raises ProtocolError for other
+    bytes.
 
     Record bytes of the message are views into the buffer; everything else is copied.
     """
@@ -68,12 +69,13 @@ def elements_encoder(
 
 
 def around_encoder(cls: type[M], version: int, name: str) -> Callable[[M, int], tuple[bytes, bytes]]:
-    """From (message, count) to the bytes before and behind the elements of its array `name`."""
+    """A function from (message, count) to the bytes before and behind the elements of its array `name`."""
     return cast("Callable[..., tuple[bytes, bytes]]", _part_encoder(cls, version, name, elements=False))
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
-    """From a message to its bytes; an EncodeError for a value that the version cannot carry.
+    """A function from a message to its bytes. It raises EncodeError for a value that the version cannot
+    carry.
 
     Records are joined in, so they must be in memory: for file slices there is `piece_encoder`.
     """
@@ -83,7 +85,8 @@ def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
 
 
 def piece_encoder(cls: type[M], version: int) -> Callable[[M], list[Records]]:
-    """From a message to its bytes in order as pieces: encoded bytes, and the records as they were given."""
+    """A function from a message to its pieces, in order: encoded bytes, and the records as they were
+    given."""
     if holds_records(cls, version):
         return cast("Callable[[M], list[Records]]", _encoder(cls, version))
     return _one_piece_encoder(cls, version)

@@ -29,7 +29,7 @@ class PartitionRecord(Message):
     removing_replicas: list[i32] = []
     adding_replicas: list[i32] = []
     leader: i32 = -1
-    """-1: there is no leader."""
+    """The broker id of the leader; -1 if there is none."""
     leader_recovery_state: Annotated[i8, Tag(0)] = 0
     """1 while the leader recovers from an unclean election (KIP-704), else 0."""
     leader_epoch: i32 = -1
@@ -54,7 +54,7 @@ class PartitionChangeRecord(Message):
     removing_replicas: Annotated[list[i32] | None, Tag(3)] = None
     adding_replicas: Annotated[list[i32] | None, Tag(4)] = None
     leader_recovery_state: Annotated[i8, Tag(5)] = -1
-    """-1: no change."""
+    """The new recovery state of the leader; -1 for no change."""
     directories: Annotated[list[Uuid] | None, Tag(8, since=1)] = None
     eligible_leader_replicas: Annotated[list[i32] | None, Tag(6, since=2)] = None
     last_known_elr: Annotated[list[i32] | None, Tag(7, since=2)] = None

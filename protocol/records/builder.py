@@ -198,7 +198,7 @@ def build_batch(
 
 
 def build_empty_batch(header: BatchHeader) -> bytearray:
-    """What the cleaner leaves of a batch without records: its header, for offsets and producer state."""
+    """The batch without records that the cleaner leaves: a header, for offsets and producer state."""
     batch = bytearray(HEADER_BYTES)
     base_timestamp = header.base_timestamp if header.has_delete_horizon else NO_TIMESTAMP
     HEADER.pack_into(

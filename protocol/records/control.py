@@ -60,7 +60,8 @@ def control_key(kind: ControlRecordType) -> bytes:
 
 
 def control_type(key: bytes | memoryview | None) -> ControlRecordType:
-    """What a control record's key says; later versions of the key are read as version 0, as Kafka does.
+    """The type that the key of a control record names; later versions of the key are read as version 0, as
+    Kafka does.
 
     Raises InvalidRecord if it says nothing.
     """

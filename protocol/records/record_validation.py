@@ -156,7 +156,7 @@ def judge_and_rebuild(
     now_ms: int,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
 ) -> Steps[ValidatedBatch]:
-    """What a large batch costs before it gets its offset: the verdict, and what is stored in its place.
+    """Checks the records of a large batch before it gets its offset, and rebuilds it if it must be.
 
     limit_bytes: see `judge_records`.
     """

@@ -77,7 +77,7 @@ def _require_whole_entry(buffer: ReadBuffer, position: int, size_bytes: int, ver
 
 
 def _require_possible_entry(buffer: ReadBuffer, position: int, available: int) -> int | None:
-    """What the entry announces for itself, or None if its magic is cut off. Raises CorruptRecord."""
+    """The size that the entry announces, or None if its magic is cut off. Raises CorruptRecord."""
     (length,) = _LENGTH.unpack_from(buffer, position + 8)
     if length < SMALLEST_MESSAGE_BYTES:
         raise NoEntry(

@@ -40,7 +40,8 @@ class ValidatedBatch(msgspec.Struct, gc=False):
     header: BatchHeader
     """The header as the client sent it."""
     max_timestamp: int
-    """What the stored batch will say: the append time, or the records' largest if they were walked."""
+    """The largest timestamp of the stored batch: the append time, or that of the records if they were
+    walked."""
     max_timestamp_delta: int
     """Offset delta of the record with that timestamp; the batch's last if the records were not walked."""
     log_append_time: bool
@@ -55,4 +56,4 @@ class ValidatedBatch(msgspec.Struct, gc=False):
     """Whether the records were checked too. If not, only the header was, and the records are checked beside
     the loop."""
     rebuilt: bytearray | None = None
-    """What is stored in its place, with base offset 0, once it is made; see `record_validation`."""
+    """The batch that is stored instead, with base offset 0, once it was rebuilt; see `record_validation`."""

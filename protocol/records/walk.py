@@ -36,7 +36,7 @@ class WalkDepth(IntEnum):
     """How much of the records `walk` looks at."""
 
     LENGTHS = 0
-    """Only that the record count and the length in front of each record add up."""
+    """Checks only that the record count and the length in front of each record add up."""
     STRUCTURE = 1
     """Checks everything: each length inside each record, offsets, keys, timestamps."""
 

@@ -50,7 +50,7 @@ def is_reserved_directory(directory_id: bytes) -> bool:
 
 
 class BrokerEndpoint(NamedTuple):
-    """Where a listener can be reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3
+    """The address of a listener. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3
     SASL_SSL."""
 
     host: str
@@ -99,7 +99,8 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
 
     @property
     def default_directory(self) -> bytes:
-        """Where a new replica goes, as far as the controller can know: only with one directory."""
+        """The directory id of a new replica, which the controller knows only for brokers with one
+        directory."""
         if not self.log_dirs:
             return MIGRATING_DIRECTORY
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY

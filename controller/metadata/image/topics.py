@@ -146,7 +146,7 @@ class TopicsImage(msgspec.Struct, frozen=True):
 
 
 class TopicDelta:
-    """What happened to one topic: `partitions` holds those that are new or changed."""
+    """The changes to one topic: `partitions` holds the new and the changed ones."""
 
     def __init__(self, base: TopicImage) -> None:
         self.base = base
