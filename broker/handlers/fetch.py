@@ -13,8 +13,8 @@ Versions 4-18.
   replica's directory; 18: the replica's high watermark.
 
 Batches go out as they lie in the file, whatever the version, from the batch that holds the fetch offset on;
-the last one may be cut off. `max_bytes` and each partition's limit hold from the second batch on: the first
-one is always whole. An answer comes at once if there are `min_bytes`, an error while reading, or a
+the last one may be cut off. The first batch of an answer is always whole; `max_bytes` and each partition's
+limit hold for what follows it. An answer comes at once if there are `min_bytes`, an error while reading, or a
 diverging epoch; otherwise with the append that completes them, or after `max_wait_ms` with what there is.
 See `broker.replication.fetch_sessions` for sessions, `replication.reading` for what stands before a read and
 `replication.delayed_fetch` for waiting.
@@ -22,8 +22,9 @@ See `broker.replication.fetch_sessions` for sessions, `replication.reading` for 
 Needs READ on the topic, from a replica CLUSTER_ACTION. A partition that may not be read, or is not known,
 does not make the others answer at once.
 
-A negative `max_bytes` spoils the first partition that has records, a negative limit of a partition that one,
-with UNKNOWN_SERVER_ERROR; so does an isolation level that does not exist the whole request.
+With a negative `max_bytes` the first partition that has records is answered UNKNOWN_SERVER_ERROR; with a
+negative limit of a partition, that partition is; with an isolation level that does not exist, the whole
+request is.
 
 read_committed reads up to the last stable offset, and is told which transactions it has to leave out.
 Left out: the choice of a nearer replica (version 11), and remote storage (version 14).
@@ -113,7 +114,7 @@ def handle(
 
 
 def _refuse_all(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
-    """The whole request is refused; clients that name topics look for it at each partition."""
+    """The whole request is refused; clients that name topics look for the error at each partition."""
     response = FetchResponse(0, error, request.session_id)
     if version < FIRST_VERSION_WITH_TOPIC_IDS:
         for topic in request.topics:

@@ -63,7 +63,7 @@ REFUSED_BEFORE_THE_LOG: Final = (
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
-"""With these Kafka does not tell where the log starts."""
+"""An answer with one of these errors does not tell where the log starts, as in Kafka."""
 
 _ATTRIBUTES_LOW_BYTE: Final = 22
 """Where the batch says that it is transactional: the second byte of its attributes."""
@@ -86,7 +86,7 @@ BeforeTheLog = (
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     ]
 )
-"""What can stand between a batch and the log. NONE is not among it."""
+"""The errors with which a batch is refused before the log judges it. ErrorCode.NONE is not one of them."""
 
 _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
@@ -241,8 +241,8 @@ def _each_once(topics: list[TopicData], by_id: bool) -> list[TopicData]:
 
 
 def _merged(topics: list[TopicData], by_id: bool) -> list[TopicData]:
-    """Of a partition that is named more than once the batch named last; but one without records stays, as
-    its error is what Kafka answers then."""
+    """The topics, with the batch that a partition was given last. A batch without records is not replaced,
+    because Kafka answers with its error."""
     merged: dict[bytes | str, tuple[TopicData, dict[int, PartitionData]]] = {}
     for topic in topics:
         _, batches = merged.setdefault(topic.topic_id if by_id else topic.name, (topic, {}))
@@ -288,8 +288,7 @@ def _refused(
 def _refused_batch(
     services: ProduceServices, context: RequestContext, partition: Partition, refusal: AppendRefused
 ) -> ProduceResponse.PartitionProduceResponse:
-    """A batch that the log, or its replication, did not take. The text goes with the records at fault
-    only."""
+    """The answer for a batch that was refused by the log, or for want of replicas in sync."""
     answer = _refused(services, context, partition.topic, partition.index, refusal.error_code)
     _blame(answer, refusal)
     return answer
@@ -302,7 +301,7 @@ def _refused_late(
     answer: ProduceResponse.PartitionProduceResponse,
     refusal: AppendRefused,
 ) -> None:
-    """The same for one that had to wait before it was refused."""
+    """As `_refused_batch`, in the answer of a batch that had to wait before it was refused."""
     partition.counters.failed_produce_requests += 1
     verdict = _refused(services, context, partition.topic, partition.index, refusal.error_code)
     answer.error_code = verdict.error_code
@@ -322,7 +321,7 @@ def _blame(answer: ProduceResponse.PartitionProduceResponse, refusal: AppendRefu
 
 
 def _add_endpoints(services: ProduceServices, context: RequestContext, response: ProduceResponse) -> None:
-    """Where the leaders named in the answer are reached (KIP-951)."""
+    """Add the addresses of the leaders that the answer names (KIP-951)."""
     if context.version < FIRST_VERSION_WITH_LEADERS:
         return
     view = services.metadata.view(context.session.listener)

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a consumer names its partitions once, afterwards only what changes.
+"""Fetch sessions (KIP-227): a reader names its partitions once, and afterwards only what changes.
 
 ::
 
@@ -7,19 +7,20 @@
     (0, -1) or (id, -1)     all partitions, no session; closes `id`           all partitions, id 0
     (id, n)                 what changed since request n - 1                  what is new, the same id
 
-An epoch counts the requests of a session: 1, 2, … 2147483647, 1. Another epoch than the expected one means
-that a request or an answer was lost; the client is told so and begins anew.
+An epoch counts the requests of a session: 1, 2, … 2147483647, 1. If a request names another epoch than the
+expected one, a request or an answer was lost; the client is told so and begins a new session.
 
-A session remembers what it told of each partition, so that an answer names only partitions with records, an
-error or another high watermark or log start than told. Kafka walks all partitions of a session for each
-request. Here a session keeps apart the *active* ones, which may have something to tell, from those that
-were read to their end and told in full: these are watched, and an append (or a change of leadership) makes
-them active again. A poll thus costs what has changed, not what is subscribed. Active partitions are read in
-order, and one that gave records goes to the end, so that a small answer does not starve anybody.
+A session remembers what it told of each partition, so that an answer names only partitions with records, with
+an error, or with another high watermark or log start than it told last. Kafka walks all partitions of a
+session for each request. Here a session keeps its *active* partitions, which may have something to tell,
+apart from those that were read to their end and told in full. The latter are watched, and an append or a
+change of leadership makes them active again. So a request costs what has changed, and not what the session
+holds. Active partitions are read in order, and one that gave records goes to the end of the order, so that
+small answers reach every partition in turn.
 
-The cache has a fixed number of places. When all are taken, a newcomer gets the place of a session idle for
-two minutes, or of one that is worth less: followers' sessions are worth more than consumers', then larger
-ones more than smaller; a session younger than two minutes keeps its place against its equals.
+The cache has a fixed number of places. When all are taken, a newcomer gets the place of a session that was
+idle for two minutes, or of one that is worth less: a follower's session is worth more than a consumer's, and
+a larger one more than a smaller. A session keeps its place for two minutes against others of its kind.
 
 Pure: times are arguments, in milliseconds of any clock that does not go back.
 """
@@ -44,10 +45,10 @@ FINAL_EPOCH: Final = -1
 """In a request: tell me all, and keep no session."""
 EPOCH_MAX: Final = 2**31 - 1
 UNTOLD: Final = -1
-"""As a told high watermark: nothing valid was told, so the partition belongs into the next answer."""
+"""In place of a high watermark that was told: none was, so the next answer names the partition."""
 
 EVICTION_MS: Final = 120_000
-"""An idle session may go after this time, and a younger one is safe from its equals for as long."""
+"""After so long an idle session may lose its place; a session keeps it for as long against its equals."""
 
 PartitionKey = tuple[str | bytes, int]
 """Topic name, or topic id since Fetch v13, and partition index."""
@@ -71,15 +72,16 @@ class WantedPartition(msgspec.Struct, gc=False, eq=False):
     current_leader_epoch: int
     last_fetched_epoch: int
     partition: Partition | None = None
-    """The hosted partition once it was found; looked up again when it refuses. A session with an id lets go
-    of it when it is hosted no longer, however long its client is silent."""
+    """The hosted partition, once it was found; it is looked up again when this broker does not lead it. When
+    the partition is hosted no longer, a session with an id forgets it at once, and does not wait for its
+    client's next request."""
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
     replica_log_start_offset: int = UNTOLD
-    """Where the log of a follower that asks begins."""
+    """Where the follower's log begins, if a follower asks."""
 
     def name_topic(self, topic: str) -> None:
-        """A topic id has a name now."""
+        """The name of the topic is known now."""
         self.topic = topic
 
 
@@ -103,7 +105,7 @@ class Told(Protocol):
 
 
 class SessionFetch(Protocol):
-    """The long poll that a session may have under way."""
+    """The request of a session that waits for more to read."""
 
     def session_grew(self, wanted: WantedPartition, size_bytes: int) -> None: ...
 
@@ -115,7 +117,7 @@ class SessionFetch(Protocol):
 
 
 class FetchSession:
-    """The partitions of one consumer. A fetch without session is one too, with id 0 and a single answer."""
+    """The partitions of one reader. A fetch without a session has one too, with id 0, for its one answer."""
 
     __slots__ = (
         "active",
@@ -137,7 +139,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
         self.may_stay = may_stay
-        """The client asked for a session with its full fetch."""
+        """The client asked for a session, so it may be remembered."""
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.wanted: dict[PartitionKey, WantedPartition] = {}
@@ -240,7 +242,7 @@ class FetchSession:
         self.watch(wanted)
 
     def watch(self, wanted: WantedPartition) -> None:
-        """Hear of the partition's next change."""
+        """Have the session told of the partition's next change."""
         if wanted.partition is not None:
             wanted.partition.watchers[self] = wanted
 
@@ -322,7 +324,7 @@ class FetchSessions:
         return session
 
     def remember(self, session: FetchSession, *, now_ms: int) -> bool:
-        """Give a session of a full fetch a place and an id, if there is one to be had."""
+        """Give the session of a full fetch a place and an id; False if there is no place for it."""
         if not session.may_stay or not self._make_room(session, now_ms):
             return False
         session.id = self._new_id()
@@ -333,7 +335,7 @@ class FetchSessions:
         return True
 
     def close(self, session_id: int) -> None:
-        """Forget a session; one that is unknown is none."""
+        """Forget a session; if nobody knows it, nothing happens."""
         session = self._by_id.pop(session_id, None)
         if session is None:
             return
@@ -373,8 +375,8 @@ class FetchSessions:
 
 
 def _may_yield(session: FetchSession, newcomer: FetchSession) -> bool:
-    """Whether a session's place is open to the newcomer at all: it is old, or a follower asks a
-    consumer's."""
+    """Whether a newcomer may get the session's place at all: the session is old, or it is a consumer's and
+    the newcomer a follower's."""
     grown_up = session.last_used_ms - session.created_ms > EVICTION_MS
     return grown_up or (newcomer.privileged and not session.privileged)
 

@@ -1,8 +1,9 @@
 """Partitions whose log could not be made or opened because a disk was full, tried again until there is room.
 
-Apache Kafka takes the whole directory offline then, until a restart; here only what had no room waits, and
-its clients are told KAFKA_STORAGE_ERROR, which they try again. The pause doubles from one second to one
-minute, as long as any of them waits. Each pass is cut into turns of the loop.
+Apache Kafka takes the whole directory offline then, until a restart. Here only the partitions that found no
+room wait, and their clients are told KAFKA_STORAGE_ERROR, which makes them try again. The pause between two
+attempts doubles from one second to one minute, as long as any partition waits. An attempt does one partition
+at a time and gives the loop back every ten milliseconds.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class RetriedReplicas(Protocol):
 
 
 class LogRetries:
-    """Sleeps as long as the replica manager lacks no space."""
+    """Tries the partitions again that lack space. While there are none, no timer is set."""
 
     def __init__(
         self,
@@ -48,7 +49,8 @@ class LogRetries:
         on_leader_change: Callable[[LeaderChange], None],
         on_made: Callable[[tuple[str, int]], None],
     ) -> None:
-        """on_leader_change: as the publisher of replicas tells it. on_made: a partition has its log."""
+        """on_leader_change: hears where leadership changed, as from the publisher of replicas. on_made: hears
+        that a partition has its log."""
         self._replicas = replicas
         self._clock = clock
         self._timers = timers
@@ -58,7 +60,7 @@ class LogRetries:
         self._timer: Timer | None = None
         self._changes: list[LeaderChange] = []
         self._waiting: tuple[tuple[str, int], ...] = ()
-        """Who lacked space when the pass began."""
+        """The partitions that lacked space when the attempt began."""
         self._steps: Iterator[None] | None = None
         replicas.when_without_space(self._arm)
 
@@ -80,7 +82,7 @@ class LogRetries:
         self._go_on()
 
     def _go_on(self) -> None:
-        """A turn of the pass."""
+        """Go on with the attempt, for one turn of the loop."""
         if self._steps is None:
             return
         deadline_ns = self._clock.monotonic_ns() + TURN_NS

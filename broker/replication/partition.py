@@ -20,8 +20,8 @@ The leader epoch that a request names is checked before the role (KIP-320). A cl
 epoch is told FENCED_LEADER_EPOCH, one that knows a newer epoch than this broker UNKNOWN_LEADER_EPOCH. Only
 then it matters whether this broker leads.
 
-Watchers are told once. Whoever watches a partition is taken off the list when it changes, told, and may
-watch again: an append to a partition that nobody waits for costs one look at an empty dictionary.
+A watcher is told of one change: it is taken off the list, told, and may watch again. So an append to a
+partition that nobody watches costs one look at an empty dictionary.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ _STORAGE: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class Watcher(Protocol):
-    """Who wants to know of a change; `token` is what it left when it began to watch."""
+    """Wants to know of the next change; `token` is what it gave when it began to watch."""
 
     def partition_grew(self, token: Any, size_bytes: int) -> None:
         """Consumers can read `size_bytes` more than before."""
         ...
 
     def partition_changed(self, token: Any) -> None:
-        """The role, the epoch or the log itself changed: look again and answer."""
+        """The role, the leader epoch or the log start changed, so an answer may be due."""
         ...
 
 
 class PartitionWatcher(Protocol):
-    """Who keeps a partition at hand although nothing happens; `token` is what it left with it."""
+    """Keeps a reference to a partition while nothing happens; `token` is what it gave with it."""
 
     def partition_gone(self, token: Any) -> None:
-        """It is hosted no longer: let go of it."""
+        """The partition is hosted no longer; drop the reference."""
         ...
 
 
@@ -85,10 +85,10 @@ class CommitWaiter(Protocol):
 
 
 class DeletionWaiter(Protocol):
-    """Who waits until no live replica has a record below an offset."""
+    """Waits until no live replica has a record below an offset."""
 
     def low_watermark_moved(self, partition: Partition) -> None:
-        """Look again, by `Partition.low_watermark`; also if it is not ours to say any more."""
+        """`Partition.low_watermark` may have moved, or this broker may not lead any more."""
         ...
 
 
@@ -183,7 +183,7 @@ class Partition:
         self.trusted_connection = ""
         """The connection whose batch was taken by its header last; see `watched_batches`."""
         self.unseen_bytes = 0
-        """Appended beyond the high watermark; a long poll counts them when they become visible."""
+        """Bytes appended beyond the high watermark; a fetch that waits counts them once they are readable."""
         self.watchers: dict[Watcher, Any] = {}
         self.holders: dict[PartitionWatcher, Any] = {}
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
@@ -214,10 +214,10 @@ class Partition:
         return min(self.min_insync_replicas, max(1, len(self.replicas)))
 
     def refusal(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
-        """The error code for a request that names this epoch, 0 if it may go on.
+        """The error code for a request that names this leader epoch, 0 if it may go on.
 
-        Only -1 names none: a lower number is an epoch that was fenced long ago. `leader_only` is false for
-        readers that any replica may serve.
+        -1 names no epoch, so none is checked; a lower number is an epoch that was fenced long ago.
+        leader_only: false for readers that any replica may serve.
         """
         if self.is_offline:
             return _STORAGE
@@ -327,7 +327,7 @@ class Partition:
             self.is_under_min_isr = self.is_alone = False
 
     def retire(self) -> None:
-        """The partition is hosted here no longer: nobody waits for it in vain."""
+        """The partition is hosted here no longer; everybody who waits for it is told."""
         self._enter(self._following(NO_LEADER), RoleCause.RETIRED)
         self.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -336,7 +336,7 @@ class Partition:
         self._tell_gone()
 
     def go_offline(self) -> None:
-        """The disk has failed under the log: whoever waits is told so."""
+        """The disk has failed under the log; everybody who waits for the partition is told."""
         self._enter(Offline(), RoleCause.LOG_FAILED)
         self.fail_commit_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self.tell_changed()
@@ -454,8 +454,8 @@ class Partition:
     # Deletion of records.
 
     def raise_log_start(self, offset: int) -> None:
-        """As the leader: what lies below is read no more. `offset` is at most the high watermark. Followers
-        learn it from their next fetch, which may be waiting already."""
+        """As the leader, let nobody read below `offset`, which is at most the high watermark. Followers learn
+        the log start from their next fetch; one that waits is answered now."""
         if self.log.increase_log_start(offset):
             self.tell_changed()
 
@@ -473,7 +473,7 @@ class Partition:
             waiter.low_watermark_moved(self)
 
     def appended(self, size_bytes: int) -> None:
-        """The log has grown by so much, by this broker's own append."""
+        """This broker appended so many bytes to the log."""
         if not self.is_alone:
             self.unseen_bytes += size_bytes
             self.advance_high_watermark()

@@ -1,11 +1,11 @@
 """All partitions that this broker hosts: found by name or id, and made to follow the image.
 
 The metadata log says who hosts and who leads; `apply` turns the difference between two images into deeds
-here: logs are created and deleted, leaders begin in a new epoch, configs reach the logs. Handlers find a
-partition with one look into `by_name` or `by_id`; what is not there has a reason, and `why_not_hosted`
-gives it. Batches are appended with `appends`.
+here: logs are created and deleted, leaders begin a new epoch, and the topics' settings reach the logs.
+Handlers find a partition in `by_name` or `by_id`; for one that is not there, `why_not_hosted` gives the error
+to answer. Batches are appended with `appends`.
 
-A partition whose log could not be made for want of space is tried again; it needs no restart.
+A partition whose log could not be made because the disk was full is tried again, without a restart.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOG: Final = logging.getLogger("barnabas.replicas")
 NotHosted = Literal[
     ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER
 ]
-"""Why a partition is not here. NONE is not among it."""
+"""The errors that say why a partition is not hosted here. ErrorCode.NONE is not one of them."""
 
 _WALK_ALWAYS: Final = "full"
 
@@ -103,9 +103,9 @@ class ReplicaManager:
         self.counters: dict[str, TopicCounters] = {}
         """By topic, for topics that are hosted here; read by metrics."""
         self._offline: dict[tuple[str, int], None] = {}
-        """Partitions that should be here, but whose log could not be made, or cannot be used any more."""
+        """Partitions that belong here, but whose log could not be made or cannot be used any more."""
         self.without_space: dict[tuple[str, int], None] = {}
-        """Those of them that lack nothing but room on a disk; `log_retries` tries them again."""
+        """The offline partitions that only lack room on a disk; `log_retries` tries them again."""
         self._tell_without_space: Callable[[], None] = _nobody_tries
 
     # Finding.
@@ -148,7 +148,7 @@ class ReplicaManager:
     def apply_in_steps(
         self, image: ClusterImage, delta: ImageDelta | None, changes: list[LeaderChange]
     ) -> Iterator[None]:
-        """As `apply`, a partition a step; what changed is added to `changes` on the way."""
+        """Does what `apply` does, one partition a step; adds to `changes` where leadership changed."""
         if delta is None:
             for topic in image.topics.by_name.values():
                 yield from self._follow_topic(image, topic.name, topic.id, topic.partitions, changes)
@@ -173,7 +173,7 @@ class ReplicaManager:
         self._tell_without_space = told or _nobody_tries
 
     def try_again_in_steps(self, changes: list[LeaderChange]) -> Iterator[None]:
-        """Makes the logs that lacked space, as far as there is some now, a partition a step."""
+        """Tries again to make the logs that lacked space, one partition a step."""
         for topic, index in list(self.without_space):
             image = self._metadata.image
             found = image.topics.by_name.get(topic)
@@ -183,7 +183,7 @@ class ReplicaManager:
         yield
 
     def configure(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """The broker's own configuration changed: topics that inherit from it change too."""
+        """The broker's own configuration changed; topics that set nothing themselves follow it."""
         self._config = config
         self._inherited = None
         for name in self.counters:
@@ -191,7 +191,7 @@ class ReplicaManager:
                 pass
 
     def _settings(self, image: ClusterImage, topic: str) -> TopicSettings:
-        """In force for a topic; an invalid stored setting is as good as none, and said aloud."""
+        """The settings in force for a topic. If a stored one is invalid, all are ignored."""
         overrides = image.configs.of(ConfigResourceType.TOPIC, topic)
         if not overrides:
             if self._inherited is None:
@@ -251,7 +251,7 @@ class ReplicaManager:
                 changes.append(LeaderChange(topic, index, entry.leader_epoch, partition.is_leader))
 
     def _host(self, topic: str, index: int, topic_id: bytes, settings: TopicSettings) -> Partition | None:
-        """The partition, with its log; None if the disk refuses."""
+        """The partition, with its log; None if the log could not be made or opened."""
         key = (topic, index)
         partition = self.by_name.get(key)
         if partition is not None and partition.topic_id == topic_id:
@@ -297,7 +297,7 @@ class ReplicaManager:
         return partition
 
     def _retire(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
-        """Host the partition no longer."""
+        """Stop hosting the partition; its log stays."""
         self._offline.pop((topic, index), None)
         self.without_space.pop((topic, index), None)
         partition = self.by_id.pop((topic_id, index), None)
@@ -312,7 +312,7 @@ class ReplicaManager:
             changes.append(LeaderChange(topic, index, partition.leader_epoch, False))
 
     def _drop(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
-        """The same, and its log goes in its own time; also one that could not be used."""
+        """Stop hosting the partition, and have its log deleted in the background, also a log that failed."""
         self._retire(topic, index, topic_id, changes)
         try:
             self._logs.delete_async(topic, index)
@@ -322,7 +322,7 @@ class ReplicaManager:
     # Disk errors.
 
     def log_went_offline(self, topic: str, index: int) -> LeaderChange | None:
-        """The log cannot be used any more; the change of leadership that this is, if it is one."""
+        """The log cannot be used any more. The change of leadership, if this broker was the leader."""
         key = (topic, index)
         self._offline[key] = None
         partition = self.by_name.pop(key, None)
@@ -335,15 +335,15 @@ class ReplicaManager:
         return LeaderChange(topic, index, partition.leader_epoch, False) if led else None
 
     def log_moved(self, topic: str, index: int) -> None:
-        """The log lies in another directory now: its writes are that disk's."""
+        """The log lies in another directory now: from now on its writes are timed as that disk's."""
         partition = self.by_name.get((topic, index))
         if partition is not None and self._waiting is not None:
             self._waiting.watch(partition.log)
 
     def read_failed(self, partition: Partition, error: BaseException) -> None:
-        """A read met a disk error: perhaps more has failed than this one file."""
+        """A read met a disk error: the log manager checks whether the whole directory has failed."""
         self._logs.suspect(partition.log.directory, error.__cause__ or error)
 
 
 def _nobody_tries() -> None:
-    """Without `log_retries` the next change of a partition tries."""
+    """Nobody tries again before the partition changes next."""

@@ -1,4 +1,4 @@
-"""From a topic's configuration to what its partitions and their logs are told."""
+"""A topic's configuration, in the form in which its partitions and their logs need it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_COMPRESSED: Final = "uncompressed"
 
 
 class TopicSettings(NamedTuple):
-    """`log` goes to the logs, the rest is for the partitions."""
+    """log: what the logs need. min_insync_replicas: what the partitions need."""
 
     log: LogConfig
     min_insync_replicas: int

@@ -1,6 +1,7 @@
-"""Appends that wait for helper threads, as the replica manager sees them (see `storage.append_lane`).
+"""Helper threads for appends that should not keep the loop (see `storage.append_lane`).
 
-It gives each log its disk, with the clock that times writes, and the helper threads for what takes long.
+For each log directory there is one `LogDisk` that times its writes and tells when it has become slow. Each
+log gets the disk below it, and the helper threads for what takes long.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Which batches are looked at record by record, although their header says all that the log must know.
 
-A batch's header and checksum decide (size, offsets, timestamps, producer); walking the records of each
-batch would cost more than all else together. But a client that frames its records wrongly does so from its
-first batch on. So the first batches of a connection on a partition are walked whole, and what follows is
-taken by its header.
+A batch's header and checksum tell its size, offsets, timestamps and producer; walking the records of each
+batch would cost more than all else together. But a client that writes its records wrongly does so from its
+first batch on. So the first batches of a connection on a partition are walked record by record, and later
+ones are taken by their header.
 
-Connections come and go without word here, and so do partitions (known by their topic's id, so that nothing
-keeps one that is gone). So the counts live in two generations: when the younger one is full it becomes the
-older one, and what was not asked for since is forgotten. A forgotten connection is merely watched anew.
+Nobody tells this module when a connection or a partition is gone. Partitions are known by their topic's id,
+so that a deleted partition is not kept in memory. The counts live in two generations: when the younger one is
+full it becomes the older one, and a count that was not needed since the last change is forgotten. The first
+batches of a forgotten connection are walked again, which costs time and nothing else.
 """
 
 from __future__ import annotations
