@@ -5,6 +5,7 @@ In reading order:
 * `transitions`              the tables of a partition's roles and of its ISR, with the cause of each change
 * `partition_state`          the ISR in the metadata log, or another that the leader asked for and waits for
 * `roles`                    what a partition remembers as a leader, as a follower or with a failed disk
+* `partition_listeners`      who is told when a partition changes, and of what
 * `partition`                one hosted partition; who leads it, in which epoch, how far it is replicated, who
   watches it
 * `topic_settings`           from a topic's configuration to what its logs and partitions are told

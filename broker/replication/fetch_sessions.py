@@ -138,6 +138,7 @@ class FetchSession:
         """The epoch that the next request must name."""
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
+        """A follower asks: it reads to the log's end, and its session is worth more than a consumer's."""
         self.may_stay = may_stay
         """The client asked for a session, so it may be remembered."""
         self.created_ms = now_ms
@@ -243,8 +244,12 @@ class FetchSession:
 
     def watch(self, wanted: WantedPartition) -> None:
         """Have the session told of the partition's next change."""
-        if wanted.partition is not None:
-            wanted.partition.watchers[self] = wanted
+        partition = wanted.partition
+        if partition is not None:
+            if self.privileged:
+                partition.watch(self, wanted, to_log_end=True)
+            else:
+                partition.watchers[self] = wanted
 
     def unwatch_all(self) -> None:
         for wanted in self.wanted.values():

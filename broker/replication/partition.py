@@ -27,8 +27,9 @@ partition that nobody watches costs one look at an empty dictionary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from broker.replication.partition_listeners import CommitWaiter, DeletionWaiter, PartitionWatcher, Watcher
 from broker.replication.partition_state import (
     NO_BROKER_EPOCH,
     CommittedPartitionState,
@@ -56,40 +57,6 @@ _FENCED: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN: Final = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _STORAGE: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
-
-
-class Watcher(Protocol):
-    """Wants to know of the next change; `token` is what it gave when it began to watch."""
-
-    def partition_grew(self, token: Any, size_bytes: int) -> None:
-        """Consumers can read `size_bytes` more than before."""
-        ...
-
-    def partition_changed(self, token: Any) -> None:
-        """The role, the leader epoch or the log start changed, so an answer may be due."""
-        ...
-
-
-class PartitionWatcher(Protocol):
-    """Keeps a reference to a partition while nothing happens; `token` is what it gave with it."""
-
-    def partition_gone(self, token: Any) -> None:
-        """The partition is hosted no longer; drop the reference."""
-        ...
-
-
-class CommitWaiter(Protocol):
-    """An acknowledgement that waits until everything before an offset is replicated."""
-
-    def replicated(self, partition: Partition, error: ErrorCode) -> None: ...
-
-
-class DeletionWaiter(Protocol):
-    """Waits until no live replica has a record below an offset."""
-
-    def low_watermark_moved(self, partition: Partition) -> None:
-        """`Partition.low_watermark` may have moved, or this broker may not lead any more."""
-        ...
 
 
 class TopicCounters:
@@ -135,6 +102,7 @@ class Partition:
         "leader_epoch",
         "leader_epoch_start_offset",
         "log",
+        "log_end_watchers",
         "min_insync_replicas",
         "node_id",
         "partition_epoch",
@@ -185,6 +153,9 @@ class Partition:
         self.unseen_bytes = 0
         """Bytes appended beyond the high watermark; a fetch that waits counts them once they are readable."""
         self.watchers: dict[Watcher, Any] = {}
+        """Those who read up to the high watermark."""
+        self.log_end_watchers: dict[Watcher, Any] = {}
+        """Those who read up to the log's end: followers."""
         self.holders: dict[PartitionWatcher, Any] = {}
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """(offset that the high watermark must reach, who waits), in the order of the appends."""
@@ -476,6 +447,8 @@ class Partition:
         """This broker appended so many bytes to the log."""
         if not self.is_alone:
             self.unseen_bytes += size_bytes
+            if self.log_end_watchers:
+                self._tell_log_end_moved(size_bytes)
             self.advance_high_watermark()
             return
         log = self.log
@@ -484,6 +457,8 @@ class Partition:
             self._acknowledge(log.high_watermark)
         if self.watchers:
             self.tell_grew(size_bytes)
+        if self.log_end_watchers:
+            self._tell_log_end_moved(size_bytes)
 
     def advance_high_watermark(self) -> None:
         """Move the high watermark as far as the replicas in sync allow, and tell who waits for that."""
@@ -502,21 +477,33 @@ class Partition:
             self._acknowledge(end)
         if self.watchers:
             self.tell_grew(grown)
+        if self.log_end_watchers:
+            self._tell_log_end_moved(0)
 
-    def watch(self, watcher: Watcher, token: Any) -> None:
-        """Tell `watcher` of the next change, once."""
-        self.watchers[watcher] = token
+    def watch(self, watcher: Watcher, token: Any, *, to_log_end: bool = False) -> None:
+        """Tell `watcher` of the next change, once. to_log_end: it reads beyond the high watermark, as
+        followers do."""
+        (self.log_end_watchers if to_log_end else self.watchers)[watcher] = token
 
     def unwatch(self, watcher: Watcher) -> None:
         self.watchers.pop(watcher, None)
+        self.log_end_watchers.pop(watcher, None)
 
     def tell_grew(self, size_bytes: int) -> None:
         watchers, self.watchers = self.watchers, {}
         for watcher, token in watchers.items():
             watcher.partition_grew(token, size_bytes)
 
+    def _tell_log_end_moved(self, size_bytes: int) -> None:
+        """A follower that waits is answered when there is something to copy. That the high watermark has
+        moved it learns with its next request, as in Kafka."""
+        watchers, self.log_end_watchers = self.log_end_watchers, {}
+        for watcher, token in watchers.items():
+            watcher.partition_grew(token, size_bytes)
+
     def tell_changed(self) -> None:
-        watchers, self.watchers = self.watchers, {}
+        watchers = self.watchers | self.log_end_watchers
+        self.watchers, self.log_end_watchers = {}, {}
         for watcher, token in watchers.items():
             watcher.partition_changed(token)
 

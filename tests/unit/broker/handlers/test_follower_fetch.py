@@ -137,3 +137,54 @@ def test_a_session_asks_for_what_it_does_not_name_too(rig: HandlerRig) -> None:
     assert state.last_caught_up_time_ms == rig.clock.monotonic_ms()
     stale = ask(rig, -1, session_epoch=3, broker_epoch=REGISTERED - 1, **again)
     assert only(stale).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# Waiting.
+
+
+def test_a_waiting_follower_is_answered_by_the_append_and_not_by_its_commit(rig: HandlerRig) -> None:
+    """acks=all waits for the follower; if the follower waited for the high watermark, both would wait."""
+    poll = ask(rig, 8, max_wait_ms=500, min_bytes=1)
+    consumer = fetch.handle(
+        rig.services,
+        rig.context(1, 17),
+        FetchRequest(
+            max_wait_ms=500,
+            min_bytes=1,
+            topics=[FetchRequest.FetchTopic("t", topic_id(1), [FetchRequest.FetchPartition(0, -1, 8)])],
+        ),
+    )
+    rig.write("t")
+    rig.timers.run_soon()
+    assert only(poll).records
+    assert isinstance(consumer, Pending)
+    assert not consumer.done, "a consumer waits until the record is replicated"
+    ask(rig, 9)
+    rig.timers.run_soon()
+    assert only(consumer).records
+
+
+def test_a_follower_alone_outside_the_isr_is_answered_by_the_append_too(rig: HandlerRig) -> None:
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), isr=[1]))
+    assert rig.log("t").high_watermark == 8
+    poll = ask(rig, 8, replica=3, max_wait_ms=500, min_bytes=1)
+    rig.write("t")
+    rig.timers.run_soon()
+    assert only(poll).records
+
+
+def test_a_new_high_watermark_does_not_end_the_wait_and_is_told_with_the_next_request(
+    rig: HandlerRig,
+) -> None:
+    opened = now(ask(rig, 8, replica=3, session_epoch=0))
+    again = {"session_id": opened.session_id, "replica": 3}
+    poll = ask(rig, -1, session_epoch=1, max_wait_ms=500, min_bytes=1, **again)
+    ask(rig, 8)
+    rig.timers.run_soon()
+    assert isinstance(poll, Pending)
+    assert not poll.done
+    rig.timers.advance(500)
+    assert only(poll).high_watermark == 8
+    assert now(ask(rig, -1, session_epoch=2, **again)).responses == []
+    rig.write("t")
+    assert only(ask(rig, -1, session_epoch=3, **again)).records
