@@ -192,16 +192,45 @@ class Dispatcher:
     def _encode(
         self, connection: Connection, route: Route, context: RequestContext, response: Any, arrived_ns: int
     ) -> list[Piece]:
-        if self._throttle is not None:
-            elapsed_ns = self.monotonic_ns() - arrived_ns
-            self._apply_throttle(self._throttle, connection, route, context, response, elapsed_ns)
         if route.count_errors is not None:
             route.count_errors(response, route.counts.errors)
         try:
-            return route.encode(response, context.version, context.correlation_id)
+            pieces = route.encode(response, context.version, context.correlation_id)
+            if self._throttle is not None:
+                elapsed_ns = self.monotonic_ns() - arrived_ns
+                if self.throttle(connection, route, context, response, pieces, elapsed_ns):
+                    return route.encode(response, context.version, context.correlation_id)
+            return pieces
         except BaseException:
             _release_slices(response)
             raise
+
+    def throttle(
+        self,
+        connection: Connection,
+        route: Route,
+        context: RequestContext,
+        response: Any,
+        pieces: list[Piece],
+        elapsed_ns: int,
+    ) -> bool:
+        """Mutes the connection if its client is over a quota. Whether the response now says so, and must be
+        encoded again. pieces: the response's frame, which begins with its size in four bytes."""
+        if self._throttle is None:
+            return False
+        response_bytes = int.from_bytes(bytes(pieces[0][:4]), "big")  # type: ignore[index]
+        throttle_ms = self._throttle.throttle_ms(
+            context, response_bytes=response_bytes, elapsed_ns=elapsed_ns
+        )
+        is_told = False
+        if route.has_throttle_time:
+            told_ms = response.throttle_time_ms
+            throttle_ms = response.throttle_time_ms = max(throttle_ms, told_ms)
+            is_told = throttle_ms != told_ms
+        if throttle_ms > 0:
+            connection.mute(throttle_ms)
+            route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
+        return is_told
 
     def answer_late(self, waiting: WaitingAnswer, response: Any) -> None:
         """What a handler left pending is there now."""
@@ -260,15 +289,6 @@ class Dispatcher:
         route.counts.received_bytes += size
         return context
 
-    def before_encoding(
-        self, connection: Connection, route: Route, context: RequestContext, response: Any, spent_ns: int
-    ) -> None:
-        """Its response is there, but for elements that are encoded already."""
-        if self._throttle is not None:
-            self._apply_throttle(self._throttle, connection, route, context, response, spent_ns)
-        if route.count_errors is not None:
-            route.count_errors(response, route.counts.errors)
-
     def count_long(self, request: LongRequest, now_ns: int, local_ns: int) -> None:
         """Its answer is there. What it neither worked nor waited for others, it waited for its turns."""
         times = request.route.times
@@ -281,23 +301,6 @@ class Dispatcher:
         if queued_ns > 0:
             times.queue[bisect_left(BOUNDS_NS, queued_ns)] += 1
         request.connection.last_served = times
-
-    def _apply_throttle(
-        self,
-        throttle: Throttle,
-        connection: Connection,
-        route: Route,
-        context: RequestContext,
-        response: Any,
-        elapsed_ns: int,
-    ) -> None:
-        throttle_ms = throttle.throttle_ms(context, elapsed_ns)
-        if route.has_throttle_time:
-            throttle_ms = max(throttle_ms, response.throttle_time_ms)
-            response.throttle_time_ms = throttle_ms
-        if throttle_ms > 0:
-            connection.mute(throttle_ms)
-            route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
 
     # What goes wrong
 

@@ -76,14 +76,20 @@ class LongAnswer:
         """The whole answer: what was collected, and the response itself."""
         if not self._array:
             self._array = _longest_array(response, version)
-        if not self._array:
-            return self._route.encode(response, version, correlation_id)
-        elements = getattr(response, self._array)
-        if elements is None:  # a null array; it has no elements, and no count either
-            return self._route.encode(response, version, correlation_id)
+        elements = getattr(response, self._array) if self._array else None
+        if elements is None:  # no array of structs, or a null one: it has no elements, and no count either
+            self._array = ""
+            return self.framed(response, version, correlation_id)
         for start in range(0, len(elements), ELEMENTS_AT_ONCE):
             yield from self._encode(elements[start : start + ELEMENTS_AT_ONCE], are_counted=True)
         self._join()
+        return self.framed(response, version, correlation_id)
+
+    def framed(self, response: Message, version: int, correlation_id: int) -> list[Piece]:
+        """The frame around elements that are encoded already, again if another field of the response has
+        changed since."""
+        if not self._array:
+            return self._route.encode(response, version, correlation_id)
         return encode_long_response(response, version, correlation_id, self._array, self._count, self._pieces)  # type: ignore[return-value]
 
     def _encode(self, elements: list[Any], *, are_counted: bool = False) -> Steps:

@@ -203,9 +203,13 @@ class LongRequest(DelayedAnswer):
         dispatcher, route = self._dispatcher, self.route
         if response.__class__ is not route.response_class:
             raise_failure(route.name, response)
+        if route.count_errors is not None:
+            route.count_errors(response, route.counts.errors)
+        pieces = yield from answer.frame(response, context.version, context.correlation_id)
         spent_ns = self.local_ns + dispatcher.monotonic_ns() - self._turn_began_ns
-        dispatcher.before_encoding(self.connection, route, context, response, spent_ns)
-        self._deliver((yield from answer.frame(response, context.version, context.correlation_id)))
+        if dispatcher.throttle(self.connection, route, context, response, pieces, spent_ns):
+            pieces = answer.framed(response, context.version, context.correlation_id)
+        self._deliver(pieces)
 
     def _deliver(self, pieces: list[Piece]) -> None:
         now_ns = self._dispatcher.monotonic_ns()

@@ -1,7 +1,9 @@
-"""How long a client is throttled after a request: the place at which quotas decide it.
+"""How long a client must be quiet after its request: the place where quotas say so.
 
-Dispatch asks once per response. The time goes into the response's `throttle_time_ms`, the response leaves at
-once, and then the connection is muted for that time, whether the client waits by itself or not (KIP-219).
+Dispatch asks once per answer, when the answer is encoded and both sizes are known. The time goes into the
+answer's `throttle_time_ms` (an answer to which it adds something is encoded a second time), the answer leaves
+at once, and then the connection is muted for that time, whether the client keeps quiet by itself or not
+(KIP-219).
 """
 
 from __future__ import annotations
@@ -12,16 +14,20 @@ from protocol.serving.request_context import RequestContext
 
 
 class Throttle(Protocol):
-    """Decides how long a client is throttled; quotas on request time and bandwidth will implement it."""
+    """Quotas decide behind this: on bytes produced and fetched, and on the time that requests take."""
 
-    def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
-        """The throttle time of the response, in milliseconds; 0 for none. elapsed_ns: the loop's time that
-        the request took."""
+    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
+        """Milliseconds, 0 for none.
+
+        The request's bytes are `context.frame_size_bytes`. response_bytes: of the answer's frame, record
+        bytes included; as in the request, without the four that say the size. elapsed_ns: the loop's time
+        that the request took.
+        """
         ...
 
 
 class NoThrottle:
-    """Throttles no client. Dispatch recognizes it and does not even call it."""
+    """Nobody is throttled. Dispatch knows it and does not even ask."""
 
-    def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
+    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
         return 0

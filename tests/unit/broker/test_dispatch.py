@@ -33,7 +33,7 @@ from tests.support.sans_io import framed
 
 
 class FixedThrottle:
-    def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
+    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
         return 250
 
 

@@ -34,7 +34,7 @@ Group = DescribeGroupsResponse.DescribedGroup
 
 
 class FixedThrottle:
-    def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
+    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
         return 250
 
 

@@ -28,13 +28,15 @@ TABLES: Final = {"broker": broker_handlers, "controller": controller_handlers}
 
 
 class FixedThrottle:
-    """Always the same, and it counts how often it was asked."""
+    """Always the same, and it counts how often it was asked, and of how many bytes."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self.sizes: list[tuple[int, int]] = []
 
-    def throttle_ms(self, context: RequestContext, elapsed_ns: int) -> int:
+    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
         self.asked += 1
+        self.sizes.append((context.frame_size_bytes, response_bytes))
         return THROTTLE_MS
 
 
@@ -109,8 +111,10 @@ def test_the_answer_tells_it_and_the_connection_is_deaf_after_it(
     listener: str, key: ApiKey, version: int
 ) -> None:
     rig, throttle = desk(listener, lambda asked: api(asked).response())
-    rig.feed(request(key, version))
+    asked = request(key, version)
+    rig.feed(asked)
     assert sends(rig) == 1, "the answer does not wait"
+    assert throttle.sizes == [(len(asked) - 4, len(rig.wire.sends[0]) - 4)]
     if tells(key, version):
         assert told(rig, key, version) == THROTTLE_MS
     assert rig.connection.holds == MUTED
