@@ -5,7 +5,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `file_names`                        the names of the files and directories of a log
 * `errors`                            the errors of a log
 * `slices`                            open files with a count of users, and ranges of them for a socket
-* `whole_write`, `file_sync`          writes that are whole, and how what was written reaches the disk
+* `file_io`                           writes that are whole, and how what was written reaches the disk
 * `index_file`, `offset_index`, `time_index`   sorted entries beside each segment
 * `segment`, `log_segments`           one `.log` with its indexes, and all segments of a log
 * `producer_state`, `producer_snapshot`   the last batches of each producer, to recognise repeated ones
@@ -25,7 +25,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `opening`, `log_loading`            opens a log, and all logs of a node at its start
 * `recovery_job`                      recovers logs in a worker process
 * `repair`                            cuts out what a disk has damaged
-* `places`                            lets so many use memory at a time, the others in order
+* `permits`                           lets so many use memory at a time, the others in order
 * `background_tasks`, `background_task_lanes`   tasks beside the loop, and the order in which they run
 * `jobs`                              work for worker processes, as plain values
 * `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files beside the logs

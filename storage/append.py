@@ -43,13 +43,13 @@ class AppendResult(msgspec.Struct, gc=False):
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 with CreateTime."""
+    """The time of the append with LogAppendTime, -1 with CreateTime."""
     log_start_offset: int
     is_duplicate: bool = False
 
 
 class PreparedAppend(msgspec.Struct, gc=False):
-    """A batch that has its place, but is not there yet."""
+    """A batch with its offsets, which is not in the log yet."""
 
     records: memoryview | bytearray
     """The bytes as they will lie in the file. A view into a receive buffer must be written while it holds."""
@@ -60,13 +60,13 @@ class PreparedAppend(msgspec.Struct, gc=False):
     leader_epoch: int
     log_append_time_ms: int = NO_LOG_APPEND_TIME
     producer: ProducerEntry | None = None
-    """What its producer's entry will be after it."""
+    """The entry of its producer once the batch is committed."""
     marker: TransactionMarker | None = None
-    """It ends a transaction of its producer."""
+    """What the batch says, if it ends a transaction of its producer."""
     is_duplicate: bool = False
     """There is nothing to write: the result names the place of the first one."""
     segment: Segment | None = None
-    """Set by `write`."""
+    """The segment into which the batch is written; set by `AppendQueue.write`."""
     position: int = -1
 
 

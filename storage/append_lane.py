@@ -58,7 +58,7 @@ from storage.append import (
 from storage.append_queue import AppendQueue
 from storage.errors import AppendRefused, CommitStopped, LogStorageError
 from storage.log_durability import Sync
-from storage.places import Places
+from storage.permits import Permits
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -74,7 +74,7 @@ class LaneHelpers:
     """What the lanes of a node share. codecs: threads for compression. soon: calls back after the loop has
     seen to others. in_turn: calls back for the next slice of what takes long, when all others had theirs."""
 
-    __slots__ = ("codecs", "in_turn", "inline_bytes", "places", "places_for_huge", "soon", "waiting_bytes")
+    __slots__ = ("codecs", "in_turn", "inline_bytes", "permits", "permits_for_huge", "soon", "waiting_bytes")
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class LaneHelpers:
         self.in_turn = in_turn or soon
         self.waiting_bytes = 0
         """Copies of batches in all lanes; at most `WAITING_APPEND_BYTES`."""
-        self.places = Places(JUDGED_ON_NODE)
+        self.permits = Permits(JUDGED_ON_NODE)
         """For batches that are judged, and may unfold into `JUDGED_BYTES`."""
-        self.places_for_huge = Places(1)
-        """For those that unfold into more."""
+        self.permits_for_huge = Permits(1)
+        """For batches that unfold into more than `JUDGED_BYTES`."""
 
 
 class WaitingAppend:
@@ -131,7 +131,7 @@ class WaitingAppend:
         else:
             call(self.outcome)
 
-    def settle(self, outcome: Outcome) -> None:
+    def finish(self, outcome: Outcome) -> None:
         """What the first who asked makes of the outcome, the others hear."""
         self.outcome = outcome
         self.records = bytearray()
@@ -141,7 +141,7 @@ class WaitingAppend:
 
     @property
     def is_judged(self) -> bool:
-        """It may be prepared when its turn comes."""
+        """Its batch is validated, or needs no validation: it may be prepared when its turn comes."""
         return self.batch is None or self.batch.is_judged
 
     def prepare(self, queue: AppendQueue, rules: ValidationRules) -> list[PreparedAppend]:
@@ -196,7 +196,7 @@ class WaitingCopies(WaitingAppend):
 
 
 class AppendLane:
-    """Of one log. All calls come from the loop."""
+    """The appends of one log that wait. All calls come from the loop."""
 
     __slots__ = (
         "_group",
@@ -217,16 +217,16 @@ class AppendLane:
         self._waiting: deque[WaitingAppend] = deque()
         """Not prepared yet, in order; some are judged, some are being judged, the rest has not begun."""
         self._unjudged: deque[WaitingAppend] = deque()
-        """Those of them whose judging has not begun."""
+        """The waiting appends whose batches nobody has begun to validate."""
         self._judging = 0
-        """How many are being judged."""
+        """How many batches are being validated."""
         self._group: list[tuple[WaitingAppend, PreparedAppend]] = []
-        """Those that a helper thread writes."""
+        """The prepared appends that a helper thread is writing."""
         self._part = 0
-        """So many of them it writes now: what fits into the segment."""
+        """How many of the group the thread writes now: those that fit into the active segment."""
         self._sync: Sync | None = None
         self._lost: ErrorCode | None = None
-        """What becomes of the group that is being written, whether its write succeeds or not."""
+        """The error for the group that is being written, if it was given up meanwhile."""
         self._quiet: list[Callable[[], None]] = []
 
     @property
@@ -299,24 +299,24 @@ class AppendLane:
         while self._unjudged and self._judging < JUDGED_AT_ONCE:
             each = self._unjudged.popleft()
             self._judging += 1
-            self._take_place(each, is_huge=each.size_bytes > JUDGED_BYTES)
+            self._take_permit(each, is_huge=each.size_bytes > JUDGED_BYTES)
 
-    def _take_place(self, waiting: WaitingAppend, *, is_huge: bool) -> None:
-        """Judges a batch now, or when the node has memory for it."""
-        places = self._helpers.places_for_huge if is_huge else self._helpers.places
-        if places.take(partial(self._place_is_free, waiting, places)):
-            self._judge(waiting, places)
+    def _take_permit(self, waiting: WaitingAppend, *, is_huge: bool) -> None:
+        """Validates a batch now, or when the node has memory for it."""
+        permits = self._helpers.permits_for_huge if is_huge else self._helpers.permits
+        if permits.acquire(partial(self._permit_is_free, waiting, permits)):
+            self._judge(waiting, permits)
 
-    def _place_is_free(self, waiting: WaitingAppend, places: Places) -> bool:
+    def _permit_is_free(self, waiting: WaitingAppend, permits: Permits) -> bool:
         if waiting.outcome is not None:
             self._judging -= 1
             self._helpers.soon(self._go_on)
             return False
-        self._helpers.soon(partial(self._judge, waiting, places))
+        self._helpers.soon(partial(self._judge, waiting, permits))
         return True
 
-    def _judge(self, waiting: WaitingAppend, places: Places) -> None:
-        is_huge = places is self._helpers.places_for_huge
+    def _judge(self, waiting: WaitingAppend, permits: Permits) -> None:
+        is_huge = permits is self._helpers.permits_for_huge
         if waiting.batch is None:
             invariant(False, "What a follower copies is not judged", log=self.log.name)
             return
@@ -324,20 +324,20 @@ class AppendLane:
             waiting.records, waiting.batch.header, self.log.rules, waiting.now_ms,
             DECOMPRESSED_BATCH_BYTES if is_huge else JUDGED_BYTES,
         )  # fmt: skip
-        self._step(waiting, steps, places, None)
+        self._step(waiting, steps, permits, None)
 
-    def _leave_place(self, places: Places) -> None:
-        places.leave()
+    def _release_permit(self, permits: Permits) -> None:
+        permits.release()
         self._judging -= 1
         self._go_on()  # others may wait for it
 
     def _step(
-        self, waiting: WaitingAppend, steps: Steps[ValidatedBatch], places: Places, result: Any
+        self, waiting: WaitingAppend, steps: Steps[ValidatedBatch], permits: Permits, result: Any
     ) -> None:
         """Goes on with a batch until it is judged, or needs a helper thread or a pause."""
         if waiting.outcome is not None:
             steps.close()  # given up meanwhile
-            self._leave_place(places)
+            self._release_permit(permits)
             return
         if isinstance(result, RecordsError):
             result.__traceback__ = None  # its frames hold the batch unpacked, and each other in a ring
@@ -347,29 +347,29 @@ class AppendLane:
             waiting.batch = stop.value
         except RecordsError as error:
             error.__traceback__ = None
-            if isinstance(error, BatchTooLarge) and places is self._helpers.places:
-                places.leave()  # perhaps it is not too large for one that is alone
-                self._take_place(waiting, is_huge=True)
+            if isinstance(error, BatchTooLarge) and permits is self._helpers.permits:
+                permits.release()  # perhaps it is not too large for one that is alone
+                self._take_permit(waiting, is_huge=True)
                 return
-            self._settle(waiting, refusal(error, self.log.log_start_offset))
+            self._finish(waiting, refusal(error, self.log.log_start_offset))
         except InvariantViolated:
             raise
         except Exception as error:
             _logger.exception("A batch for %s could not be judged; this is our fault", self.log.name)
-            self._settle(waiting, AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            self._finish(waiting, AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         else:
-            on = partial(self._step, waiting, steps, places)
+            on = partial(self._step, waiting, steps, permits)
             if call is None:
                 self._helpers.in_turn(partial(on, None))
             else:
                 self._helpers.codecs.submit(call, on)
             return
-        self._leave_place(places)
+        self._release_permit(permits)
 
     # Writing
 
     def _go_on(self) -> None:
-        """Judges and writes what can be."""
+        """Validates and writes as many of the waiting appends as possible now."""
         self._begin_to_judge()
         while not self._group and not self.log.is_abandoned:
             group = self._next_group()
@@ -383,7 +383,7 @@ class AppendLane:
                 call()
 
     def _next_group(self) -> list[tuple[WaitingAppend, PreparedAppend]]:
-        """Prepares what is judged at the head of the queue."""
+        """Prepares the appends at the head of the queue that are validated."""
         log = self.log
         group: list[tuple[WaitingAppend, PreparedAppend]] = []
         waiting = self._waiting
@@ -397,10 +397,10 @@ class AppendLane:
             try:
                 prepared = each.prepare(log.queue, log.rules)
             except AppendRefused as refused:
-                self._settle(each, refused)
+                self._finish(each, refused)
                 continue
             if not prepared:  # the leader's batches were cut off within the first
-                self._settle(each, result_of_copies([], log.queue.end_offset, log.log_start_offset))
+                self._finish(each, result_of_copies([], log.queue.end_offset, log.log_start_offset))
             group += [(each, one) for one in prepared]
         return group
 
@@ -408,7 +408,7 @@ class AppendLane:
         log = self.log
         self._group, self._lost = group, None
         if log.durability.is_flush_due(log.queue.end_offset) or log.disk.still_slow():
-            self._write_elsewhere()
+            self._write_in_thread()
             return
         try:
             log.queue.write([each for _, each in group], group[-1][0].now_ms)
@@ -417,18 +417,18 @@ class AppendLane:
         else:
             self._commit(len(group))
 
-    def _write_elsewhere(self) -> None:
+    def _write_in_thread(self) -> None:
         """The next step of a helper thread: it begins a new segment, or writes what fits into this one."""
         log = self.log
         prepared = [each for _, each in self._group]
         self._part = log.queue.fitting(prepared)
         try:
             if not self._part:
-                roll = log.queue.roll_elsewhere(prepared[0].base_offset, self._group[0][0].now_ms)
+                roll = log.queue.roll_in_thread(prepared[0].base_offset, self._group[0][0].now_ms)
                 log.disk.submit(roll.run, self._rolled)
                 return
             part = prepared[: self._part]
-            write = log.queue.write_elsewhere(part, None)
+            write = log.queue.write_in_thread(part, None)
         except LogStorageError as error:
             self._roll_back(error)
             return
@@ -440,15 +440,15 @@ class AppendLane:
         log.disk.submit(write.run, self._written)
 
     def _rolled(self, result: object) -> None:
-        """A helper thread has begun a segment, or has not."""
+        """A helper thread has created the next segment's file, or has come back with an error."""
         failed = self._failure(result)
 
         def take_in() -> None:
             if self._lost is None or failed is not None:
-                self.log.queue.rolled_elsewhere(failed)
+                self.log.queue.rolled_in_thread(failed)
 
         if self._goes_on_after(take_in):
-            self._write_elsewhere()
+            self._write_in_thread()
         self._go_on()
 
     def _goes_on_after(self, take_in: Callable[[], None]) -> bool:
@@ -475,13 +475,13 @@ class AppendLane:
     def _written(self, result: object) -> None:
         """A helper thread has come back, with how long it stalled or with an error."""
         sync, self._sync = self._sync, None
-        if self._goes_on_after(partial(self.log.queue.written_elsewhere, self._failure(result))):
+        if self._goes_on_after(partial(self.log.queue.written_in_thread, self._failure(result))):
             all_is_in = self._commit(self._part)
             if sync is not None and all_is_in:
                 sync.done()
                 sync = None
             if self._group:
-                self._write_elsewhere()
+                self._write_in_thread()
         if sync is not None:
             sync.failed()
         self._go_on()
@@ -499,9 +499,9 @@ class AppendLane:
         for (waiting, _), result in zip(group, results, strict=False):
             outcome = waiting.committed([result])
             if outcome is not None:
-                self._settle(waiting, outcome)
+                self._finish(waiting, outcome)
         if problem is not None:
-            self._settle_all(group[len(results) :], problem)
+            self._finish_all(group[len(results) :], problem)
         return problem is None
 
     def _roll_back(self, error: AppendRefused | LogStorageError) -> None:
@@ -510,16 +510,16 @@ class AppendLane:
         else:
             self.log.queue.rollback()
         group, self._group = self._group, []
-        self._settle_all(group, error)
+        self._finish_all(group, error)
 
-    def _settle_all(self, group: list[tuple[WaitingAppend, PreparedAppend]], outcome: Outcome) -> None:
+    def _finish_all(self, group: list[tuple[WaitingAppend, PreparedAppend]], outcome: Outcome) -> None:
         for waiting, _ in group:
             if waiting.outcome is None:
-                self._settle(waiting, outcome)
+                self._finish(waiting, outcome)
 
-    def _settle(self, waiting: WaitingAppend, outcome: Outcome) -> None:
+    def _finish(self, waiting: WaitingAppend, outcome: Outcome) -> None:
         self._helpers.waiting_bytes -= waiting.size_bytes
-        waiting.settle(outcome)
+        waiting.finish(outcome)
 
     # Out
 
@@ -533,6 +533,6 @@ class AppendLane:
             self._lost = error
         for each in waiting:
             if each.outcome is None:
-                self._settle(each, AppendRefused(error, error.message))
+                self._finish(each, AppendRefused(error, error.message))
         if not self.is_busy:
             self.log.lane_changed()

@@ -4,12 +4,12 @@ Most wake-ups bring one batch, and `PartitionLog.append_as_leader` takes it with
 here: several batches that share a write, batches that are stored in another form than they came in, the
 broker's own, and what a follower copies from its leader.
 
-The write is one system call of the loop, or a helper thread's (`write_elsewhere`), which gets plain values
+The write is one system call of the loop, or a helper thread's (`write_in_thread`), which gets plain values
 and files and no object of the log.
 
 A write on the loop that needs more than one segment begins the next ones as files only; they join the log
 when their first batch is committed, and a rollback removes them again. Helper threads go step by step: what
-fits into the active segment is written and committed, then a new one is begun (`roll_elsewhere`).
+fits into the active segment is written and committed, then a new one is begun (`roll_in_thread`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class AppendQueue:
     """Invariant: offsets in the queue follow each other, the first one the log's end."""
 
-    __slots__ = ("_begun", "_held", "_log", "_producers", "_segments", "_tails", "_was_elsewhere", "prepared")
+    __slots__ = ("_begun", "_held", "_log", "_producers", "_segments", "_tails", "_was_in_thread", "prepared")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
@@ -60,14 +60,14 @@ class AppendQueue:
         """Segments that `write` made and no commit has joined to the log yet."""
         self._held: SharedFile | None = None
         """The active file while a helper thread is at work: it must not be closed meanwhile."""
-        self._was_elsewhere = False
-        """The last write was a helper thread's."""
+        self._was_in_thread = False
+        """The last write was done by a helper thread."""
         self._tails: Sequence[FileTail] = ()
-        """Of the indexes that a helper thread writes for a roll."""
+        """What a helper thread adds to the index files of the active segment before a roll."""
 
     @property
     def end_offset(self) -> int:
-        """Log end as it will be when all of this has been committed."""
+        """The log end offset as it will be when the whole queue has been committed."""
         for each in reversed(self.prepared):
             if not each.is_duplicate:
                 return each.last_offset + 1
@@ -150,13 +150,13 @@ class AppendQueue:
         Raises LogStorageError; the file is then as it was, and what remains to be done is `rollback`.
         """
         log = self._log
-        self._was_elsewhere = False
+        self._was_in_thread = False
         now_ns = log.disk.now_ns
         began_ns = now_ns()
         try:
             if self._segments.has_failed_write:
                 self._segments.undo_failed_write()
-            for segment, group in self._places(prepared, now_ms):
+            for segment, group in self._by_segment(prepared, now_ms):
                 if segment is not self._segments.active:
                     segment.create()
                 self._segments.write(segment, group)
@@ -180,17 +180,17 @@ class AppendQueue:
             position += each.size_bytes
         return len(prepared)
 
-    def write_elsewhere(
+    def write_in_thread(
         self, prepared: Sequence[PreparedAppend], sync: Callable[[], object] | None
     ) -> GroupWrite:
         """`write`, for batches that fit into the active segment, as something that a helper thread can do;
-        then follows `written_elsewhere`.
+        then follows `written_in_thread`.
 
         Meanwhile nobody else may write to the log, cut it, or roll it. sync: called by the thread at the end.
         Raises LogStorageError if the active file cannot be opened.
         """
         log = self._log
-        self._was_elsewhere = True
+        self._was_in_thread = True
         segment = self._segments.active
         start = position = segment.size_bytes
         group = [each for each in prepared if not each.is_duplicate]
@@ -207,16 +207,16 @@ class AppendQueue:
         path, size_bytes = segment.log.path, position - start
         return GroupWrite(file, path, buffers, start, size_bytes, log.disk.stalled_ns, cut_first, sync)
 
-    def written_elsewhere(self, error: OSError | None) -> None:
+    def written_in_thread(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""
         self._release()
-        self._require_done_elsewhere(error)
+        self._require_done_in_thread(error)
 
-    def roll_elsewhere(self, base_offset: int, now_ms: int) -> Roll:
+    def roll_in_thread(self, base_offset: int, now_ms: int) -> Roll:
         """The same for the begin of a new segment, at `base_offset`, the log's end; then follows
-        `rolled_elsewhere`. Raises LogStorageError if nothing can be done."""
+        `rolled_in_thread`. Raises LogStorageError if nothing can be done."""
         log = self._log
-        self._was_elsewhere = True
+        self._was_in_thread = True
         try:
             cut_first = self._segments.undo_of_failed_write() if self._segments.has_failed_write else None
             self._tails = self._segments.active.unsealed()
@@ -227,12 +227,12 @@ class AppendQueue:
         self._begun.append(segment)
         return Roll(log.files, segment.log.path, self._tails, log.disk.stalled_ns, cut_first)
 
-    def rolled_elsewhere(self, error: OSError | None) -> None:
+    def rolled_in_thread(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if the log goes on in its old segment."""
         log = self._log
         tails, self._tails = self._tails, ()
         self._release()
-        self._require_done_elsewhere(error)
+        self._require_done_in_thread(error)
         self._segments.note_name_change()  # a sync that began before the file was there does not speak of it
         self._segments.active.note_sealed(tails)
         try:
@@ -251,21 +251,21 @@ class AppendQueue:
         if held is not None:
             held.release()
 
-    def _require_done_elsewhere(self, error: OSError | None) -> None:
+    def _require_done_in_thread(self, error: OSError | None) -> None:
         if error is None:
             self._segments.note_write_undone()
             return
         self._segments.note_failed_write()
         raise self._segments.why_not_written(error) from error
 
-    def _places(
+    def _by_segment(
         self, prepared: Sequence[PreparedAppend], now_ms: int
     ) -> list[tuple[Segment, list[PreparedAppend]]]:
         """Which batches go to which segment; segments that are not in the log yet have no file either."""
         segment = self._segments.active
         position, roll_timestamp = segment.size_bytes, self._segments.roll_timestamp
         group: list[PreparedAppend] = []
-        places = [(segment, group)]
+        groups = [(segment, group)]
         for each in prepared:
             if each.is_duplicate:
                 continue
@@ -273,12 +273,12 @@ class AppendQueue:
                 segment = self._segments.new_segment(each.base_offset, now_ms)
                 self._begun.append(segment)
                 group, position = [], 0
-                places.append((segment, group))
+                groups.append((segment, group))
                 roll_timestamp = self._segments.roll_timestamp_after(each.max_timestamp)
             each.segment, each.position = segment, position
             position += each.size_bytes
             group.append(each)
-        return [place for place in places if place[1]]
+        return [each for each in groups if each[1]]
 
     def _is_beyond(self, segment: Segment, position: int, roll_timestamp: int, each: PreparedAppend) -> bool:
         """A batch that would begin at `position` belongs to the next segment."""
@@ -328,7 +328,7 @@ class AppendQueue:
         self._producers.clear()
         self._remove_begun()
         if written:
-            self._segments.cut_off_failed_write(whole=True, was_long=self._was_elsewhere)
+            self._segments.cut_off_failed_write(whole=True, was_long=self._was_in_thread)
         return count
 
     def forget(self) -> None:

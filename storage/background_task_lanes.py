@@ -29,7 +29,7 @@ LANES_AT_ONCE: Final = HELPER_THREADS // 2
 
 
 class BackgroundTaskLanes:
-    """All calls come from the loop."""
+    """The tasks that are running, and those that wait for their lane. All calls come from the loop."""
 
     def __init__(
         self, offload: Offload, on_failure: Callable[[BackgroundTask, BaseException], None] | None = None
@@ -38,7 +38,7 @@ class BackgroundTaskLanes:
         self._offload = offload
         self._on_failure = on_failure
         self._running: dict[str, BackgroundTask] = {}
-        """By lane."""
+        """The task of each lane that a helper thread is doing."""
         self._queued: dict[str, deque[BackgroundTask]] = {}
         """What has not begun, by lane; the lanes in the order in which it is their turn."""
 
@@ -89,7 +89,7 @@ class BackgroundTaskLanes:
 
 
 def one_after_the_other(calls: Sequence[Callable[[], None]]) -> None:
-    """The plainest `SideBySide`, for tools and tests."""
+    """A `SideBySide` without threads, for tools and tests."""
     for call in calls:
         call()
 
@@ -110,7 +110,7 @@ def finish(background_tasks: Iterable[BackgroundTask], side_by_side: SideBySide)
 
 
 def _run_lane(lane: Sequence[BackgroundTask], failures: list[BackgroundTask]) -> None:
-    """In a thread of its own."""
+    """Does the tasks of one lane in order, in a thread of its own."""
     for task in lane:
         try:
             task.call()

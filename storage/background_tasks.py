@@ -41,18 +41,18 @@ class BackgroundTask(msgspec.Struct, frozen=True):
     or of a file that several tasks replace."""
     call: Callable[[], object]
     done: Callable[[], None] | None = None
-    """On the loop, after the call went well."""
+    """Called on the loop after `call` has succeeded."""
     failed: Callable[[], None] | None = None
-    """On the loop, after it did not."""
+    """Called on the loop after `call` has failed."""
     due_ms: int = 0
-    """Not before this time."""
+    """The task is not begun before this time."""
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.path}"
 
 
 class BackgroundTasks:
-    """A list of them by lane, shared by the logs of a node."""
+    """The tasks that nobody has begun, by lane; the logs of a node share it."""
 
     __slots__ = ("_lanes",)
 

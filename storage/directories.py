@@ -40,11 +40,11 @@ class DirectoryRefused(Exception):
 
 
 class FailedDirectory(msgspec.Struct, frozen=True):
-    """One that cannot be used in this life of the node."""
+    """A log directory that cannot be used until the node starts again."""
 
     path: str
     directory_id: bytes | None
-    """None if it failed before anybody could look."""
+    """None if the directory failed before its meta.properties could be read."""
     reason: str
 
     @property
@@ -54,7 +54,7 @@ class FailedDirectory(msgspec.Struct, frozen=True):
 
 
 class LogDirectory:
-    """A directory that is ours: locked, and of the right node."""
+    """A log directory that this node uses: it is locked, and its meta.properties are of this node."""
 
     __slots__ = (
         "_files",
@@ -75,9 +75,9 @@ class LogDirectory:
         self._files = files
         self.path = path
         self.problems: list[str] = []
-        """What was not as it should be and could be done without."""
+        """Faults of files that the directory can be used without, for the log."""
         self.said = CheckpointedOffsets()
-        """What the checkpoints on its disk may say by now."""
+        """The offsets that its checkpoints on the disk may say, see `truncation_markers`."""
         try:
             files.makedirs(path)
             self._lock: FileLock = files.lock(self.file(LOCK_FILE))
@@ -106,7 +106,7 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> bytes | None:
-        """The UUID that the controller knows it by."""
+        """The UUID by which the controller knows the directory."""
         return None if self.properties is None else self.properties.directory_id
 
     @property
@@ -115,14 +115,14 @@ class LogDirectory:
         return os.path.join(os.getcwd(), self.path)
 
     def space(self) -> Space:
-        """Of its volume. Raises OSError."""
+        """The size of the directory's volume, and what is free of it. Raises OSError."""
         return self._files.space(self.path)
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
     def forget_clean_shutdown(self) -> None:
-        """From now on a crash is a crash. Before anything is written."""
+        """Removes the note of a clean shutdown, before anything is written to the directory."""
         if self.had_clean_shutdown:
             self._files.unlink(self.file(CLEAN_SHUTDOWN_FILE))
             self._files.fsync_directory(self.path)  # a power cut must not bring it back
@@ -143,7 +143,7 @@ class LogDirectory:
         return found
 
     def release(self) -> None:
-        """Gives the lock up."""
+        """Releases the lock of the directory."""
         self._lock.release()
 
     def _offsets(self, name: str) -> PartitionOffsets:

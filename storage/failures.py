@@ -61,7 +61,7 @@ class DirectoryFailures:
         self._suspected: dict[str, BaseException] = {}
         self.on_failed: DirectoryFailed | None = None
         self.on_failing: Callable[[LogDirectory], None] | None = None
-        """Told first, while its logs are still there."""
+        """Called with a failed directory while its logs are still hosted."""
 
     def suspect(self, path: str, error: BaseException | None) -> None:
         """A call on a file under `path` has failed."""
@@ -75,7 +75,7 @@ class DirectoryFailures:
         self.suspect(task.lane, error)
 
     def checks(self) -> list[BackgroundTask]:
-        """A look at each directory, for a helper thread."""
+        """One task for each directory that looks whether it can still be used."""
         return [
             BackgroundTask(
                 TaskKind.CHECK,

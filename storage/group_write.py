@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from config.ports import Buffer, File, Files
+from storage.file_io import write_fully
 from storage.index_file import FileTail
-from storage.whole_write import write_whole
 
 
 class Cut(msgspec.Struct):
@@ -22,11 +22,11 @@ class Cut(msgspec.Struct):
 
     files: Files
     file: File
-    """The log's last one."""
+    """The `.log` file of the active segment."""
     end: int
-    """Bytes behind that are nobody's."""
+    """Where the log ends in the file; what lies behind is cut off."""
     left_files: Sequence[str]
-    """Of segments that were begun and never joined the log."""
+    """Files of segments that were begun and never became part of the log."""
     synced_directory: str | None
     """The log's, if what goes may be on the disk already: it must not come back with a power cut in the place
     of batches that were answered since, and replicated with the same offsets and epoch."""
@@ -43,7 +43,7 @@ class Cut(msgspec.Struct):
 
 
 class GroupWrite(msgspec.Struct):
-    """What a group of batches costs the disk."""
+    """The write of a group of batches, and the sync behind it if one is wanted."""
 
     file: File
     path: str
@@ -54,7 +54,7 @@ class GroupWrite(msgspec.Struct):
     """See `config.ports.Stalls`."""
     cut_first: Cut | None = None
     sync: Callable[[], object] | None = None
-    """Afterwards, and its end is awaited too."""
+    """Called after the write; the append waits for its end too."""
 
     def run(self) -> int:
         """Does it all; how long the write stalled, without the sync. Raises OSError."""
@@ -63,7 +63,7 @@ class GroupWrite(msgspec.Struct):
             if self.cut_first is not None:
                 self.cut_first.run()
             if self.buffers:
-                write_whole(self.file, self.buffers, self.size_bytes, self.position, self.path)
+                write_fully(self.file, self.buffers, self.size_bytes, self.position, self.path)
             wait_ns = self.stalled_ns() - began_ns
             if self.sync is not None:
                 self.sync()
@@ -75,18 +75,18 @@ class GroupWrite(msgspec.Struct):
 
 
 class Roll(msgspec.Struct):
-    """What the begin of a new segment costs it: the old one's indexes are written to their end."""
+    """The creation of a new segment: the indexes of the old one are completed, the new file is made."""
 
     files: Files
     path: str
     """The new segment's `.log`, which is empty afterwards, whatever was there."""
     tails: Sequence[FileTail]
-    """Of the old one's indexes."""
+    """What the index files of the old segment lack."""
     stalled_ns: Callable[[], int]
     cut_first: Cut | None = None
 
     def run(self) -> int:
-        """How long it stalled. Raises OSError."""
+        """Does it all; how long it stalled, in nanoseconds. Raises OSError."""
         began_ns = self.stalled_ns()
         if self.cut_first is not None:
             self.cut_first.run()

@@ -13,11 +13,11 @@ Key = tuple[str, int]
 
 
 class HostedLogs:
-    """The log manager changes it, housekeeping reads it."""
+    """The log directories and logs of a node. The log manager changes them, housekeeping reads them."""
 
     def __init__(self) -> None:
         self.directories: list[LogDirectory] = []
-        """Those that can be used; one that fails leaves the list."""
+        """The log directories that can be used; one that fails leaves the list."""
         self.failed: list[FailedDirectory] = []
         self.logs: dict[Key, PartitionLog] = {}
         self.homes: dict[Key, LogDirectory] = {}
@@ -31,7 +31,7 @@ class HostedLogs:
         """Logs of other topics of the same name, in other directories: a directory that had failed has come
         back, and its topic was made anew meanwhile. Who knows the topic's id decides."""
         self.on_offline: Callable[[Key, str], None] | None = None
-        """Told of a log that was in use and cannot be used on."""
+        """Called with a log that was in use and cannot be used any more, and with the reason."""
         self._claimed: dict[Key, None] = {}
         """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
         self._counts: dict[str, int] = {}
@@ -44,7 +44,7 @@ class HostedLogs:
         self._counts[home.path] = self._counts.get(home.path, 0) + 1
 
     def remove(self, key: Key) -> tuple[PartitionLog, LogDirectory] | None:
-        """The log and where it lay; None if there is none."""
+        """Forgets a log; returns it and its directory, None if there is none."""
         log = self.logs.pop(key, None)
         if log is None:
             return None
@@ -103,5 +103,5 @@ class HostedLogs:
         return key in self._claimed
 
     def emptiest_directory(self) -> LogDirectory:
-        """Where the next log shall lie."""
+        """The directory with the fewest logs: the next one is made there."""
         return min(self.directories, key=lambda directory: self._counts.get(directory.path, 0))

@@ -79,7 +79,7 @@ class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Housekeeping:
-    """For the logs of one node. All calls come from the loop."""
+    """The repeated work for the logs of one node. All calls come from the loop."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Housekeeping:
         self._next_ms: dict[str, int] = {}
 
     def begin(self) -> None:
-        """The logs are there: from now on the intervals run."""
+        """All logs are loaded: the intervals begin now."""
         now_ms = self._clock.monotonic_ms()
         settings = self._settings
         self._next_ms = {
@@ -193,7 +193,7 @@ class Housekeeping:
     # Retention and compaction
 
     def apply_retention(self) -> int:
-        """Lets expired segments of all logs go; how many did."""
+        """Applies retention to all logs; returns how many segments it deleted."""
         return sum(self._delete_old_segments(key) for key in list(self._hosted.logs))
 
     def _take_retention_turn(self) -> bool:
@@ -214,7 +214,7 @@ class Housekeeping:
         return is_behind
 
     def _delete_old_segments(self, key: Key, at_most: int | None = None) -> int:
-        """How many of a log's went."""
+        """Applies retention to one log; returns how many segments it deleted."""
         log = self._hosted.logs.get(key)
         if log is None or not self._hosted.is_claimed(key):
             return 0

@@ -21,7 +21,7 @@ import msgspec
 
 from config.limits import INDEX_PENDING_BYTES
 from config.ports import File, Files
-from storage.whole_write import write_whole
+from storage.file_io import write_fully
 
 
 class FileTail(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class FileTail(msgspec.Struct, frozen=True):
         """The file ends with it, and is there also if it is empty. Raises OSError."""
         file = files.open(self.path, create=True)
         try:
-            write_whole(file, (self.data,), len(self.data), self.position, self.path)
+            write_fully(file, (self.data,), len(self.data), self.position, self.path)
             if file.size() != self.end:
                 file.truncate(self.end)
         finally:
@@ -140,7 +140,7 @@ class IndexFile:
         if written and file.size() < written:
             self.close()
             raise IndexLost(self.path)
-        write_whole(file, (bytes(self._pending),), waiting, written, self.path)
+        write_fully(file, (bytes(self._pending),), waiting, written, self.path)
         self._written = written + waiting
         self._pending.clear()
         self.close()
@@ -156,7 +156,7 @@ class IndexFile:
         return FileTail(self.path, self._written_bytes(), bytes(self._pending))
 
     def note_written(self, tail: FileTail) -> None:
-        """All that waited is in the file."""
+        """A helper thread has written this tail to the file."""
         self._written = tail.end
         self._pending.clear()
         self.close()

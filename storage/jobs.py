@@ -56,7 +56,7 @@ class JobFailed(Exception):
 
 
 class JobAbandoned(Exception):
-    """Nobody waits for the result any more."""
+    """The job was broken off because nobody waits for its result any more."""
 
 
 class Workers(Protocol):
@@ -82,7 +82,7 @@ class Workers(Protocol):
 
 
 class NoPace:
-    """No limit, and somebody always waits."""
+    """A `Pace` without a limit, for a caller that always waits."""
 
     def worked(self, size_bytes: int) -> None:
         """See `Pace`."""

@@ -19,7 +19,7 @@ _NOWHERE: Final = 1 << 63
 
 
 class LeaderEpochs:
-    """The list, with both columns ascending."""
+    """The list of (epoch, start offset); both ascend."""
 
     __slots__ = ("_epochs", "_start_offsets", "changed", "has_failed", "latest_epoch")
 
@@ -31,9 +31,9 @@ class LeaderEpochs:
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
         self.changed = False
-        """Something is here that the checkpoint does not say yet."""
+        """The list differs from what was last written to the checkpoint file."""
         self.has_failed = False
-        """The checkpoint's last writing did not go well."""
+        """The last attempt to write the checkpoint file failed."""
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._start_offsets, strict=True))
@@ -108,11 +108,11 @@ class LeaderEpochs:
         self.note_change()
 
     def note_written(self) -> None:
-        """The checkpoint says what it was to say."""
+        """The checkpoint file has been written."""
         self.has_failed = False
 
     def note_failure(self) -> None:
-        """It does not, and has yet to be written."""
+        """The checkpoint file could not be written, and has yet to be."""
         self.has_failed = True
         self.note_change()
 

@@ -51,7 +51,7 @@ Done = Callable[[object], None]
 
 
 def no_time_ns() -> int:
-    """The clock of logs whose writes nobody times."""
+    """The clock of logs whose writes are not timed: it always says 0."""
     return 0
 
 
@@ -89,7 +89,7 @@ class LogDisk:
         """The clock that writes on the loop are timed by. A write is timed by one and the same from its begin
         to its end: take it once, call it twice."""
         self.stalled_ns = stalled_ns or now_ns
-        """The one for writes in helper threads."""
+        """The clock that writes in helper threads are timed by."""
         self.is_slow = False
         self.slow_writes = 0
         """How many writes stalled too long, on the loop or in a thread."""

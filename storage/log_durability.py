@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.checkpoints import encode_leader_epochs
+from storage.file_io import sync_files
 from storage.file_names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -26,7 +27,6 @@ from storage.file_names import (
     TIME_INDEX_SUFFIX,
     segment_file,
 )
-from storage.file_sync import sync_files
 from storage.leader_epochs import LeaderEpochs
 from storage.log_segments import LogSegments
 from storage.producer_snapshot import encode_snapshot

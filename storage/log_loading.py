@@ -50,13 +50,13 @@ Tell = Callable[[str], None]
 
 
 class StartReport(msgspec.Struct):
-    """What the start met, for the log and for tests."""
+    """What the start has found in the log directories, for the log and for tests."""
 
     logs: int = 0
     scanned_segments: int = 0
     cut_bytes: int = 0
     recovered_bytes: int = 0
-    """Read by worker processes."""
+    """How many bytes worker processes have read."""
     problems: list[str] = msgspec.field(default_factory=list)
     moving: list[tuple[Key, LogDirectory]] = msgspec.field(default_factory=list)
     """Logs that were on their way to another directory when the last life ended."""
@@ -79,7 +79,7 @@ class _Met(msgspec.Struct):
     recovery_point: int
     log_start_offset: int
     high_watermark: int
-    """As the checkpoints say, where they can be believed."""
+    """The three offsets are those of the checkpoints, or of the truncation marker where that is smaller."""
     unverified_bytes: int = 0
     recovered: RecoveredLog | None = None
 
@@ -164,7 +164,7 @@ class LogLoader:
     # After a crash
 
     def _recover(self, met: list[_Met]) -> None:
-        """Has the workers read what is too much for here."""
+        """Has worker processes recover the logs, if they are too large to be read here."""
         dirty: list[_Met] = []
         for each in met:
             if each.directory.had_clean_shutdown:

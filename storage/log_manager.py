@@ -84,7 +84,7 @@ class LogManager:
 
     @property
     def directories(self) -> list[LogDirectory]:
-        """Those that can be used."""
+        """The log directories that can be used."""
         return self._hosted.directories
 
     @property
@@ -280,13 +280,13 @@ class LogManager:
         return self._housekeeping.run()
 
     def apply_retention(self) -> int:
-        """Lets expired segments of all logs go; how many did."""
+        """Applies retention to all logs; returns how many segments it deleted."""
         return self._housekeeping.apply_retention()
 
     # How logs come and go
 
     def _forget(self, home: LogDirectory, key: Key) -> None:
-        """What was planned for a log that goes."""
+        """Drops what was planned for a log that is about to leave the node."""
         directory = self.logs[key].directory
         self.moves.stop(key, "its log goes")
         self.cleaner.forget(key)
@@ -309,10 +309,10 @@ class LogManager:
         self._hosted.remove(key)
         self._hosted.add_rival(key)
         log.abandon()
-        self._let_go(log.directory, leaving, kind, log.config.file_delete_delay_ms)
+        self._remove_later(log.directory, leaving, kind, log.config.file_delete_delay_ms)
 
     def _open_postponed(self, key: Key) -> None:
-        """A start had no space to open it; perhaps there is some now."""
+        """Opens a log for which there was no space at the start, if there is some now."""
         open_it = self._hosted.postponed.pop(key, None)
         if open_it is not None:
             del self.offline[key], self._hosted.unopened[key]
@@ -327,7 +327,7 @@ class LogManager:
             leaving = self._leaving(home, key, kind)
             if self._files.exists(path):
                 self._files.rename(path, leaving)
-                self._let_go(path, leaving, kind, self._default_config.file_delete_delay_ms)
+                self._remove_later(path, leaving, kind, self._default_config.file_delete_delay_ms)
         self._hosted.postponed.pop(key, None)
         self._hosted.unopened.pop(key, None)
         self.offline.pop(key, None)
@@ -335,7 +335,7 @@ class LogManager:
     def _leaving(self, home: LogDirectory, key: Key, kind: DirectoryKind) -> str:
         return home.file(leaving_directory(*key, self._random_source.random_bytes(16), kind))
 
-    def _let_go(self, directory: str, leaving: str, kind: DirectoryKind, delay_ms: int) -> None:
+    def _remove_later(self, directory: str, leaving: str, kind: DirectoryKind, delay_ms: int) -> None:
         if kind is DirectoryKind.DELETED:
             call = partial(self._files.rmtree, leaving)
             self._background_tasks.add(

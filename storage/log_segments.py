@@ -24,12 +24,12 @@ from protocol.records.verdict import NO_BOUND_MS
 from storage.append import PreparedAppend
 from storage.background_tasks import BackgroundTasks
 from storage.errors import LogStorageError
+from storage.file_io import write_fully
 from storage.file_names import LOG_SUFFIX
 from storage.group_write import Cut
 from storage.log_config import LogConfig
 from storage.retention import remove_files
 from storage.segment import Segment
-from storage.whole_write import write_whole
 
 _REMEMBERED_BATCHES: Final = 128
 """At least so many of the last batches' places are known without a look at the file."""
@@ -74,7 +74,7 @@ class LogSegments(Sequence[Segment]):
     ) -> None:
         self.files = files
         self.directory = directory
-        """That of the partition."""
+        """The directory of the partition, in which the segments lie."""
         self.background_tasks = background_tasks
         self.config = config
         self.log_end_offset = log_end_offset
@@ -180,7 +180,7 @@ class LogSegments(Sequence[Segment]):
             self.undo_failed_write()
         buffers = [each.records for each in group]
         size_bytes = sum(each.size_bytes for each in group)
-        write_whole(segment.log.file(), buffers, size_bytes, group[0].position, segment.log.path)
+        write_fully(segment.log.file(), buffers, size_bytes, group[0].position, segment.log.path)
 
     def write_failed(self, error: OSError, *, whole: bool = False) -> LogStorageError:
         """Cuts off what a failed write left, see `cut_off_failed_write`; the error to raise."""
@@ -268,7 +268,7 @@ class LogSegments(Sequence[Segment]):
         self.active_write = self._open_and_write
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
-        """One that is not in the row yet, and has no file."""
+        """A segment that is not in the row yet, and has no file."""
         self.name_changes += 1
         return Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from config.ports import Buffer, File, FileLock, FileStatus, Space
-from storage.file_sync import sync_one_by_one
+from storage.file_io import sync_one_by_one
 
 
 class Torn(NamedTuple):
     """What a power cut leaves of bytes that were written behind the synced end and not synced."""
 
     kept_bytes: int
-    """So many of them survive."""
+    """How many bytes of them survive."""
     zero_bytes: int = 0
     """After these the file has so many zeros: its length had reached the disk, its content had not."""
 
@@ -36,12 +36,12 @@ TearPlan: TypeAlias = Callable[[str, int], Torn]
 
 
 def lose_all(_path: str, _unsynced_bytes: int) -> Torn:
-    """The plan of a merciless power cut."""
+    """A power cut after which nothing is left that was not synced."""
     return Torn(0)
 
 
 def keep_all(_path: str, unsynced_bytes: int) -> Torn:
-    """The plan of a lucky one."""
+    """A power cut after which all is left that was written."""
     return Torn(unsynced_bytes)
 
 

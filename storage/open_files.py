@@ -68,6 +68,6 @@ class OpenFiles:
 
 
 def bound_for(descriptor_limit: int) -> int:
-    """Of a process that may have so many descriptors."""
+    """The bound for a process that may have so many descriptors."""
     reserve = min(RESERVED_DESCRIPTORS, descriptor_limit // 4)
     return max((descriptor_limit - reserve) // 2, FEWEST_OPEN)

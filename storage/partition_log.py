@@ -51,6 +51,7 @@ from storage.append_lane import AppendLane, LaneHelpers, WaitingAppend
 from storage.append_queue import AppendQueue
 from storage.background_tasks import BackgroundTasks
 from storage.errors import LogStorageError, OffsetOutOfRange
+from storage.file_io import write_fully
 from storage.loaded_log import LoadedLog
 from storage.log_config import LogConfig
 from storage.log_disk import SLOW_NS, LogDisk
@@ -60,7 +61,6 @@ from storage.producer_state import successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.slices import LogSlice
 from storage.time_lookup import FoundOffset, LookupSteps
-from storage.whole_write import write_whole
 
 
 class PartitionLog:
@@ -123,7 +123,7 @@ class PartitionLog:
         """Below it everything is committed; log start <= high watermark <= log end."""
         self.queue = AppendQueue(self)
         self.lane: AppendLane | None = None
-        """Where appends wait for helper threads, once one had to."""
+        """Where appends wait for helper threads; None until the first has to."""
         self.disk = LogDisk(directory)
         """That of the log directory, if somebody has told (`use_disk`)."""
         self.is_abandoned = False
@@ -137,7 +137,7 @@ class PartitionLog:
         every write shows with the third at the latest."""
         self._rules = config.validation_rules(self.name)
         self._detours = config.flush_messages < NO_BOUND_MS
-        """Appends do not take the short way."""
+        """Appends may not be written at once: others wait, or each is to be synced."""
 
     # What it is
 
@@ -182,7 +182,7 @@ class PartitionLog:
 
     @property
     def rules(self) -> ValidationRules:
-        """What a client's batch is judged by now."""
+        """The rules by which a client's batch is validated now."""
         return self._rules
 
     @property
@@ -194,7 +194,7 @@ class PartitionLog:
         return max(first, self.log_start_offset)
 
     def update_config(self, config: LogConfig) -> None:
-        """The topic was altered; holds from the next append on."""
+        """Takes over the topic's new settings, from the next append on."""
         self.config = config
         self.segments.set_config(config)
         self._rules = config.validation_rules(self.name)
@@ -334,7 +334,7 @@ class PartitionLog:
                 segments.undo_failed_write()
             began_ns = 0 if now_ns is None else now_ns()
             if segments.active_write((records,), position) != size_bytes:
-                write_whole(active.log.file(), (records,), size_bytes, position, active.log.path)
+                write_fully(active.log.file(), (records,), size_bytes, position, active.log.path)
         except OSError as error:
             raise segments.write_failed(error) from error
         if now_ns is not None and (took_ns := now_ns() - began_ns) > SLOW_NS:

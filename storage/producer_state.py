@@ -44,7 +44,7 @@ _KEPT_BEFORE_NEW: Final = PRODUCER_BATCHES_REMEMBERED - 1
 
 
 class ProducerBatch(msgspec.Struct, frozen=True, gc=False):
-    """One batch that was taken."""
+    """A batch of a producer that was appended."""
 
     first_sequence: int
     last_sequence: int
@@ -63,9 +63,9 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
     """The last five of this epoch, oldest first. Empty after a marker that raised the epoch."""
     last_timestamp: int
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
-    """Of the last transaction marker."""
+    """The coordinator epoch of the last transaction marker."""
     transaction_first_offset: int = NO_OFFSET
-    """Where the open transaction began, or -1."""
+    """The first offset of the open transaction, or -1."""
 
     @property
     def last_sequence(self) -> int:
@@ -136,7 +136,7 @@ class ProducerState:
             self.transactions.began(entry.producer_id, entry.transaction_first_offset)
 
     def replace_all(self, entries: Iterable[ProducerEntry]) -> None:
-        """As a snapshot says: nothing else is known any more."""
+        """Forgets all producers and takes over those of a snapshot."""
         self._entries.clear()
         self.transactions = OpenTransactions()
         for entry in sorted(entries, key=lambda entry: entry.transaction_first_offset):

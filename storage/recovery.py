@@ -163,7 +163,7 @@ def begin_log(files: Files, directory: str, now_ms: int) -> LoadedLog:
 
 
 class _Scan:
-    """One pass over the segments that need it."""
+    """One pass over the segments that must be verified."""
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class _Scan:
         return end_offset, cut
 
     def _meet_damage(self, segment: Segment, file_bytes: int, end_offset: int, behind: list[Segment]) -> None:
-        """Cuts off what is no whole batch, if that is all there is."""
+        """Cuts off bytes that are no whole batch, or raises DamagedLog if a valid batch lies behind them."""
         valid_bytes = segment.size_bytes
         cut = file_bytes - valid_bytes
         found = self._whole_batch_behind(segment, file_bytes, behind)
@@ -361,7 +361,7 @@ class _Scan:
 
 
 def _segments(files: Files, directory: str, offsets: dict[str, list[int]], now_ms: int) -> list[Segment]:
-    """Those that have a log; an index without one is removed."""
+    """The segments that have a `.log` file; an index without one is removed."""
     logs = dict.fromkeys(offsets.get(LOG_SUFFIX, ()))
     for suffix in SEGMENT_SUFFIXES[1:]:
         for offset in offsets.get(suffix, ()):

@@ -32,12 +32,12 @@ class Damage(msgspec.Struct, frozen=True):
     """One range of bytes in a segment that is no batch."""
 
     base_offset: int
-    """Of the segment."""
+    """The base offset of the segment."""
     path: str
     position: int
     size_bytes: int
     first_offset: int
-    """The first offset that is not there."""
+    """The first offset that is lost."""
     next_offset: int
     """The first one behind the damage; -1 if nothing follows in the whole log: a torn tail."""
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from config.ports import File, Files
+from storage.file_io import write_fully
 from storage.file_names import (
     LOG_SUFFIX,
     PARTITION_METADATA,
@@ -22,7 +23,6 @@ from storage.file_names import (
     segment_file,
 )
 from storage.jobs import Job, Pace
-from storage.whole_write import write_whole
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -94,7 +94,7 @@ def _copy_range(source: File, target: File, start: int, end: int, pace: Pace) ->
         data = source.pread(min(_PIECE_BYTES, end - start), start)
         if not data:
             raise OSError(errno.EIO, "The segment ends before its end", source.path)
-        write_whole(target, (data,), len(data), start, target.path)
+        write_fully(target, (data,), len(data), start, target.path)
         pace.worked(len(data))
         start += len(data)
     target.fdatasync()

@@ -31,6 +31,7 @@ from config.ports import Clock, Files, RandomSource
 from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.cleaner.cleaner import Cleaner
 from storage.directories import LogDirectory
+from storage.file_io import write_fully
 from storage.file_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -46,7 +47,6 @@ from storage.jobs import JobFailed, Workers
 from storage.partition_log import PartitionLog
 from storage.replica_directory_move_job import MOVE, MovePlan, MoveResult, SegmentLength
 from storage.segment import Segment
-from storage.whole_write import write_whole
 
 PART_BYTES: Final = 64 * 1024 * 1024
 """One order to a worker; the lag is told after each."""
@@ -61,17 +61,17 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class Move(msgspec.Struct):
-    """One log under way."""
+    """A log that is being copied to another directory."""
 
     log: PartitionLog
     target: LogDirectory
     path: str
-    """Of the copy."""
+    """The directory of the copy."""
     truncations: int
     copied: dict[int, int] = msgspec.field(default_factory=dict)
     """Bytes of each segment in the copy."""
     synced_offset: int = 0
-    """The copy holds all below on its disk."""
+    """Below this offset the copy is complete and synced."""
     active_offset: int = -1
     """Base offset of the segment that was active when the last complete part was ordered."""
     is_ordered: bool = False
@@ -99,7 +99,7 @@ class Move(msgspec.Struct):
 
 
 class ReplicaDirectoryMoves:
-    """All calls come from the loop."""
+    """The moves of one node. All calls come from the loop."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class ReplicaDirectoryMoves:
         self.suspect: Callable[[str, BaseException | None], None] | None = None
         """Told of a call on a file that failed, with its path."""
         self.on_moved: Callable[[Key], None] | None = None
-        """Told of a log that lies elsewhere now."""
+        """Called with a log that has moved."""
 
     def get(self, key: Key) -> Move | None:
         return self._moves.get(key)
@@ -148,7 +148,7 @@ class ReplicaDirectoryMoves:
         self.run()
 
     def stop(self, key: Key, reason: str) -> None:
-        """The copy is given up."""
+        """Stops the move; the copy is removed."""
         move = self._moves.pop(key, None)
         if move is None:
             return
@@ -159,7 +159,7 @@ class ReplicaDirectoryMoves:
             self._remove_copy(move)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Copies in it are nobody's any more."""
+        """Stops all moves into a directory that has failed."""
         for key, move in list(self._moves.items()):
             if move.target is directory:
                 self.stop(key, f"{directory.path} has failed")
@@ -279,7 +279,7 @@ class ReplicaDirectoryMoves:
         data = segment.read(done, segment.size_bytes - done)
         file = self._files.open(f"{move.path}/{segment_file(segment.base_offset, LOG_SUFFIX)}", create=True)
         try:
-            write_whole(file, (data,), len(data), done, file.path)
+            write_fully(file, (data,), len(data), done, file.path)
         finally:
             file.close()
 

@@ -60,7 +60,7 @@ _SMALLEST_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
 class Located(NamedTuple):
-    """A batch in a segment."""
+    """Where a batch lies in a segment, and its offsets."""
 
     position: int
     size_bytes: int
@@ -120,11 +120,11 @@ class Segment:
         self.first_timestamp: int | None = None
         """Largest timestamp of the first batch: the segment's age counts from it. None: not looked up."""
         self.created_ms = created_ms
-        """When it was begun, as far as this process knows."""
+        """When this process made or opened the segment."""
         self.is_full = False
-        """An index has no room for another entry."""
+        """An index file has no room for another entry: the next batch begins a new segment."""
         self.is_sealed = False
-        """Its indexes are in their files as they will stay."""
+        """Its index files are complete, and change only if the segment is truncated."""
 
     def path(self, suffix: str) -> str:
         return f"{self._directory}/{segment_file(self.base_offset, suffix)}{self._ending}"
@@ -184,7 +184,7 @@ class Segment:
         return tails if transactions is None else [*tails, transactions]
 
     def note_sealed(self, tails: Sequence[FileTail]) -> None:
-        """It is in the files."""
+        """The index files have what these tails said: the segment is sealed."""
         self.offset_index.file.note_written(tails[0])
         self.time_index.file.note_written(tails[1])
         for tail in tails[2:]:
@@ -399,7 +399,7 @@ class Segment:
         return newest <= self.time_index.last()[0]
 
     def adopt(self, size_bytes: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """Takes over what another process has written and sealed."""
+        """Takes over the numbers of a segment whose files another process has written and sealed."""
         self.size_bytes = size_bytes
         self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
         self.is_sealed = True

@@ -19,7 +19,7 @@ from storage.open_files import OpenFiles
 
 
 class FileOwner(Protocol):
-    """Who keeps more of an open file than this module knows of."""
+    """Who keeps a method of an open file for itself, and must hear when the file is closed."""
 
     def file_closed(self) -> None:
         """The file was closed to make room for others; the next use has to ask for it again."""
@@ -33,14 +33,14 @@ class SharedFile:
 
     def __init__(self, files: Files, path: str, *, write: bool) -> None:
         self.path = path
-        """Where it lies now; a rename of the open file changes it."""
+        """The path of the file now; a rename of the open file changes it."""
         self._files = files
         self._write = write
         self._file: File | None = None
         self._holds = 0
         self._retired = False
         self._open_files: OpenFiles | None = getattr(files, "open_files", None)
-        """Where the files side has a bound for them."""
+        """Counts open files, if the side of the files port has a bound for them."""
         self.owner: FileOwner | None = None
 
     def file(self) -> File:
@@ -86,7 +86,7 @@ class SharedFile:
                 self.close_if_unused()
 
     def close_when_unused(self) -> None:
-        """Closes now or at the last release. It is not opened again."""
+        """Closes the file now, or at its last release. It is not opened again."""
         self._retired = True
         if self._holds == 0:
             self._close()

@@ -16,7 +16,7 @@ Note = Callable[[int], None]
 
 
 def nothing(_size_bytes: int) -> None:
-    """Nobody wants to know."""
+    """The `Note` of a caller that does not count what is read."""
 
 
 def stored_batches(

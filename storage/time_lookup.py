@@ -56,7 +56,7 @@ class Room(IntEnum):
     """How much memory a look-up needs from here on. It holds it until it says otherwise, or has ended."""
 
     NONE = 0
-    """Next to nothing."""
+    """The look-up needs next to no memory."""
     SOME = 1
     """Some megabytes: a large batch is unfolded piece by piece."""
     MUCH = 2

@@ -42,7 +42,7 @@ class TransactionIndex:
         self._files = files
         self._path = path
         self._entries: list[AbortedTransaction] | None = None
-        """None: nobody has looked into the file yet."""
+        """The entries; None while the file has not been read."""
         self._written_count = 0
 
     @property
@@ -90,11 +90,11 @@ class TransactionIndex:
             self.write()
 
     def reset(self) -> None:
-        """Forgets everything, before it is found again."""
+        """Forgets all entries, before they are made again from the batches."""
         self.truncate_to(0)
 
     def unwritten(self) -> FileTail | None:
-        """What waits in memory, if anything does."""
+        """The entries that are not in the file yet, None if all are."""
         if self._entries is None or self._written_count == len(self._entries):
             return None
         data = encode_entries(self._entries[self._written_count :])
@@ -104,7 +104,7 @@ class TransactionIndex:
         self._written_count = tail.end // ENTRY_BYTES
 
     def write(self) -> None:
-        """Brings what waits in memory into the file."""
+        """Writes the entries that are only in memory to the file."""
         tail = self.unwritten()
         if tail is not None:
             tail.write(self._files)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class CompletedTransaction(NamedTuple):
-    """A marker came. The last offset is the marker's own."""
+    """A transaction that a marker has ended. The last offset is that of the marker."""
 
     producer_id: int
     first_offset: int
@@ -21,7 +21,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class OpenTransactions:
-    """Of one partition."""
+    """The transactions of one partition that are open, or decided and not replicated yet."""
 
     __slots__ = ("_ongoing", "_unreplicated")
 
@@ -53,7 +53,7 @@ class OpenTransactions:
         return completed.last_offset + 1
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """None if all is decided."""
+        """None if every transaction is decided and replicated."""
         if not self._ongoing and not self._unreplicated:
             return None
         if self._unreplicated:

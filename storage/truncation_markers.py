@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 
 from config.ports import Files
 from storage.checkpoints import PartitionOffsets
+from storage.file_io import write_fully
 from storage.file_names import TEMPORARY_SUFFIX
-from storage.whole_write import write_whole
 
 TRUNCATION_MARKER_FILE: Final = "cut-below-checkpoint"
 
@@ -34,7 +34,7 @@ MaxCheckpointedOffset = Callable[[], int]
 
 
 class TruncationMarker(NamedTuple):
-    """Of no checkpoint more is believed than this."""
+    """The largest offsets that a start may believe of the checkpoints, for one log."""
 
     end_offset: int
     """For the recovery point and the high watermark."""
@@ -43,17 +43,17 @@ class TruncationMarker(NamedTuple):
 
 
 def not_checkpointed() -> int:
-    """Of a log that is in no checkpoint."""
+    """The `MaxCheckpointedOffset` of a log that is in no checkpoint."""
     return 0
 
 
 def unlink_truncation_marker(files: Files, directory: str) -> None:
-    """Raises OSError."""
+    """Removes the file: the checkpoints are right again. Raises OSError."""
     files.unlink(f"{directory}/{TRUNCATION_MARKER_FILE}")
 
 
 def read_truncation_marker(files: Files, directory: str) -> TruncationMarker | None:
-    """None: the checkpoints are right."""
+    """The marker in a log's directory; None if there is none, so that the checkpoints are right."""
     try:
         words = files.read_bytes(f"{directory}/{TRUNCATION_MARKER_FILE}").split(b" ")
         if len(words) == 2 and all(len(word) == _DIGITS for word in words):
@@ -72,7 +72,7 @@ def write_truncation_marker(files: Files, directory: str, marker: TruncationMark
     file = files.open(path + TEMPORARY_SUFFIX, create=True)
     try:
         file.truncate(0)
-        write_whole(file, (data,), len(data), 0, path)
+        write_fully(file, (data,), len(data), 0, path)
     finally:
         file.close()
     files.rename(path + TEMPORARY_SUFFIX, path)
@@ -84,18 +84,18 @@ class CheckpointedOffsets:
 
     def __init__(self) -> None:
         self._said: dict[str, list[PartitionOffsets]] = {}
-        """By checkpoint: as it surely was, and as it may be since."""
+        """By name of the checkpoint: its content that is certain, and contents that may have replaced it."""
 
     def most(self, key: tuple[str, int]) -> int:
         """The largest offset of a log in any of them; 0 if none knows it."""
         return max((said.get(key, 0) for each in self._said.values() for said in each), default=0)
 
     def says(self, checkpoint: str, offsets: PartitionOffsets) -> None:
-        """It was read, or is written in full."""
+        """The checkpoint was read, or has been written: this is its content."""
         self._said[checkpoint] = [offsets]
 
     def may_say(self, checkpoint: str, offsets: PartitionOffsets) -> None:
-        """It is on its way."""
+        """The checkpoint is being written with this content."""
         former = self._said.get(checkpoint, [])
         if len(former) > 1:  # one that failed
             keys = {key: None for said in former for key in said}

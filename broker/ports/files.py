@@ -19,9 +19,8 @@ from typing import Final
 from broker.ports.offload import run_side_by_side
 from config.limits import SYNC_THREADS
 from config.ports import Buffer, File, FileLock, FileStatus, Space
-from storage.file_sync import sync_one_by_one
+from storage.file_io import sync_one_by_one, write_fully
 from storage.open_files import OpenFiles
-from storage.whole_write import write_whole
 
 _VECTOR_LIMIT: Final = 1024
 """IOV_MAX of Linux: the buffers of one pwritev."""
@@ -196,7 +195,7 @@ class RealFiles:
         file = _open(temporary, create=True)
         try:
             file.truncate(0)
-            write_whole(file, (data,), len(data), 0, temporary)
+            write_fully(file, (data,), len(data), 0, temporary)
             file.fsync()
         finally:
             file.close()

@@ -19,7 +19,7 @@ from config.limits import LARGE_LOOKUPS, LARGEST_LOOKUPS, LOOKUP_INLINE_MS
 from config.ports import Clock, Offload
 from protocol.errors import EndsProcess
 from protocol.serving.pending import Pending
-from storage.places import Places
+from storage.permits import Permits
 from storage.time_lookup import LookupStep, Room
 
 LOG: Final = logging.getLogger("barnabas.lookups")
@@ -34,7 +34,7 @@ class Lookups:
         self._clock = clock
         self._work = work
         self._threads = threads
-        self._rooms = {Room.SOME: Places(LARGE_LOOKUPS), Room.MUCH: Places(LARGEST_LOOKUPS)}
+        self._rooms = {Room.SOME: Permits(LARGE_LOOKUPS), Room.MUCH: Permits(LARGEST_LOOKUPS)}
         self.under_way = 0
         """The number of look-ups that are not answered yet."""
 
@@ -134,7 +134,7 @@ class Lookups:
         self._leave_room(lookup)
         if wanted is Room.NONE:
             return True
-        if self._rooms[wanted].take(partial(self._room_is_free, lookup, wanted)):
+        if self._rooms[wanted].acquire(partial(self._room_is_free, lookup, wanted)):
             lookup.room = wanted
             return True
         return False
@@ -150,7 +150,7 @@ class Lookups:
         left, lookup.room = lookup.room, Room.NONE
         if left is Room.NONE:
             return
-        self._rooms[left].leave()
+        self._rooms[left].release()
 
 
 class _Lookup(Generic[R]):

@@ -38,9 +38,9 @@ from protocol.errors import invariant
 from protocol.primitives import Records
 from protocol.values import ZERO_UUID
 from storage.background_tasks import BackgroundTask, TaskKind
+from storage.file_io import write_fully
 from storage.partition_log import PartitionLog
 from storage.retention import SNAPSHOT_GENERATED
-from storage.whole_write import write_whole
 
 __all__ = ["ReplicaDisk"]
 
@@ -165,7 +165,7 @@ class ReplicaDisk:
             try:
                 if position == 0:
                     file.truncate(0)
-                write_whole(file, (content,), len(content), position, self._part(snapshot))
+                write_fully(file, (content,), len(content), position, self._part(snapshot))
             finally:
                 file.close()
 

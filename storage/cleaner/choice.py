@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Cleanable(NamedTuple):
-    """What there is to clean in one log."""
+    """The range of one log that compaction may clean."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int

@@ -107,7 +107,7 @@ class Cleaner:
         self._held.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """The log has gone."""
+        """Forgets a log that has left the node."""
         self.first_dirty.pop(key, None)
         self.set_aside.pop(key, None)
         self._truncations.pop(key, None)
@@ -195,7 +195,7 @@ class Cleaner:
         )
 
     def _done(self, key: Key, result: CleanResult | JobFailed) -> None:
-        """A worker's answer."""
+        """Takes in the answer of a worker process."""
         running = self._passes.pop(key)
         log = running.log
         if self._logs.get(key) is not log:

@@ -24,12 +24,12 @@ from storage.cleaner.filtering import BatchFilter, FilterCounts, LastBatch
 from storage.cleaner.keyed import keyed_records
 from storage.cleaner.offset_map import OffsetMap
 from storage.errors import CorruptSegment, LogStorageError
+from storage.file_io import write_fully
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
 from storage.jobs import Job, Pace
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.stored_batches import stored_batches
 from storage.transaction_index import AbortedTransaction
-from storage.whole_write import write_whole
 
 _IO_BYTES: Final = 1 << 20
 
@@ -264,5 +264,5 @@ class _Writer:
         self._waiting.clear()
         self._waiting_bytes = 0
         log = self._segment.log
-        write_whole(log.file(), (data,), len(data), self._position, log.path)
+        write_fully(log.file(), (data,), len(data), self._position, log.path)
         self._position += len(data)

@@ -50,9 +50,7 @@ SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "protocol/serving/request_context.py": "what all handlers are given",
         "protocol/serving/session.py": "what all handlers are given",
         "storage/clean_shutdown.py": "the format of one file",
-        "storage/file_sync.py": "what all files of a log share",
-        "storage/places.py": "a queue that two packages use",
-        "storage/whole_write.py": "what all files of a log share",
+        "storage/permits.py": "a semaphore that two packages use",
     }
 )
 """Modules of fewer lines that stand by themselves for a reason. `__main__` is not listed, nor are modules of

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from config.ports import Buffer, File, FileLock, FileStatus, Space
-from storage.file_sync import sync_one_by_one
+from storage.file_io import sync_one_by_one
 from storage.memory_files import MemoryFiles
 
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}

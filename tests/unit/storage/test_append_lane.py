@@ -440,7 +440,7 @@ def test_so_many_batches_are_judged_on_the_whole_node() -> None:
     waiting = [rig.wait_in_line(packed(1 << 20)) for rig in node.rigs]
     assert node.run() == JUDGED_ON_NODE
     assert all(result_of(each).base_offset == 0 for each in waiting)
-    assert node.rigs[0].helpers.places.free == JUDGED_ON_NODE
+    assert node.rigs[0].helpers.permits.free == JUDGED_ON_NODE
 
 
 def test_of_those_that_unfold_into_much_one_is_judged_at_a_time() -> None:
@@ -477,7 +477,7 @@ def test_who_is_given_up_while_it_waits_for_a_place_leaves_it_to_the_next() -> N
     node.run()
     assert refusal_of(waiting[JUDGED_ON_NODE]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert result_of(waiting[-1]).base_offset == 0
-    assert node.rigs[0].helpers.places.free == JUDGED_ON_NODE
+    assert node.rigs[0].helpers.permits.free == JUDGED_ON_NODE
     again = given_up.wait_in_line(packed(1 << 20))
     node.run()
     assert result_of(again).base_offset == 0

@@ -152,10 +152,10 @@ def test_a_begun_segment_that_cannot_be_removed_stops_the_appends_until_it_can()
 
 def by_a_thread(log: PartitionLog) -> None:
     prepared = [prepare(log, client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS)]
-    write = log.queue.write_elsewhere(prepared, None)
+    write = log.queue.write_in_thread(prepared, None)
     with pytest.raises(OSError, match="00000001") as failed:
         write.run()
-    log.queue.written_elsewhere(failed.value)
+    log.queue.written_in_thread(failed.value)
 
 
 WRITERS: dict[str, Callable[[PartitionLog], object]] = {
