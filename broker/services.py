@@ -15,7 +15,7 @@ import msgspec
 from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
-from broker.coordinator.group.coordinator import GroupCoordinator
+from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.metadata.cache import MetadataCache
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.replica_manager import ReplicaManager

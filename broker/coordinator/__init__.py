@@ -2,15 +2,16 @@
 
 In reading order:
 
-* `ports`          what a coordinator asks of the rest of the broker (write, read, look up topics)
-* `result`         what an operation leaves behind: records and answers
-* `runtime`        operations that return records and a response; append, replay, answer when committed
-* `loader`         reading a partition of the topic back, in slices
-* `batches`        records in the log's batches, and back
-* `deadlines`      many timers in one heap
-* `partitioning`   which partition, and so which broker, coordinates a name
-* `waiting`        answers built from answers that are not there yet
-* `group/`         consumer groups of the classic protocol and committed offsets
+* `ports`                    what a coordinator asks of the rest of the broker (write, read, look up topics)
+* `runtime/`                 operations that return records and a response: replay, append, answer; loading
+* `group_keys`               the keys of `__consumer_offsets`
+* `classic/`                 groups whose leader distributes the partitions (JoinGroup, SyncGroup, LeaveGroup)
+* `group_operation`          what an operation on a group works with
+* `group_metadata_manager`   the groups of one partition, and what their records say
+* `offsets/`                 what groups have committed
+* `group_shard`              groups and offsets of one partition, as the runtime drives them
+* `group_coordinator`        which operation a request is, and on which shard it runs: what handlers call
 
-The broker's handlers and its composition root may import it.
+Groups of another protocol, share state and transactions are packages beside `classic/`. The broker's handlers
+and its composition root may import it.
 """

@@ -1,4 +1,4 @@
-"""What a coordinator asks of the rest of the broker, as small protocols.
+"""What a coordinator asks of the rest of the broker, as small protocols, and what it is told.
 
 The replica manager is the writer and the reader, the metadata cache the view of the cluster, and whoever may
 create topics makes the internal ones. Tests and the simulator give their own.
@@ -6,9 +6,12 @@ create topics makes the internal ones. Tests and the simulator give their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+import msgspec
+
+from config.ports import Clock, Timers
 from protocol.primitives import Uuid
 from storage.append import AppendResult
 from storage.errors import AppendRefused
@@ -23,7 +26,8 @@ class CoordinatorEndpoint(NamedTuple):
 
 
 class CurrentTime(NamedTuple):
-    """One turn's time on both clocks: wall time goes into records, monotonic time into deadlines."""
+    """The time at which an operation runs, on both clocks: wall time goes into records, monotonic time into
+    deadlines."""
 
     wall_ms: int
     monotonic_ms: int
@@ -85,3 +89,35 @@ class ClusterView(Protocol):
         """The partition's leader as clients of `listener` reach it; None without leader or such an
         endpoint."""
         ...
+
+
+class MetadataUpdate(msgspec.Struct, frozen=True):
+    """What has changed in the cluster's metadata, as far as a coordinator looks at it."""
+
+    deleted_topics: Mapping[str, Uuid]
+    """Names of topics that are gone, with the ids that they had."""
+
+
+class RuntimeSettings(msgspec.Struct, frozen=True):
+    """How a coordinator runtime works; every coordinator has its own."""
+
+    write_timeout_ms: int = 5000
+    """How long a response waits for its records."""
+    slice_records: int = 2000
+    """Records replayed in one turn of the loop while loading."""
+    load_buffer_bytes: int = 1024 * 1024
+    """Bytes read from disk at once while loading."""
+    batch_bytes: int = 900_000
+    """What need not be in one batch is cut to this, or to what the log takes if that is less."""
+
+
+class CoordinatorPorts(NamedTuple):
+    """What a coordinator runtime works with."""
+
+    topic: str
+    """The internal topic that holds the coordinator's records."""
+    writer: PartitionWriter
+    reader: PartitionReader
+    clock: Clock
+    timers: Timers
+    settings: RuntimeSettings

@@ -7,7 +7,7 @@ coordinator once a second for ever, and says nothing. With this answer it ends w
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -10,12 +10,11 @@ come last. The answer comes when the tombstones are committed to the log.
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GroupServices
-from broker.coordinator.waiting import gather
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.pending import Pending
+from protocol.serving.pending import Pending, gather
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 

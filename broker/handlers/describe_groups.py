@@ -11,7 +11,7 @@ Needs DESCRIBE on each group. The empty group id may be asked for: very old clie
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.serving.authorization import Operation, ResourceType

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group_coordinator import GroupServices
 from broker.coordinator.ports import CoordinatorEndpoint
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

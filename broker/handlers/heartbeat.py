@@ -9,7 +9,7 @@ Needs READ on the group. While the coordinator is loading every heartbeat is wel
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.serving.authorization import Operation, ResourceType

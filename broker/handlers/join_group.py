@@ -16,8 +16,8 @@ do not exist here yet, so there is nothing to upgrade or downgrade.
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GroupServices
-from broker.coordinator.group.operation import fitted, join_error
+from broker.coordinator.group_coordinator import GroupServices
+from broker.coordinator.group_operation import fitted, join_error
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.serving.authorization import Operation, ResourceType

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.coordinator.group.coordinator import GroupServices
-from broker.coordinator.waiting import then
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.pending import Pending
+from protocol.serving.pending import Pending, then
 from protocol.serving.request_context import RequestContext
 
 SEVERAL_SINCE: Final = 3

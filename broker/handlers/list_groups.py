@@ -10,7 +10,7 @@ Needs DESCRIBE on the cluster for all, otherwise shows the groups that one may D
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.request_context import RequestContext

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.coordinator.group.coordinator import GroupServices
-from broker.coordinator.group.offset_commit import refused_commit
-from broker.coordinator.waiting import then
+from broker.coordinator.group_coordinator import GroupServices
+from broker.coordinator.offsets.commit import refused_commit
 from config.limits import OFFSETS_PER_COMMIT
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.pending import Pending
+from protocol.serving.pending import Pending, then
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 from protocol.values import ZERO_UUID

@@ -8,12 +8,11 @@ when the tombstones are committed to the log.
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GroupServices
-from broker.coordinator.waiting import then
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.pending import Pending
+from protocol.serving.pending import Pending, then
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 

@@ -25,14 +25,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from broker.coordinator.group.coordinator import NO_IDS, GroupServices
-from broker.coordinator.group.offset_fetch import FetchedGroup, FetchedPartition, FetchedTopic
-from broker.coordinator.waiting import gather, then
+from broker.coordinator.group_coordinator import NO_IDS, GroupServices
+from broker.coordinator.offsets.fetch import FetchedGroup, FetchedPartition, FetchedTopic
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.primitives import Uuid
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.pending import Pending
+from protocol.serving.pending import Pending, gather, then
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns, run_through
 from protocol.values import ZERO_UUID

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.coordinator.group.coordinator import GroupServices
+from broker.coordinator.group_coordinator import GroupServices
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.serving.authorization import Operation, ResourceType

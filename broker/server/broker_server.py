@@ -14,8 +14,8 @@ from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
-from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
-from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group_coordinator import GROUP_TOPIC, GroupCoordinator
+from broker.coordinator.group_operation import GroupSettings
 from broker.dispatch.dispatcher import Dispatcher
 from broker.handlers.table import broker_handlers
 from broker.metadata.cache import MetadataCache

@@ -24,14 +24,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.coordinator.batches import coordinator_batch
-from broker.coordinator.group.coordinator import LOAD_SLICE_RECORDS
-from broker.coordinator.group.group_records import CommittedOffset, offset_record
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.loader import PartitionLoad
+from broker.coordinator.group_coordinator import LOAD_SLICE_RECORDS
+from broker.coordinator.group_operation import GroupSettings
+from broker.coordinator.group_shard import GroupShard
+from broker.coordinator.offsets.offset_records import OffsetAndMetadata, offset_record
 from broker.coordinator.ports import CurrentTime
-from broker.coordinator.result import CoordinatorRecord
+from broker.coordinator.runtime.batches import coordinator_batch
+from broker.coordinator.runtime.partition_load import PartitionLoad
+from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.records.header import patch_offset_and_epoch
 
 TOPIC: Final = "__consumer_offsets"
@@ -67,7 +67,7 @@ def commits(records: int, keys: int) -> Iterator[CoordinatorRecord]:
     """Offsets of groups of 100 partitions each; after `keys` of them the same again."""
     for number in range(records):
         place = number % keys
-        committed = CommittedOffset(number, 3, "", 1_700_000_000_000 + number, topic_id=TOPIC_ID)
+        committed = OffsetAndMetadata(number, 3, "", 1_700_000_000_000 + number, topic_id=TOPIC_ID)
         yield offset_record(f"consumers-{place // 100}", "payments.incoming", place % 100, committed)
 
 
@@ -114,7 +114,13 @@ def main() -> None:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             seconds, longest, slices, shard = load(path)
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-            assert sum(len(shard.offsets.places(group)) for group in shard.offsets.groups()) == keys
+            assert (
+                sum(
+                    len(shard.offset_metadata.committed.partitions(group))
+                    for group in shard.offset_metadata.committed.groups()
+                )
+                == keys
+            )
             size = path.stat().st_size / 1e6
             print(
                 f"| {name} | {records:,} | {size:.0f} | {seconds:.2f} s | {longest * 1000:.0f} ms"

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker.coordinator.batches import loaded_batches
-from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
-from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group_coordinator import GROUP_TOPIC, GroupCoordinator
+from broker.coordinator.group_operation import GroupSettings
+from broker.coordinator.runtime.batches import loaded_batches
 from broker.handlers import delete_records, produce
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import LeaderChange

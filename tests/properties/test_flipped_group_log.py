@@ -12,10 +12,10 @@ from functools import cache
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.coordinator.batches import coordinator_batch
-from broker.coordinator.group.coordinator import GROUP_TOPIC
-from broker.coordinator.group.group_records import CommittedOffset, offset_record
-from broker.coordinator.result import CoordinatorRecord
+from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.offsets.offset_records import OffsetAndMetadata, offset_record
+from broker.coordinator.runtime.batches import coordinator_batch
+from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import patch_offset_and_epoch
@@ -31,7 +31,7 @@ ROUNDS = 500
 
 
 def _record(number: int) -> CoordinatorRecord:
-    return offset_record("g", "t", number, CommittedOffset(number, metadata="m" * (number % 3)))
+    return offset_record("g", "t", number, OffsetAndMetadata(number, metadata="m" * (number % 3)))
 
 
 @cache
@@ -77,7 +77,7 @@ def loaded(changed: dict[int, bytes], buffer_bytes: int) -> dict[int, int] | Non
     if error is ErrorCode.NOT_COORDINATOR:
         return None
     assert error is ErrorCode.NONE, "it still loads"
-    topics = world.shard("g").offsets.topics("g")
+    topics = world.shard("g").offset_metadata.committed.topics("g")
     return {index: kept.offset for index, kept in topics.get("t", {}).items()}
 
 

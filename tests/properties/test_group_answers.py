@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group_operation import GroupSettings
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
@@ -76,7 +76,7 @@ class Answers(RuleBasedStateMachine):
         """The group was written down when it came to be; one of a lone commit exists by its offsets."""
 
     def view(self) -> View:
-        group = self.world.shard("g").groups.get("g")
+        group = self.world.shard("g").group_metadata.groups.get("g")
         if group is None:
             return GONE
         holders = {m.group_instance_id: m.member_id for m in group.members.values() if m.group_instance_id}
@@ -278,7 +278,7 @@ class Answers(RuleBasedStateMachine):
     def the_offsets_are_those_of_the_dictionary(self) -> None:
         if not hasattr(self, "world"):
             return
-        found = self.world.shard("g").offsets.topics("g")
+        found = self.world.shard("g").offset_metadata.committed.topics("g")
         assert {
             (topic, index): kept.offset for topic, entries in found.items() for index, kept in entries.items()
         } == self.offsets

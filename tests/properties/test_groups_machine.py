@@ -19,10 +19,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.coordinator.group.classic_group import ClassicGroup, Member
-from broker.coordinator.group.operation import DeadlineKind
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.group.states import GroupState
+from broker.coordinator.classic.classic_group import ClassicGroup, ClassicGroupMember
+from broker.coordinator.classic.states import GroupState
+from broker.coordinator.group_operation import DeadlineKind, GroupSettings
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.serving.pending import Pending
@@ -92,7 +91,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @property
     def group(self) -> ClassicGroup | None:
-        return self.world.shard("g").groups.get("g")
+        return self.world.shard("g").group_metadata.groups.get("g")
 
     def life(self) -> int:
         group = self.group
@@ -397,14 +396,15 @@ class GroupMachine(RuleBasedStateMachine):
         other = self.world.coordinator()
         other.elected(other.partition_for("g"), 0)
         self.world.timers.run_soon()
-        mine, theirs = self.group, self.world.shard("g", other).groups.get("g")
+        mine, theirs = self.group, self.world.shard("g", other).group_metadata.groups.get("g")
         assert (mine is None) == (theirs is None)
         if mine is not None and theirs is not None and mine.state in (GroupState.STABLE, GroupState.EMPTY):
             is_known = mine.state is GroupState.STABLE or (self.life(), mine.generation) not in self.refused
             assert _remembered(theirs) == _remembered(mine) or not is_known
-        found = self.world.shard("g", other).offsets.topics("g").get("t", {})
-        assert {index: entry.offset for index, entry in found.items()} == self.offsets
-        assert self.world.shard("g").offsets.topics("g") == self.world.shard("g", other).offsets.topics("g")
+        live = self.world.shard("g").offset_metadata.committed.topics("g")
+        loaded = self.world.shard("g", other).offset_metadata.committed.topics("g")
+        assert {index: entry.offset for index, entry in loaded.get("t", {}).items()} == self.offsets
+        assert live == loaded
         other.close()
 
     def teardown(self) -> None:
@@ -442,7 +442,7 @@ def _remembered(group: ClassicGroup) -> Any:
     )  # fmt: skip
 
 
-def _patience(member: Member) -> int:
+def _patience(member: ClassicGroupMember) -> int:
     told = member.rebalance_timeout_ms
     return member.session_timeout_ms if told == -1 else told
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from broker.coordinator.group.coordinator import GROUP_TOPIC, GroupCoordinator
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.group_coordinator import GROUP_TOPIC, GroupCoordinator
+from broker.coordinator.group_operation import GroupSettings
+from broker.coordinator.group_shard import GroupShard
 from broker.coordinator.ports import CoordinatorEndpoint
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -204,9 +204,9 @@ class GroupWorld:
 
     def shard(self, group_id: str, coordinator: GroupCoordinator | None = None) -> GroupShard:
         runtime = (coordinator or self.groups)._runtime
-        machine = dict(runtime.machines())[self.groups.partition_for(group_id)]
-        assert machine is not None
-        return machine
+        shard = dict(runtime.shards())[self.groups.partition_for(group_id)]
+        assert shard is not None
+        return shard
 
     def context(self, api_key: int = 0, version: int = 9, client_id: str = "client") -> RequestContext:
         session = Session("c-1", "PLAINTEXT", "127.0.0.1")
@@ -316,7 +316,7 @@ class GroupWorld:
         return members
 
     def sync_all(self, members: list[str], generation: int, group_id: str = "g") -> None:
-        leader = self.shard(group_id).groups[group_id].leader_id
+        leader = self.shard(group_id).group_metadata.groups[group_id].leader_id
         assert leader is not None
         followers = [
             self.sync(member, generation, group_id=group_id) for member in members if member != leader

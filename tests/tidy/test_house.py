@@ -91,7 +91,6 @@ def test_functions_fit_on_a_screen() -> None:
 
 DELIVERERS: Final = frozenset(
     {
-        "broker/coordinator/waiting.py",
         "broker/dispatch/long_request.py",
         "broker/dispatch/waiting.py",
         "broker/controller_channel/topic_creation.py",

@@ -31,9 +31,6 @@ SMALLEST_MODULE_LINES: Final = 40
 
 SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "broker/coordinator/group/settings.py": "what the coordinator and all its shards share",
-        "broker/coordinator/partitioning.py": "Kafka's rule, which all coordinators share",
-        "broker/coordinator/waiting.py": "what several operations need",
         "broker/quotas/throttle.py": "the place at which quotas will decide",
         "broker/security/authorizer.py": "the place at which access control will decide",
         "broker/simulation/coverage.py": "counters that all of the simulator adds to",
@@ -62,10 +59,8 @@ SAME_MODULE_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "broker: child": "the process of an embedded broker, and that of a worker",
         "broker: forwarding": "the handler that forwards, and the channel over which it does",
-        "broker: loader": "Kafka's coordinator loader and metadata loader",
         "broker: machine": "the machine below a node, and a simulated one",
         "broker: surroundings": "the surroundings of a node, and simulated ones",
-        "broker: waiting": "answers that wait, in the coordinators and in dispatch",
         "controller: brokers": _SUBJECT,
         "controller: configs": _SUBJECT,
         "controller: elections": "elections of the quorum's leader, and of partition leaders",

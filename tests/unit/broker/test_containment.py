@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.waiting import gather, then
 from broker.dispatch.dispatcher import Dispatcher
 from broker.network.connection import CLOSED
 from controller.raft.log_failure import MetadataLogFailed
@@ -24,7 +23,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.registry import ApiKey
-from protocol.serving.pending import NO_ANSWER, CloseConnection, Failed, Pending
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Failed, Pending, gather, then
 from tests.support.desk import Desk
 from tests.support.sans_io import Rig, other
 

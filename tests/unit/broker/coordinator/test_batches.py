@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator.batches import coordinator_batch, key_values, loaded_batches, split_records
-from broker.coordinator.result import CoordinatorRecord
+from broker.coordinator.runtime.batches import coordinator_batch, key_values, loaded_batches, split_records
+from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.records.errors import CorruptRecord, InvalidRecord

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group import rebalance, shard, sync
-from broker.coordinator.group.expiry import expired_offsets
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.group.states import GroupState
+from broker.coordinator import group_coordinator
+from broker.coordinator.classic import join, rebalance, sync
+from broker.coordinator.classic.states import GroupState
+from broker.coordinator.group_operation import GroupSettings
+from broker.coordinator.offsets import expiry
+from broker.coordinator.offsets.expiry import expired_offsets
 from protocol.errors import EncodeError, ErrorCode, InvariantViolated
 from tests.support.group_world import GroupWorld, is_parked, now
 
@@ -73,7 +75,7 @@ def test_an_empty_generation_that_cannot_be_written_down_stands_in_memory(
 def test_a_group_that_cannot_be_written_down_never_was(monkeypatch: pytest.MonkeyPatch) -> None:
     world = GroupWorld()
     with monkeypatch.context() as patch:
-        patch.setattr(shard, "new_group_record", refuse)
+        patch.setattr(join, "new_group_record", refuse)
         answer = world.join("g", version=3)
     assert now(answer).error_code == UNKNOWN
     assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -89,7 +91,7 @@ def test_a_static_member_that_cannot_be_written_down_gives_its_place_back(
     member = now(first).member_id
     world.sync_all([member], 1)
     with monkeypatch.context() as patch:
-        patch.setattr("broker.coordinator.group.join.group_record", refuse)
+        patch.setattr("broker.coordinator.classic.join.group_record", refuse)
         assert now(world.join("g", instance="i")).error_code == UNKNOWN
     assert world.heartbeat(member, 1, instance="i") is ErrorCode.NONE
 
@@ -144,7 +146,7 @@ def test_an_offset_that_cannot_be_written_down_is_refused_alone() -> None:
     bad = world.commit_error(1, member_id=member, generation=1, topic="t" * 40_000)
     assert bad is UNKNOWN
     assert world.commit_error(2, member_id=member, generation=1) is ErrorCode.NONE
-    assert world.shard("g").offsets.places("g") == [("t", 0)]
+    assert world.shard("g").offset_metadata.committed.partitions("g") == [("t", 0)]
 
 
 def test_metadata_of_all_members_beyond_the_largest_batch() -> None:
@@ -180,20 +182,19 @@ def test_deletions_are_cut_to_what_the_topic_takes() -> None:
 # What raises
 
 
-@pytest.mark.parametrize("place", ["joins.join", "syncs.sync", "leaves.leave", "commit", "syncs.heartbeat"])
-def test_a_request_that_raises_fails_alone(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+@pytest.mark.parametrize("name", ["join_group", "sync_group", "leave_group", "commit_offsets", "heartbeat"])
+def test_a_request_that_raises_fails_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     world = GroupWorld()
     (member,) = world.stable_group(1)
-    module, _, name = place.rpartition(".")
     with monkeypatch.context() as patch:
-        patch.setattr(getattr(shard, module) if module else shard, name, explode)
-        if name == "join":
+        patch.setattr(group_coordinator, name, explode)
+        if name == "join_group":
             assert now(world.join("g")).error_code == UNKNOWN
-        elif name == "sync":
+        elif name == "sync_group":
             assert now(world.sync(member, 1)).error_code == UNKNOWN
-        elif name == "leave":
+        elif name == "leave_group":
             assert world.leave(member).error_code == UNKNOWN
-        elif name == "commit":
+        elif name == "commit_offsets":
             assert world.commit_error(1, member_id=member, generation=1) is UNKNOWN
         else:
             assert world.heartbeat(member, 1) is UNKNOWN
@@ -210,10 +211,10 @@ def test_a_join_phase_whose_end_raises_frees_everybody(monkeypatch: pytest.Monke
     world.commit_error(41, member_id=a, generation=1)
     waiting = world.join("g", version=3)
     with monkeypatch.context() as patch:
-        patch.setattr("broker.coordinator.group.classic_group.ClassicGroup." + what, explode)
+        patch.setattr("broker.coordinator.classic.classic_group.ClassicGroup." + what, explode)
         world.timers.advance(60_000)
     assert now(waiting).error_code in (UNKNOWN, ErrorCode.UNKNOWN_MEMBER_ID)
-    group = world.shard("g").groups["g"]
+    group = world.shard("g").group_metadata.groups["g"]
     assert (group.state, group.generation) == (GroupState.EMPTY, 1)
     assert world.heartbeat(b, 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.committed().offset == 41
@@ -226,7 +227,7 @@ def test_a_join_that_raises_when_it_ends_the_phase_frees_who_waits(monkeypatch: 
     waiting = world.join("g", a)
     assert is_parked(waiting)
     with monkeypatch.context() as patch:
-        patch.setattr("broker.coordinator.group.classic_group.ClassicGroup.select_protocol", explode)
+        patch.setattr("broker.coordinator.classic.classic_group.ClassicGroup.select_protocol", explode)
         last = world.join("g", b, protocols=(("range", b"other"),))
     assert [now(answer).error_code for answer in (last, waiting)] == [UNKNOWN, UNKNOWN]
     assert world.state() == "Empty"
@@ -302,8 +303,8 @@ def test_a_group_whose_expiry_raises_keeps_no_other_from_it(monkeypatch: pytest.
         return explode() if group.group_id == "g" else original(group, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(shard, "expired_offsets", only_g)
+        patch.setattr(expiry, "expired_offsets", only_g)
         world.timers.advance(1_300_000)
-    assert list(world.shard("g").groups) == ["g"]
+    assert list(world.shard("g").group_metadata.groups) == ["g"]
     world.timers.advance(700_000)
-    assert list(world.shard("g").groups) == []
+    assert list(world.shard("g").group_metadata.groups) == []

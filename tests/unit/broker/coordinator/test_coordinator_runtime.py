@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.batches import coordinator_batch
-from broker.coordinator.ports import CurrentTime
-from broker.coordinator.result import CoordinatorRecord, CoordinatorResult, UndoLog
-from broker.coordinator.runtime import LOAD_RETRY_MS, CoordinatorRuntime, RuntimeSettings
+from broker.coordinator.ports import CurrentTime, MetadataUpdate, RuntimeSettings
+from broker.coordinator.runtime.batches import coordinator_batch
+from broker.coordinator.runtime.coordinator_loader import LOAD_RETRY_MS
+from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from broker.coordinator.runtime.result import CoordinatorRecord, CoordinatorResult, UndoLog
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
@@ -35,33 +36,45 @@ class Shelf:
         self.held: dict[int, list[tuple[bytes, bytes | None]]] = {}
         self.events: list[str] = []
         self.due_ms: int | None = None
-        self.gathered: list[tuple[bytes, bytes | None]] = []
+        self.to_build: list[bytes] = []
 
     def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
         before = self.values.get(key)
-        if undo is not None:
-            undo.add(lambda: self.replay(key, before, None))
+        if undo is None:
+            self.to_build.append(key)
+        else:
+            undo.add(lambda: self.put(key, before))
+        self.put(key, value)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self.values.pop(key, None)
         else:
             self.values[key] = value
 
-    def load(self, key: bytes, value: bytes | None) -> None:
-        self.gathered.append((key, value))
+    def replay_transactional(
+        self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None
+    ) -> None:
+        held = self.held.setdefault(producer_id, [])
+        held.append((key, value))
+        if undo is not None:
+            undo.add(lambda: self.forget_last(producer_id))
 
-    def load_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        self.held.setdefault(producer_id, []).append((key, value))
+    def forget_last(self, producer_id: int) -> None:
+        self.held[producer_id].pop()
+        if not self.held[producer_id]:
+            del self.held[producer_id]
 
-    def load_marker(self, producer_id: int, committed: bool) -> None:
+    def replay_end_transaction_marker(self, producer_id: int, committed: bool, undo: UndoLog | None) -> None:
         records = self.held.pop(producer_id, [])
-        if committed:
-            self.gathered.extend(records)
+        if undo is not None and records:
+            undo.add(lambda: self.held.update({producer_id: records}))
+        for key, value in records if committed else ():
+            self.replay(key, value, undo)
 
     def build(self, max_records: int) -> bool:
-        for key, value in self.gathered[:max_records]:
-            self.replay(key, value, None)
-        del self.gathered[:max_records]
-        return not self.gathered
+        del self.to_build[:max_records]
+        return not self.to_build
 
     def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         self.events.append("loaded")
@@ -69,6 +82,10 @@ class Shelf:
 
     def unloaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         self.events.append("unloaded")
+        return CoordinatorResult()
+
+    def metadata_updated(self, update: MetadataUpdate, now: CurrentTime) -> CoordinatorResult[None]:
+        self.events += update.deleted_topics
         return CoordinatorResult()
 
     def next_look_ms(self) -> int | None:
@@ -108,9 +125,9 @@ class World:
 
     @property
     def shelf(self) -> Shelf:
-        machine = dict(self.runtime.machines())[0]
-        assert machine is not None
-        return machine
+        shard = dict(self.runtime.shards())[0]
+        assert shard is not None
+        return shard
 
     def put(
         self, key: bytes, value: bytes | None, *, stored: list[ErrorCode] | None = None
@@ -122,10 +139,10 @@ class World:
                 result.on_stored = partial(note, stored)
             return result
 
-        return self.runtime.run(0, operation, lambda error: error.name)
+        return self.runtime.write(0, operation, lambda error: error.name)
 
     def ask(self, key: bytes) -> str | Pending[str]:
-        return self.runtime.run(
+        return self.runtime.write(
             0,
             lambda shelf, now: CoordinatorResult(shelf.values.get(key, b"nothing").decode()),
             lambda error: error.name,
@@ -345,23 +362,20 @@ def test_what_need_not_be_atomic_is_cut_into_batches_that_fit() -> None:
         result.records.extend(CoordinatorRecord(b"%03d" % number, b"v" * 50) for number in range(40))
         return result
 
-    assert world.runtime.run(0, operation, lambda error: error.name) == "done"
+    assert world.runtime.write(0, operation, lambda error: error.name) == "done"
     assert len(world.shelf.values) == 40
     assert len(world.log.batches[TOPIC, 0]) > 5
     assert all(len(batch) <= 500 for batch in world.log.batches[TOPIC, 0])
 
 
-def test_an_operation_on_all_machines_passes_over_those_that_load() -> None:
+def test_a_change_of_the_metadata_is_told_to_all_shards_but_those_that_load() -> None:
     world = World()
     world.runtime.elected(1, 1)
-    seen: list[int] = []
-
-    def operation(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[None]:
-        seen.append(shelf.partition)
-        return CoordinatorResult()
-
-    world.runtime.run_everywhere(operation)
-    assert seen == [0]
+    active = world.shelf
+    world.runtime.metadata_updated(MetadataUpdate({"gone": bytes(16)}))
+    assert active.events == ["loaded", "gone"]
+    world.timers.run_soon()
+    assert dict(world.runtime.shards())[1].events == ["loaded"]  # type: ignore[union-attr]
 
 
 def broken(*arguments: object) -> Any:
@@ -371,7 +385,7 @@ def broken(*arguments: object) -> Any:
 def parked(world: World) -> Pending[str]:
     """Somebody whom the machine answers itself, later."""
     waiting: Pending[str] = Pending()
-    found = world.runtime.run(
+    found = world.runtime.write(
         0, lambda shelf, now: CoordinatorResult(), lambda error: error.name, waiting=waiting
     )
     assert found is waiting
@@ -432,7 +446,7 @@ def test_a_verdict_of_the_log_that_leads_to_a_failure_is_mended() -> None:
         result.on_stored = broken
         return result
 
-    waiting = world.runtime.run(0, operation, lambda error: error.name)
+    waiting = world.runtime.write(0, operation, lambda error: error.name)
     later = world.put(b"d", b"4")
     assert isinstance(waiting, Pending)
     assert isinstance(later, Pending)
@@ -459,7 +473,7 @@ def test_a_verdict_whose_failure_cannot_be_mended_costs_the_machine() -> None:
         result.on_stored = broken
         return result
 
-    world.runtime.run(0, operation, lambda error: error.name)
+    world.runtime.write(0, operation, lambda error: error.name)
     later = world.put(b"d", b"4")
     assert isinstance(later, Pending)
     world.log.decide(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -484,7 +498,7 @@ def test_an_operation_that_fails_costs_its_request_alone() -> None:
     world = World()
     world.put(b"a", b"1")
     was = world.shelf
-    assert world.runtime.run(0, broken, lambda error: error.name) == "UNKNOWN_SERVER_ERROR"
+    assert world.runtime.write(0, broken, lambda error: error.name) == "UNKNOWN_SERVER_ERROR"
     assert world.shelf is was
     assert was.events[-1] == "mended"
     assert world.ask(b"a") == "1"
@@ -497,7 +511,7 @@ def test_an_invariant_of_a_group_is_contained_and_one_of_the_log_is_not() -> Non
     def never(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[str]:
         raise InvariantViolated("never")
 
-    assert world.runtime.run(0, never, lambda error: error.name) == "UNKNOWN_SERVER_ERROR"
+    assert world.runtime.write(0, never, lambda error: error.name) == "UNKNOWN_SERVER_ERROR"
     world.log.failure = InvariantViolated("never")
     with pytest.raises(InvariantViolated):
         world.put(b"a", b"1")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.coordinator.group.coordinator import GROUP_TOPIC
+from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.runtime.result import UndoLog
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
@@ -34,7 +35,7 @@ def partition(world: GroupWorld) -> int:
 
 
 def found(world: GroupWorld) -> dict[int, int]:
-    offsets = world.shard("g").offsets.topics("g").get("t", {})
+    offsets = world.shard("g").offset_metadata.committed.topics("g").get("t", {})
     return {index: kept.offset for index, kept in offsets.items()}
 
 
@@ -204,14 +205,14 @@ def test_offsets_that_go_backwards() -> None:
 
 def test_an_error_of_ours_while_loading_gives_up_the_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world, _, other = world_with_offsets()
-    original = world.shard("g").__class__.load
+    original = world.shard("g").__class__.replay
 
-    def fails_for_g(self: object, key: bytes, value: bytes | None) -> None:
+    def fails_for_g(self: object, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
         if key.startswith(b"\0\1\0\1g"):
             raise KeyError("a fault of ours")
-        original(self, key, value)  # type: ignore[arg-type]
+        original(self, key, value, undo)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("broker.coordinator.group.shard.GroupShard.load", fails_for_g)
+    monkeypatch.setattr("broker.coordinator.group_shard.GroupShard.replay", fails_for_g)
     world.restart()
     assert world.commit_error(1) is GIVEN_UP
     assert world.committed(group_id=other).offset == 77

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.coordinator import deadlines
-from broker.coordinator.deadlines import REBUILD_FROM, DeadlineQueue
+from broker.coordinator.runtime import deadlines
+from broker.coordinator.runtime.deadlines import REBUILD_FROM, DeadlineQueue
 
 
 def due(queue: DeadlineQueue[str], now_ms: int) -> list[str]:

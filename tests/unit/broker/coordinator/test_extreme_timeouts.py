@@ -10,9 +10,9 @@ import logging
 
 import pytest
 
-from broker.coordinator.group.operation import DeadlineKind
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.runtime import RING_OUTCOMES
+from broker.coordinator.group_operation import DeadlineKind, GroupSettings
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.runtime.coordinator_context import DEADLINES_PER_TURN
 from protocol.errors import ErrorCode, InvariantViolated
 from tests.support.group_world import GroupWorld, is_parked, now
 
@@ -84,7 +84,7 @@ def test_a_member_without_time_to_sync_is_out_at_once(rebalance_ms: int) -> None
     world.timers.advance(0)
     assert now(world.sync(member, 1, {member: b"x"})).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert world.state() == "Empty"
-    assert world.shard("g").groups["g"].generation == 2
+    assert world.shard("g").group_metadata.groups["g"].generation == 2
 
 
 def test_the_longest_time_outs_are_kept_to_the_millisecond() -> None:
@@ -100,12 +100,12 @@ def test_the_longest_time_outs_are_kept_to_the_millisecond() -> None:
     world.timers.advance(3_000)
     world.sync_all([member], now(joined).generation_id)
     newcomer = world.join("g", version=3, session_ms=LONGEST_MS, rebalance_ms=LONGEST_MS)
-    newcomer_id = next(iter(world.shard("g").groups["g"].members.keys() - {member}))
+    newcomer_id = next(iter(world.shard("g").group_metadata.groups["g"].members.keys() - {member}))
     due = world.shard("g").deadlines.get((DeadlineKind.JOIN_PHASE, "g", ""))
     assert due == world.clock.monotonic_ms() + LONGEST_MS
     world.timers.advance(300_000)  # a member that was never in a generation has five minutes
     assert now(newcomer).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert newcomer_id not in world.shard("g").groups["g"].members
+    assert newcomer_id not in world.shard("g").group_metadata.groups["g"].members
     world.timers.advance(LONGEST_MS)
     assert world.state() == "Empty"
 
@@ -140,10 +140,10 @@ def test_no_first_delay_and_members_that_keep_coming() -> None:
 
 def test_thousands_of_deadlines_at_one_moment_leave_room_for_others() -> None:
     world = GroupWorld()
-    count = 3 * RING_OUTCOMES
+    count = 3 * DEADLINES_PER_TURN
     for _ in range(count):
         world.new_id()
-    group = world.shard("g").groups["g"]
+    group = world.shard("g").group_metadata.groups["g"]
     world.clock.move(10_000)
     left = [count]
     while left[-1]:
@@ -153,7 +153,7 @@ def test_thousands_of_deadlines_at_one_moment_leave_room_for_others() -> None:
         assert callback is not None
         callback()
         left.append(len(group.pending_members))
-        assert left[-2] - left[-1] <= RING_OUTCOMES
+        assert left[-2] - left[-1] <= DEADLINES_PER_TURN
     assert len(left) == 4
 
 
@@ -162,15 +162,15 @@ def test_a_deadline_that_would_come_again_at_once_is_an_error_of_ours() -> None:
     world.stable_group(1)
     shard = world.shard("g")
     key = (DeadlineKind.JOIN_PHASE, "g", "")
-    now = world.groups._runtime._now()
+    now = CurrentTime(world.clock.wall_ms(), world.clock.monotonic_ms())
     shard.deadlines.set(key, now.monotonic_ms)
-    group = shard.groups["g"]
+    group = shard.group_metadata.groups["g"]
 
     class Again(dict):  # type: ignore[type-arg]
         def get(self, name: object, default: object = None) -> object:
             shard.deadlines.set(key, now.monotonic_ms)
             return group
 
-    shard.groups = Again(g=group)
+    shard.group_metadata.groups = Again(g=group)
     with pytest.raises(InvariantViolated, match="lies ahead again"):
         shard.expire(now)

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.group_records import OFFSET, read_key, read_offset
+from broker.coordinator.group_keys import OFFSET, read_key
+from broker.coordinator.offsets.offset_records import read_offset
 from protocol.codec.message import Message
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest

@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.batches import coordinator_batch
-from broker.coordinator.group.coordinator import GROUP_TOPIC
-from broker.coordinator.group.group_records import (
-    CommittedOffset,
-    GroupKey,
-    offset_key,
-    offset_record,
-    read_key,
-)
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.result import CoordinatorRecord
+from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.group_keys import GroupKey, offset_key, read_key
+from broker.coordinator.group_operation import GroupSettings
+from broker.coordinator.offsets.offset_records import OffsetAndMetadata, offset_record
+from broker.coordinator.runtime.batches import coordinator_batch
+from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.records.builder import BatchBuilder
@@ -57,7 +52,7 @@ def append(world: GroupWorld, *records: CoordinatorRecord) -> None:
 def append_transactional(world: GroupWorld, producer_id: int, offset: int) -> None:
     """An offset of group g in t-0 that a producer commits in a transaction, whose marker does not come."""
     builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
-    builder.append(*offset_record("g", "t", 0, CommittedOffset(offset)), 1)
+    builder.append(*offset_record("g", "t", 0, OffsetAndMetadata(offset)), 1)
     partition = world.groups.partition_for("g")
     world.log.append_internal(GROUP_TOPIC, partition, bytes(builder.build()), lambda *_: None)
 
@@ -100,7 +95,7 @@ def test_a_deletion_is_answered_when_it_is_in_the_log_and_taken_back_when_it_is_
 
 def test_a_group_with_very_many_offsets_is_deleted_in_several_batches() -> None:
     world = GroupWorld()
-    append(world, *(offset_record("g", "t" * 200, index, CommittedOffset(1)) for index in range(9_000)))
+    append(world, *(offset_record("g", "t" * 200, index, OffsetAndMetadata(1)) for index in range(9_000)))
     world.restart()
     written = len(world.log.batches[GROUP_TOPIC, world.groups.partition_for("g")])
     assert world.groups.delete_group("g") is ErrorCode.NONE
@@ -190,8 +185,8 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
 
 def test_an_offset_of_the_next_topic_of_that_name_stays() -> None:
     world = GroupWorld()
-    append(world, offset_record("g", "t", 0, CommittedOffset(5, topic_id=b"the second topic")))
-    append(world, offset_record("g", "t", 1, CommittedOffset(6, topic_id=b"the first topic!")))
+    append(world, offset_record("g", "t", 0, OffsetAndMetadata(5, topic_id=b"the second topic")))
+    append(world, offset_record("g", "t", 1, OffsetAndMetadata(6, topic_id=b"the first topic!")))
     world.restart()
     world.groups.topics_deleted({"t": b"the first topic!"})
     assert [world.committed(index).offset for index in (0, 1)] == [5, -1]
@@ -199,8 +194,8 @@ def test_an_offset_of_the_next_topic_of_that_name_stays() -> None:
 
 def test_who_names_a_topic_by_its_id_is_not_shown_an_offset_of_another_one() -> None:
     world = GroupWorld()
-    append(world, offset_record("g", "t", 0, CommittedOffset(5, topic_id=b"the second topic")))
-    append(world, offset_record("g", "t", 1, CommittedOffset(6)))
+    append(world, offset_record("g", "t", 0, OffsetAndMetadata(5, topic_id=b"the second topic")))
+    append(world, offset_record("g", "t", 1, OffsetAndMetadata(6)))
     world.restart()
     for topic_id, expected in ((b"the first topic!", [-1, 6]), (b"the second topic", [5, 6])):
         fetched = now(
@@ -214,7 +209,7 @@ def test_who_names_a_topic_by_its_id_is_not_shown_an_offset_of_another_one() -> 
 
 def test_what_is_deleted_no_marker_brings_back() -> None:
     world = GroupWorld()
-    append(world, offset_record("g", "t", 0, CommittedOffset(1)))
+    append(world, offset_record("g", "t", 0, OffsetAndMetadata(1)))
     append_transactional(world, 7, 99)
     world.restart()
     assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -222,25 +217,27 @@ def test_what_is_deleted_no_marker_brings_back() -> None:
     for _ in range(2):
         assert world.committed(stable=True).error is ErrorCode.NONE
         assert world.committed().offset == -1
-        assert list(world.shard("g").transactions.end(7)) == []
+        assert list(world.shard("g").offset_metadata.pending.end(7, None)) == []
         world.restart()
 
 
 def test_a_refused_deletion_leaves_the_transaction_as_it_was() -> None:
     world = GroupWorld()
-    append(world, offset_record("g", "t", 0, CommittedOffset(1)))
+    append(world, offset_record("g", "t", 0, OffsetAndMetadata(1)))
     append_transactional(world, 7, 99)
     world.restart()
     world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
     assert delete(world, {"t": [0]}) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
-    assert [key for key, _ in world.shard("g").transactions.end(7)] == [offset_key("g", "t", 0)]
+    assert [key for key, _ in world.shard("g").offset_metadata.pending.end(7, None)] == [
+        offset_key("g", "t", 0)
+    ]
 
 
 def test_a_group_with_an_open_transaction_does_not_expire() -> None:
     world = GroupWorld(SOON_GONE)
     append_transactional(world, 7, 99)
-    append(world, offset_record("g", "u", 0, CommittedOffset(1, commit_timestamp_ms=1)))
+    append(world, offset_record("g", "u", 0, OffsetAndMetadata(1, commit_timestamp_ms=1)))
     world.restart()
     world.timers.advance(120_000)
     assert world.committed(topic="u").offset == -1
@@ -260,7 +257,7 @@ def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixtu
         CoordinatorRecord(b"", b"x"),
         CoordinatorRecord(b"\x00\x04\x00\x09g", b"x"),
     ]
-    append(world, offset_record("g", "t", 0, CommittedOffset(5, commit_timestamp_ms=1)))
+    append(world, offset_record("g", "t", 0, OffsetAndMetadata(5, commit_timestamp_ms=1)))
     append(world, newer, unknown, *nonsense)
     with caplog.at_level(logging.WARNING, "barnabas.groups"):
         world.restart()
@@ -298,24 +295,24 @@ def test_what_deleting_a_group_costs_does_not_depend_on_others_transactions(
     world = GroupWorld()
     shard = world.shard("g")
     for number in range(2_000):
-        shard.load_transactional(7, offset_key(f"other-{number}", "t", 0), b"")
+        shard.replay_transactional(7, offset_key(f"other-{number}", "t", 0), b"", None)
     world.commit_error(1)
-    shard.load_transactional(8, offset_key("g", "u", 3), b"")
+    shard.replay_transactional(8, offset_key("g", "u", 3), b"", None)
     read: list[bytes] = []
 
     def counted(key: bytes) -> GroupKey | None:
         read.append(key)
         return read_key(key)
 
-    monkeypatch.setattr("broker.coordinator.group.offset_store.read_key", counted)
-    assert shard.transactions.has_group("g")
-    assert shard.transactions.pending_places("g") == [("u", 3)]
+    monkeypatch.setattr("broker.coordinator.offsets.pending_transactional_offsets.read_key", counted)
+    assert shard.offset_metadata.pending.has_group("g")
+    assert shard.offset_metadata.pending.partitions("g") == [("u", 3)]
     assert now(world.groups.delete_group("g")) is ErrorCode.NONE
     assert read == []
-    assert shard.transactions.pending_places("g") == []
-    assert list(shard.transactions.end(8)) == []
-    assert not shard.transactions.has_group("g")
-    assert len(shard.transactions.groups()) == 2_000
+    assert shard.offset_metadata.pending.partitions("g") == []
+    assert list(shard.offset_metadata.pending.end(8, None)) == []
+    assert not shard.offset_metadata.pending.has_group("g")
+    assert len(shard.offset_metadata.pending.groups()) == 2_000
 
 
 def test_thousands_leave_in_one_request_the_oldest_first() -> None:
@@ -325,7 +322,7 @@ def test_thousands_leave_in_one_request_the_oldest_first() -> None:
     for member in members:
         world.join("g", member)
     world.timers.advance(6_000)
-    group = world.shard("g").groups["g"]
+    group = world.shard("g").group_metadata.groups["g"]
     assert group.leader_id == members[0]
     world.leave(*members[:-2])
     assert group.leader_id == members[-2]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.coordinator import GROUP_TOPIC
+from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.handlers import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.values import uuid_to_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.coordinator import GROUP_TOPIC
+from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.handlers import (
     delete_groups,
     describe_groups,
@@ -282,7 +282,7 @@ def test_offsets_are_stored_with_the_topics_id_in_every_version(world: GroupWorl
 
 
 def stored_topic_id(world: GroupWorld) -> bytes:
-    stored = world.shard("g").offsets.get("g", "t", 0)
+    stored = world.shard("g").offset_metadata.committed.get("g", "t", 0)
     assert stored is not None
     return stored.topic_id
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.coordinator import GROUP_TOPIC
-from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.group_operation import GroupSettings
 from protocol.errors import ErrorCode
 from tests.support.group_world import GroupWorld, MemoryLog, is_parked, now
 

@@ -6,11 +6,12 @@ import tracemalloc
 
 import pytest
 
-from broker.coordinator.batches import coordinator_batch
-from broker.coordinator.group.coordinator import GROUP_TOPIC
-from broker.coordinator.group.group_records import CommittedOffset, offset_key, offset_record
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.result import CoordinatorRecord
+from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.group_keys import offset_key
+from broker.coordinator.group_operation import GroupSettings
+from broker.coordinator.offsets.offset_records import OffsetAndMetadata, offset_record
+from broker.coordinator.runtime.batches import coordinator_batch
+from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.codec.compiler import encode
 from protocol.consumer_protocol import ConsumerProtocolSubscription
 from protocol.errors import ErrorCode
@@ -156,7 +157,7 @@ def test_offsets_of_an_open_transaction_are_not_stable() -> None:
     def append(batch: bytes | bytearray) -> None:
         world.log.append_internal(GROUP_TOPIC, index, bytes(batch), lambda *_: None)
 
-    key, value = offset_record("g", "t", 0, CommittedOffset(9))
+    key, value = offset_record("g", "t", 0, OffsetAndMetadata(9))
     batch = build_batch(
         [SimpleRecord(key, value, 1)], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
     )
@@ -176,7 +177,7 @@ def test_a_committed_transaction_counts_from_where_it_was_written() -> None:
     world = GroupWorld()
     world.commit_error(1)
     index = world.groups.partition_for("g")
-    key, value = offset_record("g", "t", 0, CommittedOffset(9))
+    key, value = offset_record("g", "t", 0, OffsetAndMetadata(9))
     for batch in (
         build_batch(
             [SimpleRecord(key, value, 1)],
@@ -281,12 +282,12 @@ def test_a_retention_without_sense_is_stored_as_kafka_stores_it(
     """The sum goes round in 64 bits: Kafka 4.3.1 wrote these numbers for these requests."""
     world = GroupWorld(GroupSettings(offsets_retention_check_interval_ms=TEN_MINUTES_MS))
     assert world.commit_error(5, retention_ms=retention_ms, version=version) is ErrorCode.NONE
-    committed = world.shard("g").offsets.get("g", "t", 0)
+    committed = world.shard("g").offset_metadata.committed.get("g", "t", 0)
     assert committed is not None
     expected = (committed.commit_timestamp_ms + expires_after_ms + 2**63) % 2**64 - 2**63
     assert committed.expire_timestamp_ms == expected
     world.restart()
-    assert world.shard("g").offsets.get("g", "t", 0) == committed
+    assert world.shard("g").offset_metadata.committed.get("g", "t", 0) == committed
     world.timers.advance(TEN_MINUTES_MS)
     assert world.committed().offset == (5 if expected > committed.commit_timestamp_ms + 1 else -1)
 

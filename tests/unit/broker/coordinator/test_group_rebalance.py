@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.settings import GroupSettings
+from broker.coordinator.group_operation import GroupSettings
 from protocol.errors import ErrorCode
 from protocol.serving.pending import Pending
 from tests.support.group_world import GroupWorld, is_parked, now
@@ -224,7 +224,7 @@ def test_version_0_has_only_a_session_timeout() -> None:
     answer = world.join("g", version=0, session_ms=6_000, rebalance_ms=-1)
     world.timers.advance(3_000)
     member = now(answer).member_id
-    assert world.shard("g").groups["g"].members[member].rebalance_timeout_ms == 6_000
+    assert world.shard("g").group_metadata.groups["g"].members[member].rebalance_timeout_ms == 6_000
 
 
 def test_requests_that_make_no_sense_are_refused_at_once() -> None:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.coordinator.batches import loaded_batches
-from broker.coordinator.group.group_records import GROUP, GROUP_VERSION, read_group, read_key
-from broker.coordinator.group.states import TRANSITIONS, GroupState, GroupStateCause
+from broker.coordinator.classic.group_records import GROUP_VERSION, read_group
+from broker.coordinator.classic.states import TRANSITIONS, GroupState, GroupStateCause
+from broker.coordinator.group_keys import GROUP, read_key
+from broker.coordinator.runtime.batches import loaded_batches
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.serving.pending import Pending
 from tests.support.group_world import GroupWorld, is_parked
@@ -220,6 +221,6 @@ def test_every_transition_of_the_table_is_in_the_drawing() -> None:
 
 
 def test_a_transition_that_is_not_in_the_table_is_our_mistake() -> None:
-    group = empty().world.shard("g").groups["g"]
+    group = empty().world.shard("g").group_metadata.groups["g"]
     with pytest.raises(InvariantViolated, match="the transition is in the table"):
         group.move(GroupStateCause.ASSIGNMENT_STORED, 0)

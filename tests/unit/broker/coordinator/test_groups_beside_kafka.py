@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.coordinator.group.coordinator import GROUP_TOPIC
-from broker.coordinator.group.group_records import GROUP, read_key
+from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.group_keys import GROUP, read_key
 from protocol.codec.compiler import decode
 from protocol.errors import ErrorCode
 from protocol.group_log.classic_groups import GroupMetadataValue

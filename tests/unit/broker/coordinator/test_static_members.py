@@ -64,7 +64,7 @@ def test_if_the_log_does_not_take_it_the_former_self_has_its_place_again() -> No
     response = now(world.join("g", instance="two", protocols=(("range", b"new"),)))
     assert (response.error_code, response.member_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
     assert world.heartbeat(old, 1, instance="two") is ErrorCode.NONE
-    group = world.shard("g").groups["g"]
+    group = world.shard("g").group_metadata.groups["g"]
     assert group.members[old].protocols == (("range", b"meta"),)
     assert group.awaiting_join == 0
 
@@ -107,13 +107,16 @@ def test_static_members_that_do_not_join_again_keep_their_place_until_their_sess
     _, silent = static_group(world, "one", "two", session_ms=120_000)
     newcomer = world.join("g", version=3, session_ms=120_000)
     first = world.join(
-        "g", world.shard("g").groups["g"].static_members["one"], instance="one", session_ms=120_000
+        "g",
+        world.shard("g").group_metadata.groups["g"].static_members["one"],
+        instance="one",
+        session_ms=120_000,
     )
     world.timers.advance(60_000)
     assert now(first).generation_id == 2
     assert {member.group_instance_id for member in now(first).members} == {"one", "two", None}
     assert now(newcomer).generation_id == 2
-    assert silent in world.shard("g").groups["g"].members
+    assert silent in world.shard("g").group_metadata.groups["g"].members
 
 
 def test_if_only_static_members_are_missing_the_group_waits_on() -> None:

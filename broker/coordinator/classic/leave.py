@@ -6,18 +6,23 @@ its own error, and the group rebalances once, after all have gone (KIP-345).
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic_group import ClassicGroup
-from broker.coordinator.group.operation import DeadlineKind, GroupOperation
-from broker.coordinator.group.rebalance import complete_if_all_joined, rebalance_or_complete, take_out
-from broker.coordinator.group.states import GroupState
+from broker.coordinator.classic.classic_group import ClassicGroup
+from broker.coordinator.classic.rebalance import complete_if_all_joined, rebalance_or_complete, take_out
+from broker.coordinator.classic.states import GroupState
+from broker.coordinator.group_metadata_manager import GroupMetadataManager
+from broker.coordinator.group_operation import DeadlineKind, GroupOperation
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-def leave(
-    group: ClassicGroup, members: list[LeaveGroupRequest.MemberIdentity], operation: GroupOperation
+def leave_group(
+    groups: GroupMetadataManager,
+    group_id: str,
+    members: list[LeaveGroupRequest.MemberIdentity],
+    operation: GroupOperation,
 ) -> LeaveGroupResponse:
     """Take the named members out."""
+    group = groups.get(group_id) or ClassicGroup(group_id)
     if group.state is GroupState.DEAD:
         return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     response = LeaveGroupResponse()

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from broker.coordinator.group.shard import GroupShard
+from broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataManager
 from protocol.errors import ErrorCode
 from protocol.primitives import Uuid
 from protocol.values import ZERO_UUID
@@ -41,8 +41,8 @@ class FetchedGroup(msgspec.Struct, gc=False):
     topics: list[FetchedTopic] = []
 
 
-def fetch(
-    shard: GroupShard,
+def fetch_offsets(
+    offsets: OffsetMetadataManager,
     group_id: str,
     wanted: Iterable[tuple[str, list[int]]] | None,
     topic_ids: Mapping[str, Uuid],
@@ -54,22 +54,24 @@ def fetch(
     the same name.
     """
     if wanted is None:
-        wanted = [(topic, list(partitions)) for topic, partitions in shard.offsets.topics(group_id).items()]
+        wanted = [
+            (topic, list(partitions)) for topic, partitions in offsets.committed.topics(group_id).items()
+        ]
     fetched = FetchedGroup(topics=[])
     for topic, indexes in wanted:
         topic_id = topic_ids.get(topic, ZERO_UUID)
-        found = [_fetch_one(shard, (group_id, topic, index), topic_id, require_stable) for index in indexes]
+        found = [_fetch_one(offsets, (group_id, topic, index), topic_id, require_stable) for index in indexes]
         fetched.topics.append(FetchedTopic(topic, found))
     return fetched
 
 
 def _fetch_one(
-    shard: GroupShard, place: tuple[str, str, int], topic_id: Uuid, require_stable: bool
+    offsets: OffsetMetadataManager, place: tuple[str, str, int], topic_id: Uuid, require_stable: bool
 ) -> FetchedPartition:
     index = place[2]
-    if require_stable and shard.has_pending_offset(*place):
+    if require_stable and offsets.has_pending(*place):
         return FetchedPartition(index, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    committed = shard.offsets.get(*place)
+    committed = offsets.committed.get(*place)
     if committed is None or ZERO_UUID != topic_id != committed.topic_id != ZERO_UUID:
         return FetchedPartition(index)
     return FetchedPartition(index, committed.offset, committed.leader_epoch, committed.metadata)

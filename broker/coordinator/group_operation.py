@@ -1,7 +1,7 @@
-"""One event's view of the world: the time, the rules, the deadlines, and what the event leaves behind.
+"""What an operation on a group works with: the time, the settings, the deadlines, and the result it fills.
 
-Every function that moves a group takes a turn and works through it, so that it can be tested with a turn made
-by hand: look at the outcome, at the deadlines, at the group.
+Every function that changes a group takes a `GroupOperation`, so that it can be tested with one made by hand:
+look at the result, at the deadlines, at the group.
 """
 
 from __future__ import annotations
@@ -10,14 +10,34 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from broker.coordinator.deadlines import DeadlineQueue
-from broker.coordinator.group.classic_group import ClassicGroup, Member, ParkedJoin
-from broker.coordinator.group.settings import GroupSettings
+import msgspec
+
+from broker.coordinator.classic.classic_group import ClassicGroup, ClassicGroupMember, ParkedJoin
 from broker.coordinator.ports import CurrentTime
-from broker.coordinator.result import CoordinatorResult
+from broker.coordinator.runtime.deadlines import DeadlineQueue
+from broker.coordinator.runtime.result import CoordinatorResult
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
+
+
+class GroupSettings(msgspec.Struct, frozen=True):
+    """Kafka's configs of the same names (dots for underscores) with Kafka's defaults; times in ms."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2**31 - 1
+    group_initial_rebalance_delay_ms: int = 3_000
+    offset_metadata_max_characters: int = 4_096
+    """`offset.metadata.max.bytes`, which counts characters of Java: UTF-16 code units."""
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
+    """`offsets.retention.minutes` in milliseconds."""
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_commit_timeout_ms: int = 5_000
+    offsets_load_buffer_bytes: int = 5 * 1024 * 1024
+    offsets_topic_partition_count: int = 50
+    new_member_join_timeout_ms: int = 300_000
+    """How long a member that nobody knows yet may sit in a join phase. Not configurable, as in Kafka."""
 
 
 class DeadlineKind(IntEnum):
@@ -38,7 +58,7 @@ DeadlineKey = tuple[DeadlineKind, str, str]
 
 
 class GroupOperation:
-    """Made for one event, read once by the shard."""
+    """Made for one request, deadline or stored write; the runtime settles its result."""
 
     __slots__ = ("deadlines", "make_uuid", "now", "result", "settings")
 
@@ -56,7 +76,7 @@ class GroupOperation:
         self.result: CoordinatorResult[Any] = CoordinatorResult()
 
     def later(self, now: CurrentTime) -> GroupOperation:
-        """The turn in which the storing of this turn's records is heard of."""
+        """The operation in which one hears that this one's records are stored, or not."""
         return GroupOperation(now, self.settings, self.deadlines, self.make_uuid)
 
     # Deadlines
@@ -78,13 +98,15 @@ class GroupOperation:
     def cancel(self, kind: DeadlineKind, group: ClassicGroup, member_id: str = "") -> None:
         self.deadlines.cancel((kind, group.group_id, member_id))
 
-    def refresh_session(self, group: ClassicGroup, member: Member) -> None:
+    def refresh_session(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """The member was heard of: its session begins anew."""
         self.schedule(DeadlineKind.SESSION, group, member.session_timeout_ms, member.member_id)
 
     # Answers
 
-    def answer_join(self, group: ClassicGroup, member: Member, response: JoinGroupResponse) -> None:
+    def answer_join(
+        self, group: ClassicGroup, member: ClassicGroupMember, response: JoinGroupResponse
+    ) -> None:
         """Set a parked join free, if there is one."""
         parked = member.parked_join
         if parked is not None:
@@ -94,7 +116,7 @@ class GroupOperation:
     def answer_parked(self, parked: ParkedJoin, response: JoinGroupResponse) -> None:
         self.result.answer(parked.waiting, fitted(response, parked.version))
 
-    def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+    def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
         """Set a parked sync free; whether there was one."""
         waiting, member.parked_sync = member.parked_sync, None
         if waiting is None:

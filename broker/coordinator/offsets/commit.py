@@ -14,38 +14,39 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.coordinator.group.classic_group import ClassicGroup
-from broker.coordinator.group.group_records import NO_EXPIRY, CommittedOffset, offset_record
-from broker.coordinator.group.operation import GroupOperation
-from broker.coordinator.group.states import GroupState
+from broker.coordinator.classic.classic_group import ClassicGroup
+from broker.coordinator.classic.states import GroupState
+from broker.coordinator.group_metadata_manager import GroupMetadataManager
+from broker.coordinator.group_operation import GroupOperation
+from broker.coordinator.offsets.offset_records import NO_EXPIRY, OffsetAndMetadata, offset_record
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
 UNKNOWN_GROUP_SINCE: Final = 9
-BROKER_S_RETENTION: Final = -1
-"""The client names no time of its own."""
+NO_RETENTION_OF_ITS_OWN: Final = -1
+"""The retention time of a request that leaves it to the broker."""
 
 
-def commit(
-    group: ClassicGroup | None,
+def commit_offsets(
+    groups: GroupMetadataManager,
     request: OffsetCommitRequest,
     version: int,
     most_bytes: int,
     operation: GroupOperation,
-) -> None:
-    """Fill the turn with the records and the response, or with a refusal if the keys and values of the
-    records are larger than `most_bytes`."""
+) -> OffsetCommitResponse:
+    """A record for each offset that may be committed, or a refusal if the keys and values of the records are
+    larger than `most_bytes`. Every topic has a name and exists."""
+    group = groups.get(request.group_id)
     error = commit_error(group, request, version)
     if error is not ErrorCode.NONE:
-        operation.result.response = refused_commit(request, error)
-        return
+        return refused_commit(request, error)
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         operation.refresh_session(group, group.members[request.member_id])
     now_ms = operation.now.wall_ms
-    has_own = request.retention_time_ms != BROKER_S_RETENTION
+    has_own = request.retention_time_ms != NO_RETENTION_OF_ITS_OWN
     expires_ms = java_long(now_ms + request.retention_time_ms) if has_own else NO_EXPIRY
-    operation.result.response = response = OffsetCommitResponse()
+    response = OffsetCommitResponse()
     size_bytes = 0
     for topic in request.topics:
         answer = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -56,7 +57,7 @@ def commit(
             if java_length(metadata) > operation.settings.offset_metadata_max_characters:
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                committed = CommittedOffset(
+                committed = OffsetAndMetadata(
                     offset=partition.committed_offset,
                     leader_epoch=partition.committed_leader_epoch,
                     metadata=metadata,
@@ -71,12 +72,13 @@ def commit(
                 size_bytes += len(key) + len(value or b"")
                 if size_bytes > most_bytes:
                     _refuse_as_too_large(operation, most_bytes)
-                    return
+                    return response
             answer.partitions.append(
                 OffsetCommitResponse.OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=error
                 )
             )
+    return response
 
 
 def _refuse_as_too_large(operation: GroupOperation, most_bytes: int) -> None:

@@ -1,9 +1,8 @@
 """What one operation of a coordinator leaves behind: records to write, and who is to be answered with what.
 
-An operation runs on a state machine in memory and touches nothing else. It fills an
-:class:`CoordinatorResult`; the runtime then replays and appends the records, and answers. So an operation can
-be tested by looking at what it returned, and nobody is answered in the middle of one: an answer may let the
-client's next request in.
+An operation runs on a shard in memory and touches nothing else. It fills a :class:`CoordinatorResult`; the
+runtime then replays and appends the records, and answers. So an operation can be tested by looking at what it
+returned, and nobody is answered in the middle of one: an answer may let the client's next request in.
 """
 
 from __future__ import annotations
@@ -29,10 +28,11 @@ class CoordinatorRecord(NamedTuple):
 
 
 class CoordinatorResult(Generic[R]):
-    """The sum of one operation.
+    """All that one operation leaves behind.
 
     response: for the one who asked; sent when the records are committed, or, if there are none, when all that
-    was written before is: what he learns cannot be taken back. None while he waits for something else.
+    was written before is committed, so that what he learns cannot be taken back. None while he waits for
+    something else.
 
     answers: for those whom the operation sets free; sent right after it.
 
@@ -41,8 +41,8 @@ class CoordinatorResult(Generic[R]):
 
     atomic: all records in one batch. Deletions of many keys need not be; they are cut to fit.
 
-    refusal: the records cannot be written down at all, or are known to be more than the log takes. Then none
-    is, and it goes on as if the log had refused them with this error.
+    refusal: one of the records cannot be encoded, or they are known to be more than the log takes. Then none
+    is written, and everything goes on as if the log had refused them with this error.
     """
 
     __slots__ = ("answers", "atomic", "on_stored", "records", "refusal", "response")
@@ -56,11 +56,11 @@ class CoordinatorResult(Generic[R]):
         self.refusal = ErrorCode.NONE
 
     def write(self, make: Callable[[], CoordinatorRecord]) -> None:
-        """Add a record that may turn out to be none: a name in it too long for its form, say."""
+        """Add a record that perhaps cannot be encoded, because a name in it is too long, say."""
         try:
             self.records.append(make())
         except EncodeError as problem:
-            LOG.error("a record cannot be written down: %s", problem)
+            LOG.error("a record cannot be encoded: %s", problem)
             self.refusal = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def answer(self, waiting: Pending[R] | Pending[Any], response: Any) -> None:

@@ -1,7 +1,8 @@
 """SyncGroup and Heartbeat: the leader distributes, the others ask for their share, all show that they live.
 
 The leader's assignment counts when it is in the log: until then everybody waits, the leader too. If
-membership changes meanwhile, what was stored is void; the next generation overwrites it.
+membership changes meanwhile, what was stored is void; the next generation overwrites it. The record is
+replayed at once, like every live record, but members are given their assignments when it is committed.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.coordinator.group.classic_group import ClassicGroup
-from broker.coordinator.group.group_records import group_record
-from broker.coordinator.group.operation import GroupOperation
-from broker.coordinator.group.rebalance import has_synced, rebalance_or_complete, refuse_syncs
-from broker.coordinator.group.states import GroupState, GroupStateCause
+from broker.coordinator.classic.classic_group import ClassicGroup
+from broker.coordinator.classic.group_records import group_record
+from broker.coordinator.classic.rebalance import has_synced, rebalance_or_complete, refuse_syncs
+from broker.coordinator.classic.states import GroupState, GroupStateCause
+from broker.coordinator.group_metadata_manager import GroupMetadataManager
+from broker.coordinator.group_operation import GroupOperation
 from broker.coordinator.ports import CurrentTime
-from broker.coordinator.result import CoordinatorResult, response_error
+from broker.coordinator.runtime.result import CoordinatorResult, response_error
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -24,15 +26,16 @@ from protocol.serving.pending import Pending
 LOG: Final = logging.getLogger("barnabas.groups")
 
 
-def sync(
-    group: ClassicGroup,
+def sync_group(
+    groups: GroupMetadataManager,
     request: SyncGroupRequest,
     waiting: Pending[SyncGroupResponse],
     operation: GroupOperation,
 ) -> None:
     """Any SyncGroup: answered, or parked in its member."""
-    error = _sync_error(group, request)
-    if error is not ErrorCode.NONE:
+    group = groups.get(request.group_id)
+    error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _sync_error(group, request)
+    if group is None or error is not ErrorCode.NONE:
         operation.result.answer(waiting, SyncGroupResponse(error_code=error))
         return
     member = group.members[request.member_id]
@@ -78,8 +81,7 @@ def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 
 
 def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, operation: GroupOperation) -> None:
-    """The leader has spoken: write its assignment down, then tell everybody. Who is not in it gets
-    nothing."""
+    """Store the leader's assignment, then tell everybody. A member that is not in it gets nothing."""
     given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
     assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
     without = [member_id for member_id in group.members if member_id not in given]
@@ -110,8 +112,13 @@ def _distribute(group: ClassicGroup, assignment: dict[str, bytes], operation: Gr
             operation.refresh_session(group, member)
 
 
-def heartbeat(group: ClassicGroup, request: HeartbeatRequest, operation: GroupOperation) -> ErrorCode:
+def heartbeat(
+    groups: GroupMetadataManager, request: HeartbeatRequest, operation: GroupOperation
+) -> ErrorCode:
     """A sign of life, and how a member learns that it has to join again."""
+    group = groups.get(request.group_id)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.error_for(request.member_id, request.group_instance_id)

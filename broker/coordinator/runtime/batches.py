@@ -1,6 +1,7 @@
 """Between a coordinator's records and the batches in its log.
 
-Writing: one operation's records are one batch, uncompressed, all with the operation's time.
+Writing: one operation's records are one batch, uncompressed, all with the operation's time. A batch of a
+transaction names the producer and has no sequence, since the coordinator writes it for the producer.
 
 Reading: of a million records at start only keys and values matter, so they are picked out of the batch in one
 loop, without an object for each. Numbers of one and two bytes are read in place, the rest by
@@ -14,12 +15,19 @@ from typing import Final
 
 import msgspec
 
-from broker.coordinator.result import CoordinatorRecord
+from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import read_marker
 from protocol.records.errors import CorruptRecord, InvalidRecord, RecordsError
-from protocol.records.header import HEADER_BYTES, BatchHeader, is_intact, read_header
+from protocol.records.header import (
+    HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    is_intact,
+    read_header,
+)
 from protocol.records.reader import plain_records
 from protocol.varint import MalformedVarint, read_int, read_long
 
@@ -29,9 +37,20 @@ RECORD_OVERHEAD_BYTES: Final = 32
 KeyValues = list[tuple[bytes, bytes | None]]
 
 
-def coordinator_batch(records: Sequence[CoordinatorRecord], *, timestamp_ms: int) -> bytes:
-    """One batch with base offset 0; the log gives it its place."""
-    builder = BatchBuilder()
+def coordinator_batch(
+    records: Sequence[CoordinatorRecord],
+    *,
+    timestamp_ms: int,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+) -> bytes:
+    """One batch with base offset 0; the log gives it its place. With a producer id it belongs to that
+    producer's transaction."""
+    builder = BatchBuilder(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=producer_id != NO_PRODUCER_ID,
+    )
     for key, value in records:
         builder.append(key, value, timestamp_ms)
     return bytes(builder.build())

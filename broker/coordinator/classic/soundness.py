@@ -2,16 +2,17 @@
 
 An operation that raised has recorded nothing, but it may have changed half of a group in memory: a member
 that waits and is counted nowhere, a join phase without an end. Such a group would hang for ever, so it ends,
-and an empty one of the same generation stands in its place: whoever waits is answered, members hear that
+and an empty one of the same generation stands in its place: whoever waits is answered, and members hear that
 nobody knows them and join anew. Offsets are not touched.
 """
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic_group import ClassicGroup, Member
-from broker.coordinator.group.operation import DeadlineKind, GroupOperation
-from broker.coordinator.group.rebalance import free_everybody
-from broker.coordinator.group.states import GroupState
+from broker.coordinator.classic.classic_group import ClassicGroup, ClassicGroupMember
+from broker.coordinator.classic.group_records import group_record
+from broker.coordinator.classic.rebalance import free_everybody
+from broker.coordinator.classic.states import GroupState
+from broker.coordinator.group_operation import DeadlineKind, GroupOperation
 from protocol.errors import ErrorCode
 
 
@@ -36,7 +37,7 @@ def is_sound(group: ClassicGroup, operation: GroupOperation) -> bool:
     )
 
 
-def _has_session(group: ClassicGroup, member: Member, operation: GroupOperation) -> bool:
+def _has_session(group: ClassicGroup, member: ClassicGroupMember, operation: GroupOperation) -> bool:
     is_waiting = member.parked_join is not None or member.parked_sync is not None
     return is_waiting or operation.is_due(DeadlineKind.SESSION, group, member.member_id)
 
@@ -51,11 +52,16 @@ def _has_end(group: ClassicGroup, operation: GroupOperation) -> bool:
     return (group.state is GroupState.EMPTY) == (not group.members)
 
 
-def emptied(group: ClassicGroup, operation: GroupOperation) -> ClassicGroup:
-    """What stands in the place of a group that is not sound."""
+def end_group(group: ClassicGroup, operation: GroupOperation) -> ClassicGroup:
+    """The group that stands in the place of one that is not sound. Its record is written, so that a new
+    coordinator does not bring back members that were told to join anew."""
     free_everybody(group, operation, ErrorCode.UNKNOWN_SERVER_ERROR)
-    fresh = ClassicGroup(group.group_id, state_timestamp_ms=operation.now.wall_ms)
-    fresh.generation = group.generation
-    fresh.protocol_type = group.protocol_type
+    fresh = ClassicGroup(
+        group.group_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        state_timestamp_ms=operation.now.wall_ms,
+    )
     fresh.refresh_topics()
+    operation.result.write(lambda: group_record(fresh, {}))
     return fresh

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from broker.coordinator.group.states import TRANSITIONS, GroupState, GroupStateCause
-from broker.coordinator.group.subscription import subscribed_topics
+from broker.coordinator.classic.states import TRANSITIONS, GroupState, GroupStateCause
+from broker.coordinator.classic.subscription import subscribed_topics
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
@@ -32,7 +32,7 @@ class ParkedJoin(msgspec.Struct, gc=False, eq=False):
     version: int
 
 
-class Member(msgspec.Struct, eq=False):
+class ClassicGroupMember(msgspec.Struct, eq=False):
     """One member. Its id never changes; a static member that returns is another member with the same instance
     id."""
 
@@ -69,20 +69,29 @@ class Member(msgspec.Struct, eq=False):
 class ClassicGroup:
     """One group. `generation` grows with each completed join phase and is -1 nowhere: a new group has 0."""
 
-    def __init__(self, group_id: str, *, state_timestamp_ms: int = NO_TIMESTAMP) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        generation: int = 0,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+        leader_id: str | None = None,
+        state_timestamp_ms: int = NO_TIMESTAMP,
+    ) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.EMPTY
         self.state_timestamp_ms = state_timestamp_ms
         """Wall time of the last transition; -1 if the log did not tell."""
-        self.generation = 0
-        self.protocol_type: str | None = None
+        self.generation = generation
+        self.protocol_type = protocol_type
         """None for a group that has only ever held offsets of simple consumers."""
-        self.protocol_name: str | None = None
+        self.protocol_name = protocol_name
         """The protocol of the current generation."""
-        self._leader_id: str | None = None
+        self._leader_id = leader_id
         """None while nobody is in, or until the next one is looked for."""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.pending_members: dict[str, None] = {}
@@ -103,6 +112,12 @@ class ClassicGroup:
         """Protocol name -> members that support it."""
 
     # State
+
+    def all_read(self) -> None:
+        """Every member that the group's record names has been added."""
+        if self.members:
+            self.state = GroupState.STABLE
+        self.refresh_topics()
 
     def move(self, cause: GroupStateCause, now_wall_ms: int) -> None:
         """Go where the table of transitions says."""
@@ -142,7 +157,7 @@ class ClassicGroup:
 
     # Members
 
-    def add(self, member: Member, protocol_type: str, parked: ParkedJoin | None) -> None:
+    def add(self, member: ClassicGroupMember, protocol_type: str, parked: ParkedJoin | None) -> None:
         if member.group_instance_id is not None:
             invariant(
                 member.group_instance_id not in self.static_members,
@@ -175,7 +190,11 @@ class ClassicGroup:
         self.pending_sync.pop(member_id, None)
 
     def update(
-        self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
+        self,
+        member: ClassicGroupMember,
+        protocols: Protocols,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
     ) -> None:
         self._count_protocols(member, -1)
         member.protocols = protocols
@@ -183,16 +202,16 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def park_join(self, member: Member, parked: ParkedJoin | None) -> None:
+    def park_join(self, member: ClassicGroupMember, parked: ParkedJoin | None) -> None:
         """Have the member wait for the others, or (None) no longer."""
         self.awaiting_join += (parked is not None) - (member.parked_join is not None)
         member.parked_join = parked
 
-    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> Member:
+    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
         """Give the static member another id, in its place among the others; nothing else changes. What it had
         parked must be answered before."""
         old = self.members[old_id]
-        new = Member(
+        new = ClassicGroupMember(
             member_id=new_id,
             group_instance_id=instance_id,
             client_id=old.client_id,
@@ -289,7 +308,7 @@ class ClassicGroup:
             return self.protocol_type == CONSUMER_PROTOCOL
         return topic in self.topics
 
-    def _count_protocols(self, member: Member, step: int) -> None:
+    def _count_protocols(self, member: ClassicGroupMember, step: int) -> None:
         for name, _ in member.protocols:
             count = self._supporters.get(name, 0) + step
             if count:

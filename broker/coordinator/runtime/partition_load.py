@@ -1,11 +1,11 @@
-"""Reading a partition of a coordinator's topic back into its state machine, a slice at a time.
+"""Reading a partition of a coordinator's topic back into its shard, a slice at a time.
 
-Batches come in log order. Of each key only the last value matters, so the machine may gather first and build
-later; the order is kept all the same, because transactions need it: records of an open transaction are held
-back until their marker says commit (then they count as written there) or abort.
+Each record is replayed in log order, by the same methods as a live one. What is needed of the newest records
+alone (objects with timers, say) the shard may put off and build after the end of the log.
 
-A batch whose content cannot be read (checksum, compression, records) is reported and passed over: one bad
-batch must not take all groups of a partition away. That takes a header that can be believed: where a checksum
+A record that the shard cannot read is reported and left out. A batch whose content cannot be read (checksum,
+compression, records) is reported and passed over: one bad batch must not take all groups of a partition away.
+That takes a header that can be believed: where a checksum
 is wrong, the next batch in the file must begin just where the header says. Where a header makes no sense, or
 offsets do not grow from batch to batch, nobody knows what would be passed over, and the partition is given up
 (CorruptRecord).
@@ -18,11 +18,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
-from broker.coordinator.batches import LoadedBatch, loaded_batches
-from broker.coordinator.ports import CurrentTime, PartitionReader
-from broker.coordinator.result import CoordinatorResult
+from broker.coordinator.ports import PartitionReader
+from broker.coordinator.runtime.batches import LoadedBatch, loaded_batches
+from broker.coordinator.runtime.coordinator_shard import CoordinatorPlayback
+from protocol.errors import ProtocolError
 from protocol.records.errors import CorruptRecord
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
@@ -32,35 +33,16 @@ class LogOutOfReach(Exception):
     """The log cannot be read now; it may be later."""
 
 
-class LoadTarget(Protocol):
-    """The part of a state machine that loading sees."""
-
-    def load(self, key: bytes, value: bytes | None) -> None:
-        """A record outside of any transaction."""
-        ...
-
-    def load_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        """A record of a transaction whose end may or may not follow."""
-        ...
-
-    def load_marker(self, producer_id: int, committed: bool) -> None:
-        """The end of the producer's transaction."""
-        ...
-
-    def build(self, max_records: int) -> bool:
-        """After the log's end: turn up to so many gathered records into state. True when none is left."""
-        ...
-
-    def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
-        """All is built: start the clocks."""
-        ...
-
-
 class PartitionLoad:
     """One partition on its way into memory."""
 
     def __init__(
-        self, topic: str, partition: int, reader: PartitionReader, target: LoadTarget, buffer_bytes: int
+        self,
+        topic: str,
+        partition: int,
+        reader: PartitionReader,
+        target: CoordinatorPlayback,
+        buffer_bytes: int,
     ) -> None:
         self._topic = topic
         self._partition = partition
@@ -130,16 +112,18 @@ class PartitionLoad:
         if batch.problem:
             self._report(batch.problem)
             return
-        target = self._target
         if batch.marker is not None:
-            target.load_marker(batch.producer_id, batch.marker)
+            self._target.replay_end_transaction_marker(batch.producer_id, batch.marker, None)
         elif batch.is_transactional:
             for key, value in batch.records:
-                target.load_transactional(batch.producer_id, key, value)
+                self._target.replay_transactional(batch.producer_id, key, value, None)
         else:
-            load = target.load
+            replay = self._target.replay
             for key, value in batch.records:
-                load(key, value)
+                try:
+                    replay(key, value, None)
+                except ProtocolError as problem:
+                    LOG.error("%s-%d: a record is left out: %s", self._topic, self._partition, problem)
         self.records += len(batch.records)
 
     def _report(self, problem: str) -> None:

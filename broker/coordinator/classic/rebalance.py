@@ -18,10 +18,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.coordinator.group.classic_group import ClassicGroup, Member
-from broker.coordinator.group.group_records import group_record
-from broker.coordinator.group.operation import DeadlineKind, GroupOperation, join_error
-from broker.coordinator.group.states import GroupState, GroupStateCause
+from broker.coordinator.classic.classic_group import ClassicGroup, ClassicGroupMember
+from broker.coordinator.classic.group_records import group_record
+from broker.coordinator.classic.states import GroupState, GroupStateCause
+from broker.coordinator.group_operation import DeadlineKind, GroupOperation, join_error
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
@@ -143,7 +143,7 @@ def has_synced(group: ClassicGroup, member_id: str, operation: GroupOperation) -
         operation.cancel(DeadlineKind.SYNC_PHASE, group)
 
 
-def take_out(group: ClassicGroup, member: Member, operation: GroupOperation) -> None:
+def take_out(group: ClassicGroup, member: ClassicGroupMember, operation: GroupOperation) -> None:
     """Remove a member. One that still waits in a join is told to begin anew: it may well be alive."""
     operation.cancel(DeadlineKind.SESSION, group, member.member_id)
     operation.answer_join(group, member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))

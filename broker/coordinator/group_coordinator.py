@@ -1,34 +1,39 @@
 """The group coordinator as handlers and the composition root see it.
 
-Requests come in decoded and authorized; each goes to the shard that its group hashes to. What comes back is a
-response, or a `Pending` that is completed when others have come or records are committed. Leadership of
-`__consumer_offsets` and the deletion of topics are told by the metadata publisher.
+Requests come in decoded and authorized; each names an operation (a function of `classic/` or `offsets/`) and
+the shard on which it runs, the one that its group hashes to. What comes back is a response, or a `Pending`
+that is completed when others have come or records are committed. Leadership of `__consumer_offsets` and the
+deletion of topics are told by the metadata publisher.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-from broker.coordinator.group.classic_group import ParkedJoin
-from broker.coordinator.group.describe import describe, listed
-from broker.coordinator.group.join import Joining
-from broker.coordinator.group.offset_commit import refused_commit
-from broker.coordinator.group.offset_fetch import FetchedGroup, failed_fetch, fetch
-from broker.coordinator.group.operation import fitted, join_error
-from broker.coordinator.group.settings import GroupSettings
-from broker.coordinator.group.shard import GroupShard
-from broker.coordinator.partitioning import partition_for
+from broker.coordinator.classic.classic_group import ParkedJoin
+from broker.coordinator.classic.describe import describe_group, list_groups
+from broker.coordinator.classic.join import Joining, join_group
+from broker.coordinator.classic.leave import leave_group
+from broker.coordinator.classic.sync import heartbeat, sync_group
+from broker.coordinator.group_operation import GroupOperation, GroupSettings, fitted, join_error
+from broker.coordinator.group_shard import GroupShard
+from broker.coordinator.offsets.commit import commit_offsets, refused_commit
+from broker.coordinator.offsets.deletion import delete_group, delete_offsets
+from broker.coordinator.offsets.fetch import FetchedGroup, failed_fetch, fetch_offsets
 from broker.coordinator.ports import (
     ClusterView,
     CoordinatorEndpoint,
+    CurrentTime,
     InternalTopics,
+    MetadataUpdate,
     PartitionReader,
     PartitionWriter,
+    RuntimeSettings,
 )
-from broker.coordinator.result import CoordinatorResult
-from broker.coordinator.runtime import CoordinatorRuntime, RuntimeSettings
+from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, partition_for
+from broker.coordinator.runtime.result import CoordinatorResult
 from config.ports import Clock, RandomSource, Timers
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsResponse
@@ -46,6 +51,7 @@ from protocol.serving.request_context import RequestContext
 GROUP_TOPIC: Final = "__consumer_offsets"
 LOAD_SLICE_RECORDS: Final = 2_000
 """Records loaded in one turn of the loop: some ten milliseconds."""
+R = TypeVar("R")
 NO_IDS: Final[Mapping[str, Uuid]] = MappingProxyType({})
 
 
@@ -106,7 +112,7 @@ class GroupCoordinator:
 
     def topics_deleted(self, deleted: Mapping[str, Uuid]) -> None:
         """Offsets of these topics, by name with the id of the one that is gone, are forgotten."""
-        self._runtime.run_everywhere(lambda shard, now: shard.topics_deleted(deleted, now))
+        self._runtime.metadata_updated(MetadataUpdate(deleted))
 
     def close(self) -> None:
         """The broker stops: everybody who waits is told to look for another coordinator."""
@@ -154,11 +160,11 @@ class GroupCoordinator:
             protocols=tuple(protocols.items()),
             reason=request.reason or "no reason given",
         )
-        return self._runtime.run(
-            self.partition_for(request.group_id),
-            lambda shard, now: shard.join(request.group_id, joining, now),
+        return self._write(
+            request.group_id,
+            lambda shard, operation: join_group(shard.group_metadata, request.group_id, joining, operation),
             lambda error: fitted(join_error("", error), version),
-            waiting=waiting,
+            waiting,
         )
 
     def _is_session_timeout_allowed(self, session_timeout_ms: int) -> bool:
@@ -173,11 +179,11 @@ class GroupCoordinator:
         if not request.group_id:
             return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         waiting: Pending[SyncGroupResponse] = Pending()
-        return self._runtime.run(
-            self.partition_for(request.group_id),
-            lambda shard, now: shard.sync(request, waiting, now),
+        return self._write(
+            request.group_id,
+            lambda shard, operation: sync_group(shard.group_metadata, request, waiting, operation),
             lambda error: SyncGroupResponse(error_code=error),
-            waiting=waiting,
+            waiting,
         )
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -185,7 +191,7 @@ class GroupCoordinator:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         error = self._runtime.read(
             self.partition_for(request.group_id),
-            lambda shard, now: shard.heartbeat(request, now),
+            lambda shard, now: heartbeat(shard.group_metadata, request, shard.begin(now, request.group_id)),
             _same,
         )
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -198,9 +204,9 @@ class GroupCoordinator:
     ) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:
         if not group_id:
             return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        return self._runtime.run(
-            self.partition_for(group_id),
-            lambda shard, now: shard.leave(group_id, members, now),
+        return self._write(
+            group_id,
+            lambda shard, operation: leave_group(shard.group_metadata, group_id, members, operation),
             lambda error: LeaveGroupResponse(error_code=error),
         )
 
@@ -210,11 +216,12 @@ class GroupCoordinator:
         self, request: OffsetCommitRequest, version: int
     ) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
         """Every topic in the request has a name, exists and may be committed to."""
-        partition = self.partition_for(request.group_id)
-        most_bytes = self._runtime.max_batch_bytes(partition)
-        return self._runtime.run(
-            partition,
-            lambda shard, now: shard.commit_offsets(request, version, most_bytes, now),
+        most_bytes = self._runtime.max_batch_bytes(self.partition_for(request.group_id))
+        return self._write(
+            request.group_id,
+            lambda shard, operation: commit_offsets(
+                shard.group_metadata, request, version, most_bytes, operation
+            ),
             lambda error: refused_commit(request, error),
         )
 
@@ -228,9 +235,11 @@ class GroupCoordinator:
     ) -> FetchedGroup | Pending[FetchedGroup]:
         """Offsets by topic name and partition; all of them if `wanted` is None. Only committed ones are
         seen. `topic_ids` are those by which the client named its topics."""
-        return self._runtime.run(
-            self.partition_for(group_id),
-            lambda shard, now: CoordinatorResult(fetch(shard, group_id, wanted, topic_ids, require_stable)),
+        return self._write(
+            group_id,
+            lambda shard, _: fetch_offsets(
+                shard.offset_metadata, group_id, wanted, topic_ids, require_stable
+            ),
             failed_fetch,
         )
 
@@ -239,23 +248,27 @@ class GroupCoordinator:
     def describe(self, group_id: str, version: int) -> DescribeGroupsResponse.DescribedGroup:
         return self._runtime.read(
             self.partition_for(group_id),
-            lambda shard, now: describe(group_id, shard.groups.get(group_id), version),
+            lambda shard, now: describe_group(group_id, shard.group_metadata.get(group_id), version),
             lambda error: DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error),
         )
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
         """Groups of all partitions that are led here; an error while one of them is loading."""
         response = ListGroupsResponse()
-        for _, shard in self._runtime.machines():
+        for _, shard in self._runtime.shards():
             if shard is None:
                 return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            response.groups.extend(listed(shard.groups.values(), states, types))
+            response.groups.extend(list_groups(shard.group_metadata.groups.values(), states, types))
         return response
 
     def delete_group(self, group_id: str) -> ErrorCode | Pending[ErrorCode]:
         """Forget an empty group and its offsets."""
-        return self._runtime.run(
-            self.partition_for(group_id), lambda shard, now: shard.delete_group(group_id, now), _same
+        return self._write(
+            group_id,
+            lambda shard, operation: delete_group(
+                shard.group_metadata, shard.offset_metadata, group_id, operation
+            ),
+            _same,
         )
 
     def delete_offsets(
@@ -264,11 +277,29 @@ class GroupCoordinator:
         """Forget offsets of a group, but for those of topics that it subscribes."""
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        return self._runtime.run(
-            self.partition_for(request.group_id),
-            lambda shard, now: shard.delete_offsets(request, now),
+        return self._write(
+            request.group_id,
+            lambda shard, operation: delete_offsets(
+                shard.group_metadata, shard.offset_metadata, request, operation
+            ),
             lambda error: OffsetDeleteResponse(error_code=error),
         )
+
+    def _write(
+        self,
+        group_id: str,
+        operation: Callable[[GroupShard, GroupOperation], R | None],
+        failed: Callable[[ErrorCode], R],
+        waiting: Pending[R] | None = None,
+    ) -> R | Pending[R]:
+        """Run an operation on the group's shard. It returns the response, or None if it answers `waiting`."""
+
+        def run(shard: GroupShard, now: CurrentTime) -> CoordinatorResult[R]:
+            begun = shard.begin(now, group_id)
+            begun.result.response = operation(shard, begun)
+            return begun.result
+
+        return self._runtime.write(self.partition_for(group_id), run, failed, waiting=waiting)
 
     def _make_uuid(self) -> str:
         """A random UUID (version 4) as Java prints it."""

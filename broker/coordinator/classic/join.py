@@ -1,10 +1,12 @@
 """JoinGroup: a client wants to be a member, or says again that it is one.
 
-A client without an id gets one. A dynamic client that knows the two-step dance (version 4 and newer, KIP-394)
-is first only told the id and must come again with it, so that a client that gave up leaves no ghost in the
-group. A static member (it names an instance id, KIP-345) that comes without an id takes the place of its
-former self, which is fenced from then on; if the group is stable and would choose the same protocol, nobody
-else notices.
+A client without an id gets one. A dynamic client of version 4 and newer (KIP-394) is first only told the id
+and must come again with it, so that a client that gave up leaves no member behind. A static member (it names
+an instance id, KIP-345) that comes without an id takes the place of the member with the same instance id,
+which is fenced from then on; if the group is stable and would choose the same protocol, nobody else notices.
+
+As in Kafka a member is in memory alone until its generation has an assignment (see `sync`). The one record
+that a JoinGroup writes is that of a new group, or of a static member's new id.
 """
 
 from __future__ import annotations
@@ -13,19 +15,21 @@ from typing import Final
 
 import msgspec
 
-from broker.coordinator.group.classic_group import ClassicGroup, Member, ParkedJoin, Protocols
-from broker.coordinator.group.group_records import group_record
-from broker.coordinator.group.operation import DeadlineKind, GroupOperation, join_error
-from broker.coordinator.group.rebalance import (
+from broker.coordinator.classic.classic_group import ClassicGroup, ClassicGroupMember, ParkedJoin, Protocols
+from broker.coordinator.classic.group_records import group_record, new_group_record
+from broker.coordinator.classic.rebalance import (
     complete_if_all_joined,
+    free_everybody,
     has_synced,
     joined,
     prepare,
     rebalance_or_complete,
 )
-from broker.coordinator.group.states import GroupState
+from broker.coordinator.classic.states import GroupState
+from broker.coordinator.group_metadata_manager import GroupMetadataManager
+from broker.coordinator.group_operation import DeadlineKind, GroupOperation, join_error
 from broker.coordinator.ports import CurrentTime
-from broker.coordinator.result import CoordinatorResult, response_error
+from broker.coordinator.runtime.result import CoordinatorResult, response_error
 from protocol.codec.reading import MAX_STRING_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
@@ -55,8 +59,37 @@ class Joining(msgspec.Struct, gc=False, eq=False):
         return self.parked.version
 
 
-def join(group: ClassicGroup, joining: Joining, operation: GroupOperation) -> None:
+def join_group(
+    groups: GroupMetadataManager, group_id: str, joining: Joining, operation: GroupOperation
+) -> None:
     """Any JoinGroup. It is answered, or parked in a member."""
+    group = groups.get(group_id)
+    if group is not None:
+        _join(group, joining, operation)
+    elif groups.is_newer(group_id):
+        _refuse(joining, operation, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif joining.member_id:
+        _refuse(joining, operation, ErrorCode.UNKNOWN_MEMBER_ID)
+    else:
+        group = groups.add_new(group_id, operation)
+        _join(group, joining, operation)
+        _store_new(groups, group, operation)
+
+
+def _store_new(groups: GroupMetadataManager, group: ClassicGroup, operation: GroupOperation) -> None:
+    """A group exists when the log says so; if the log will not, whoever has joined must begin anew."""
+    operation.result.write(lambda: new_group_record(group))
+
+    def stored(error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
+        after = operation.later(now)
+        if error is not ErrorCode.NONE and groups.new_was_refused(group):
+            free_everybody(group, after, response_error(error))
+        return after.result
+
+    operation.result.on_stored = stored
+
+
+def _join(group: ClassicGroup, joining: Joining, operation: GroupOperation) -> None:
     if not _has_room(group, joining.member_id, operation):
         group.remove(joining.member_id)
         operation.cancel(DeadlineKind.SESSION, group, joining.member_id)
@@ -126,7 +159,7 @@ def _join_pending(group: ClassicGroup, joining: Joining, operation: GroupOperati
 
 def _add(group: ClassicGroup, joining: Joining, member_id: str, operation: GroupOperation) -> None:
     """A new member: it cannot send heartbeats yet, so its parked join has a long deadline of its own."""
-    member = Member(
+    member = ClassicGroupMember(
         member_id=member_id,
         group_instance_id=joining.group_instance_id,
         client_id=joining.client_id,
@@ -143,7 +176,9 @@ def _add(group: ClassicGroup, joining: Joining, member_id: str, operation: Group
     rebalance_or_complete(group, operation, f"{member_id} joins ({joining.reason})")
 
 
-def _join_again(group: ClassicGroup, joining: Joining, member: Member, operation: GroupOperation) -> None:
+def _join_again(
+    group: ClassicGroup, joining: Joining, member: ClassicGroupMember, operation: GroupOperation
+) -> None:
     is_unchanged = member.protocols == joining.protocols
     is_leader = member.member_id == group.leader_id
     if group.state is GroupState.PREPARING_REBALANCE:
@@ -167,13 +202,15 @@ def _join_again(group: ClassicGroup, joining: Joining, member: Member, operation
 
 
 def _update(
-    group: ClassicGroup, joining: Joining, member: Member, operation: GroupOperation, what: str
+    group: ClassicGroup, joining: Joining, member: ClassicGroupMember, operation: GroupOperation, what: str
 ) -> None:
     _park(group, joining, member, operation)
     rebalance_or_complete(group, operation, f"{member.member_id} {what} ({joining.reason})")
 
 
-def _park(group: ClassicGroup, joining: Joining, member: Member, operation: GroupOperation) -> None:
+def _park(
+    group: ClassicGroup, joining: Joining, member: ClassicGroupMember, operation: GroupOperation
+) -> None:
     if member.parked_join is not None:
         # A second join of the same member: who waits on the first one must not wait for ever.
         operation.answer_join(group, member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
@@ -211,8 +248,8 @@ def _replace_static(
 def _store_replacement(
     group: ClassicGroup,
     joining: Joining,
-    old: Member,
-    member: Member,
+    old: ClassicGroupMember,
+    member: ClassicGroupMember,
     old_leader: str | None,
     operation: GroupOperation,
 ) -> None:
@@ -237,7 +274,9 @@ def _store_replacement(
     operation.result.on_stored = stored
 
 
-def _replaced(group: ClassicGroup, member: Member, version: int, old_leader: str | None) -> JoinGroupResponse:
+def _replaced(
+    group: ClassicGroup, member: ClassicGroupMember, version: int, old_leader: str | None
+) -> JoinGroupResponse:
     """A returning leader must not distribute anew: version 9 can say so, older ones name the old id as
     leader."""
     if version >= SKIPS_ASSIGNMENT_SINCE:
@@ -251,8 +290,8 @@ def _replaced(group: ClassicGroup, member: Member, version: int, old_leader: str
 
 def _take_back(
     group: ClassicGroup,
-    old: Member,
-    member: Member,
+    old: ClassicGroupMember,
+    member: ClassicGroupMember,
     operation: GroupOperation,
     error: ErrorCode,
     old_leader: str | None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.coordinator.group.classic_group import ClassicGroup
-from broker.coordinator.group.states import GroupState
+from broker.coordinator.classic.classic_group import ClassicGroup
+from broker.coordinator.classic.states import GroupState
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.list_groups import ListGroupsResponse
@@ -16,7 +16,7 @@ NOT_FOUND_SINCE: Final = 6
 """Earlier versions describe an unknown group as dead, without an error (KIP-1043)."""
 
 
-def describe(
+def describe_group(
     group_id: str, group: ClassicGroup | None, version: int
 ) -> DescribeGroupsResponse.DescribedGroup:
     """What members said and got. Only a stable group has a protocol, and only then its metadata are shown."""
@@ -46,7 +46,7 @@ def describe(
     return described
 
 
-def listed(
+def list_groups(
     groups: Iterable[ClassicGroup], states: Iterable[str], types: Iterable[str]
 ) -> Iterator[ListGroupsResponse.ListedGroup]:
     """The groups in one of the states and of one of the types; no filter means all. Case does not matter,

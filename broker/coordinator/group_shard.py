@@ -1,0 +1,143 @@
+"""The shard of one partition of `__consumer_offsets`: its groups, their offsets, and all that is due in it.
+
+The runtime drives it, and operations (the functions in `classic/` and `offsets/`) work on its two managers.
+Nothing in here is about one request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from broker.coordinator.classic import rebalance
+from broker.coordinator.classic.soundness import end_group, is_sound
+from broker.coordinator.group_keys import GROUP, OFFSET_KEY_PREFIX, read_key
+from broker.coordinator.group_metadata_manager import GroupMetadataManager
+from broker.coordinator.group_operation import DeadlineKey, DeadlineKind, GroupOperation, GroupSettings
+from broker.coordinator.offsets.deletion import forget_topics
+from broker.coordinator.offsets.expiry import OffsetExpiry
+from broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataManager
+from broker.coordinator.ports import CurrentTime, MetadataUpdate
+from broker.coordinator.runtime.deadlines import DeadlineQueue
+from broker.coordinator.runtime.result import CoordinatorResult, UndoLog
+from protocol.errors import invariant
+
+LOG: Final = logging.getLogger("barnabas.groups")
+
+
+class GroupShard:
+    """Groups and offsets of one partition."""
+
+    def __init__(self, partition: int, settings: GroupSettings, make_uuid: Callable[[], str]) -> None:
+        self.partition = partition
+        self.group_metadata = GroupMetadataManager(partition, self._has_offsets)
+        self.offset_metadata = OffsetMetadataManager(self.group_metadata)
+        self.deadlines: DeadlineQueue[DeadlineKey] = DeadlineQueue()
+        self._expiry = OffsetExpiry(partition, self.group_metadata, self.offset_metadata)
+        self._settings = settings
+        self._make_uuid = make_uuid
+        self._left_to_build: Iterator[None] | None = None
+        self._touched = ""
+        """The group with which the last operation had to do: if it raised, that group is to be mended."""
+
+    def begin(self, now: CurrentTime, group_id: str = "") -> GroupOperation:
+        """A new operation, on this group or (left out) on all."""
+        self._touched = group_id
+        return GroupOperation(now, self._settings, self.deadlines, self._make_uuid)
+
+    def _has_offsets(self, group_id: str) -> bool:
+        return self.offset_metadata.committed.has_group(group_id)
+
+    # Replay, of live records and of loaded ones
+
+    def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
+        """Apply one record of the log. Raises ProtocolError for bytes that cannot be read."""
+        if key.startswith(OFFSET_KEY_PREFIX):
+            self.offset_metadata.replay(key, value, undo)
+            return
+        read = read_key(key)
+        if read is None:
+            self.group_metadata.replay_unknown(key, value)
+        elif read.kind != GROUP:
+            self.offset_metadata.replay_legacy(read, value, undo)
+        else:
+            self.group_metadata.replay(read.group, value, undo)
+            if value is None and undo is None:
+                self.offset_metadata.group_removed(read.group)
+
+    def replay_transactional(
+        self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None
+    ) -> None:
+        """Hold a record back until the end of its transaction."""
+        self.offset_metadata.replay_transactional(producer_id, key, value, undo)
+
+    def replay_end_transaction_marker(self, producer_id: int, committed: bool, undo: UndoLog | None) -> None:
+        """Apply what the transaction wrote, or drop it."""
+        for key, value in self.offset_metadata.end_transaction(producer_id, undo):
+            if committed:
+                self.replay(key, value, undo)
+
+    # Loading and unloading
+
+    def build(self, max_records: int) -> bool:
+        if self._left_to_build is None:
+            self._left_to_build = self.group_metadata.build(self.offset_metadata.build())
+        return sum(1 for _ in islice(self._left_to_build, max_records)) < max_records
+
+    def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
+        operation = self.begin(now)
+        self.group_metadata.loaded(operation)
+        self._expiry.schedule(operation)
+        return operation.result
+
+    def unloaded(self, now: CurrentTime) -> CoordinatorResult[None]:
+        operation = self.begin(now)
+        self.group_metadata.unloaded(operation)
+        return operation.result
+
+    def metadata_updated(self, update: MetadataUpdate, now: CurrentTime) -> CoordinatorResult[None]:
+        """Nobody needs offsets of a topic that is gone."""
+        operation = self.begin(now)
+        forget_topics(update.deleted_topics, self.offset_metadata, operation)
+        return operation.result
+
+    # Deadlines
+
+    def next_look_ms(self) -> int | None:
+        return self.deadlines.next_look_ms()
+
+    def expire(self, now: CurrentTime) -> CoordinatorResult[None] | None:
+        key = self.deadlines.pop_due(now.monotonic_ms)
+        if key is None:
+            return None
+        kind, group_id, member_id = key
+        operation = self.begin(now, group_id)
+        group = self.group_metadata.get(group_id)
+        if kind is DeadlineKind.EXPIRE_OFFSETS:
+            self._expiry.look(operation)
+        elif group is None:
+            return operation.result
+        elif kind is DeadlineKind.SESSION:
+            rebalance.session_due(group, member_id, operation)
+        elif kind is DeadlineKind.JOIN_PHASE:
+            rebalance.join_phase_due(group, operation)
+        else:
+            rebalance.sync_phase_due(group, operation)
+        again_ms = self.deadlines.get(key)
+        if again_ms is not None and again_ms <= now.monotonic_ms:
+            invariant(False, "a deadline that came up lies ahead again", key=key, again_ms=again_ms, now=now)
+        return operation.result
+
+    def mend(self, now: CurrentTime, *, everything: bool) -> CoordinatorResult[None]:
+        """What raised may have left its group half changed: a group that is not sound any longer ends."""
+        operation = self.begin(now, self._touched)
+        for group_id in list(self.group_metadata.groups) if everything else [self._touched]:
+            group = self.group_metadata.get(group_id)
+            if group is not None and not is_sound(group, operation):
+                LOG.error("group %s is left half changed: it ends, and its members must join anew", group_id)
+                self.group_metadata.replace(end_group(group, operation))
+        if not self._expiry.is_scheduled(operation):
+            self._expiry.schedule(operation)
+        return operation.result

@@ -1,0 +1,148 @@
+"""The batches of one partition on which the log has not decided yet, and how a refused one is undone.
+
+A write is replayed into the shard when it begins, so that the next operation builds on it. If the log refuses
+it, the newest writes are undone down to the refused one, then the others are replayed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.runtime.batches import coordinator_batch
+from broker.coordinator.runtime.coordinator_shard import CoordinatorShard
+from broker.coordinator.runtime.result import CoordinatorRecord, CoordinatorResult, UndoLog
+from protocol.errors import ErrorCode
+from protocol.records.control import TransactionMarker, build_marker_batch
+from protocol.serving.pending import Pending
+
+
+class Waiter(NamedTuple):
+    """Who is answered when a write is committed."""
+
+    pending: Pending[Any]
+    response: Any
+    failed: Callable[[ErrorCode], Any]
+    """Makes the response for an error."""
+
+    def complete(self, error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            self.pending.complete(self.response)
+        else:
+            self.pending.complete_by(lambda: self.failed(error))
+
+
+class Transaction(NamedTuple):
+    """The transaction to which a write belongs. With a marker the write ends it and has no records."""
+
+    producer_id: int
+    producer_epoch: int
+    marker: TransactionMarker | None = None
+
+
+class Write(msgspec.Struct, gc=False, eq=False):
+    """One batch on its way to the log."""
+
+    records: Sequence[CoordinatorRecord]
+    deadline_ms: int
+    """When those who wait are told that it took too long (monotonic)."""
+    on_stored: Callable[[ErrorCode, CurrentTime], CoordinatorResult[None]] | None = None
+    waiters: list[Waiter] = []
+    transaction: Transaction | None = None
+    undo: UndoLog = msgspec.field(default_factory=UndoLog)
+    is_decided: bool = False
+    """The log has committed or refused it, or the partition was given away."""
+
+    def replay(self, shard: CoordinatorShard) -> None:
+        """Apply it to the shard, as loading will when it reads the batch back."""
+        undo = self.undo = UndoLog()
+        transaction = self.transaction
+        if transaction is None:
+            for key, value in self.records:
+                shard.replay(key, value, undo)
+        elif transaction.marker is None:
+            for key, value in self.records:
+                shard.replay_transactional(transaction.producer_id, key, value, undo)
+        else:
+            shard.replay_end_transaction_marker(transaction.producer_id, transaction.marker.committed, undo)
+
+    def batch(self, timestamp_ms: int) -> bytes:
+        """The bytes that the log is to take."""
+        transaction = self.transaction
+        if transaction is None:
+            return coordinator_batch(self.records, timestamp_ms=timestamp_ms)
+        if transaction.marker is None:
+            return coordinator_batch(
+                self.records,
+                timestamp_ms=timestamp_ms,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+            )
+        return bytes(
+            build_marker_batch(
+                transaction.marker,
+                timestamp_ms=timestamp_ms,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+            )
+        )
+
+
+class PendingWrites:
+    """The writes of one partition, oldest first. A committed write leaves when all before it have left."""
+
+    def __init__(self) -> None:
+        self._writes: deque[Write] = deque()
+
+    def add(self, write: Write) -> None:
+        """A write begins. It is replayed next; what cannot be replayed or appended must be refused."""
+        self._writes.append(write)
+
+    def wait_for_last(self, waiter: Waiter) -> bool:
+        """Have somebody wait for the newest write; False if there is none."""
+        if not self._writes:
+            return False
+        self._writes[-1].waiters.append(waiter)
+        return True
+
+    def next_deadline_ms(self) -> int | None:
+        return self._writes[0].deadline_ms if self._writes else None
+
+    def overdue(self, now_ms: int) -> Iterable[Write]:
+        """The oldest writes, as far as their deadlines have passed."""
+        found = []
+        for write in self._writes:
+            if write.deadline_ms > now_ms:
+                break
+            found.append(write)
+        return found
+
+    def committed(self, write: Write) -> None:
+        write.is_decided = True
+        while self._writes and self._writes[0].is_decided:
+            self._writes.popleft()
+
+    def refused(self, write: Write, shard: CoordinatorShard) -> None:
+        """Undo the newest writes down to the refused one, and replay those that still stand."""
+        write.is_decided = True
+        standing: list[Write] = []
+        while self._writes:
+            newest = self._writes.pop()
+            newest.undo.run()
+            if newest is write:
+                break
+            standing.append(newest)
+        for each in reversed(standing):
+            self._writes.append(each)
+            each.replay(shard)
+
+    def abandon(self) -> list[Waiter]:
+        """The partition has gone: forget all writes. Gives those who wait for them."""
+        writes, self._writes = self._writes, deque()
+        for write in writes:
+            write.is_decided = True
+        return [waiter for write in writes for waiter in write.waiters]
