@@ -178,6 +178,12 @@ class MemoryFiles:
         content = self._entries.get(_normal(path))
         return 0 if content is None else max(len(content.data) - len(content.synced), 0)
 
+    def durable_bytes(self, path: str) -> bytes | None:
+        """What is left of the file in any case, whichever plan a power cut has: what was synced of it, if its
+        name was synced too; else None."""
+        content = self._durable.get(_normal(path))
+        return None if content is None else content.synced
+
     # The port
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File:

@@ -13,15 +13,15 @@ from controller.metadata.log import METADATA_PARTITION
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.metadata.topic_names import METADATA_TOPIC
 from controller.raft.config import RaftConfig
-from controller.raft.disk import ReplicaDisk
+from controller.raft.disk import ReplicaDisk, hard_state_of
 from controller.raft.driver import RaftDriver
 from controller.raft.effects import HardState
-from controller.raft.identity import NOBODY, Address, ReplicaKey, SnapshotId
+from controller.raft.identity import Address, ReplicaKey, SnapshotId
 from controller.raft.node import RaftNode
 from controller.raft.peers import ClosablePeerChannel, ReplicaPeers
 from controller.raft.quorum_state import read as read_quorum_state
 from controller.raft.snapshot_directory import SnapshotDirectory, SnapshotRetention
-from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
+from protocol.values import METADATA_TOPIC_ID
 from storage.background_tasks import BackgroundTasks
 from storage.file_names import PARTITION_METADATA, partition_directory
 from storage.log_config import UNLIMITED, LogConfig
@@ -29,7 +29,15 @@ from storage.opening import create_log, open_log
 from storage.partition_log import PartitionLog
 from storage.retention import SNAPSHOT_GENERATED
 
-__all__ = ["OtherVoters", "metadata_log_config", "open_replica", "raft_config"]
+__all__ = [
+    "OtherVoters",
+    "metadata_log_config",
+    "open_metadata_log",
+    "open_replica",
+    "raft_config",
+    "read_hard_state",
+    "repair_after_crash",
+]
 
 FORMATTED: Final = SnapshotId(0, 0)
 
@@ -102,15 +110,16 @@ def open_replica(
     own does not wait for snapshots. Raises OSError, LogStorageError, OtherVoters, and the errors of malformed
     files, each with the name of the file.
     """
-    log = _open_log(config, files, clock)
+    directory = f"{config.metadata_log_directory}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
     retention = SnapshotRetention(
         config.integer("metadata.max.retention.bytes"), config.integer("metadata.max.retention.ms")
     )
-    snapshots = SnapshotDirectory(files, log.directory, offload, retention)
+    log = open_metadata_log(directory, metadata_log_config(config), files, clock)
+    snapshots = SnapshotDirectory(files, directory, offload, retention)
     snapshots.load(log.log_start_offset)
     disk = ReplicaDisk(log, snapshots, files, clock, sync_offload or offload)
-    _recover(disk)
-    node = RaftNode(quorum, disk, _hard_state(files, log.directory, quorum), random_source)
+    repair_after_crash(disk)
+    node = RaftNode(quorum, disk, read_hard_state(files, directory, quorum), random_source)
     if not node.voters.by_id and not quorum.bootstrap_servers:
         raise OtherVoters(
             f"{log.directory}: nobody is known to vote. Give controller.quorum.bootstrap.servers or "
@@ -122,10 +131,9 @@ def open_replica(
     return ReplicatedMetadataLog(driver, disk, clock, node_id=config.node_id)
 
 
-def _open_log(config: BrokerConfig, files: Files, clock: Clock) -> PartitionLog:
-    directory = f"{config.metadata_log_directory}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
+def open_metadata_log(directory: str, log_config: LogConfig, files: Files, clock: Clock) -> PartitionLog:
+    """The log in this directory, made if it is not there. Raises OSError, LogStorageError."""
     now_ms = clock.wall_ms()
-    log_config = metadata_log_config(config)
     background_tasks = BackgroundTasks()
     identity = (
         files,
@@ -142,10 +150,10 @@ def _open_log(config: BrokerConfig, files: Files, clock: Clock) -> PartitionLog:
     return create_log(*identity, now_ms=now_ms)
 
 
-def _recover(disk: ReplicaDisk) -> None:
+def repair_after_crash(disk: ReplicaDisk) -> None:
     """Completes what a crash interrupted: the log is begun anew behind a snapshot that was fetched, or its
     log start offset is raised to the first snapshot. Syncs the log, because the replica will claim to hold
-    it."""
+    it. Raises OSError, LogStorageError."""
     log = disk.log
     found = [each for each in disk.snapshots() if each != FORMATTED]
     if found:
@@ -161,10 +169,10 @@ def _recover(disk: ReplicaDisk) -> None:
     disk.sync_now()
 
 
-def _hard_state(files: Files, directory: str, quorum: RaftConfig) -> HardState | None:
+def read_hard_state(files: Files, directory: str, quorum: RaftConfig) -> HardState | None:
     """The raft state that the file `quorum-state` holds; None if there is no file.
 
-    Raises OtherVoters if the file names other voters than the config does.
+    Raises MalformedQuorumState, and OtherVoters if the file names other voters than the config does.
     """
     state = read_quorum_state(files, directory)
     if state is None:
@@ -176,7 +184,4 @@ def _hard_state(files: Files, directory: str, quorum: RaftConfig) -> HardState |
             f"controller.quorum.voters says {configured}. Check the config, or remove the file if the quorum "
             "was changed on purpose"
         )
-    voted = None
-    if state.voted_id != NOBODY:
-        voted = ReplicaKey(state.voted_id, state.voted_directory_id or ZERO_UUID)
-    return HardState(state.leader_epoch, state.leader_id, voted)
+    return hard_state_of(state)

@@ -60,7 +60,16 @@ UNKNOWN_HIGH_WATERMARK: Final = -1
 class ReplicatedMetadataLog:
     """The metadata log, kept by a raft replica. `start` must be called first."""
 
-    def __init__(self, driver: RaftDriver, disk: ReplicaDisk, clock: Clock, *, node_id: int) -> None:
+    def __init__(
+        self,
+        driver: RaftDriver,
+        disk: ReplicaDisk,
+        clock: Clock,
+        *,
+        node_id: int,
+        clean_up_interval_ms: int = CLEAN_UP_INTERVAL_MS,
+    ) -> None:
+        """clean_up_interval_ms: at least so long lies between two looks at what may go."""
         self._driver = driver
         self._node = driver.node
         self._disk = disk
@@ -74,6 +83,7 @@ class ReplicatedMetadataLog:
         self._size_since_snapshot_bytes = 0
         self._is_writing_snapshot = False
         self._is_within_batch = False
+        self._clean_up_interval_ms = clean_up_interval_ms
         self._next_clean_up_ms = 0
         self._commits = Durations()
         self._elections = Durations()
@@ -179,7 +189,7 @@ class ReplicatedMetadataLog:
         if oldest_ms is not None:
             self._commits.note(max(0, now_ms - oldest_ms), now_ms)
         if now_ms >= self._next_clean_up_ms:
-            self._next_clean_up_ms = now_ms + CLEAN_UP_INTERVAL_MS
+            self._next_clean_up_ms = now_ms + self._clean_up_interval_ms
             self._driver.feed(self._clean_up)
 
     def _apply(self, batch: MetadataBatch) -> None:

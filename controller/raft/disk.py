@@ -20,7 +20,7 @@ from functools import partial
 
 from config.ports import Clock, Files, Offload
 from controller.raft.effects import HardState
-from controller.raft.identity import NOBODY, SnapshotId
+from controller.raft.identity import NOBODY, ReplicaKey, SnapshotId
 from controller.raft.log_failure import named_refusals, raise_if_refused
 from controller.raft.log_port import SnapshotControl
 from controller.raft.quorum_state import QuorumStateFile
@@ -42,7 +42,7 @@ from storage.file_io import write_fully
 from storage.partition_log import PartitionLog
 from storage.retention import SNAPSHOT_GENERATED
 
-__all__ = ["ReplicaDisk"]
+__all__ = ["ReplicaDisk", "hard_state_of"]
 
 
 class ReplicaDisk:
@@ -282,6 +282,14 @@ def quorum_state_file(state: HardState, kraft_version: int, voters: Sequence[int
         data_version=1 if kraft_version > 0 else 0,
         voters=() if kraft_version > 0 else tuple(voters),
     )
+
+
+def hard_state_of(file: QuorumStateFile) -> HardState:
+    """What the file says, as the node is given it."""
+    voted = None
+    if file.voted_id != NOBODY:
+        voted = ReplicaKey(file.voted_id, file.voted_directory_id or ZERO_UUID)
+    return HardState(file.leader_epoch, file.leader_id, voted)
 
 
 def _sync_and_rename(files: Files, part: str, path: str, directory: str) -> None:

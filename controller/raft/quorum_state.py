@@ -21,7 +21,7 @@ import msgspec
 from config.ports import Files
 from protocol.values import ZERO_UUID, uuid_from_text, uuid_to_text
 
-__all__ = ["QUORUM_STATE_FILE", "MalformedQuorumState", "QuorumStateFile", "encode", "read", "write"]
+__all__ = ["QUORUM_STATE_FILE", "MalformedQuorumState", "QuorumStateFile", "decode", "encode", "read", "write"]
 
 QUORUM_STATE_FILE: Final = "quorum-state"
 NOBODY: Final = -1
@@ -71,12 +71,15 @@ def write(files: Files, directory: str, state: QuorumStateFile) -> None:
 
 
 def read(files: Files, directory: str) -> QuorumStateFile | None:
-    """None for a voter that has never been in an election."""
+    """None for a voter that has never been in an election. Raises MalformedQuorumState and OSError."""
     path = f"{directory}/{QUORUM_STATE_FILE}"
-    if not files.exists(path):
-        return None
+    return decode(files.read_bytes(path), path) if files.exists(path) else None
+
+
+def decode(data: bytes, path: str) -> QuorumStateFile:
+    """Raises MalformedQuorumState, which names the file by its path."""
     try:
-        content = json.loads(files.read_bytes(path))
+        content = json.loads(data)
         version = int(content["data_version"])
         if not 0 <= version <= LATEST_DATA_VERSION:
             raise ValueError(f"data_version {version} is not one of 0 and 1")

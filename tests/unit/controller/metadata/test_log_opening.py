@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.metadata.log import SnapshotId
-from controller.metadata.log_opening import _recover
+from controller.metadata.log_opening import repair_after_crash
 from storage.leader_epochs import LeaderEpochs
 
 
@@ -41,7 +41,7 @@ class Disk:
 
 
 def mended(disk: Any) -> Any:
-    _recover(disk)
+    repair_after_crash(disk)
     assert disk.synced
     return disk
 
