@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.simulation.disk import DiskSnapshot
 from broker.simulation.history import Batch, Electorate, Ledger, Violation
 from broker.simulation.network import Token
 from broker.simulation.promise_invariants import PromiseInvariants
@@ -151,8 +150,8 @@ class Invariants:
                     "committed entries are never lost", f"{machine} truncates {batch} at {offset}"
                 )
 
-    def installed(self, machine: Machine, id_: SnapshotId, snapshot: DiskSnapshot | None) -> None:
-        if snapshot is None:
+    def installed(self, machine: Machine, id_: SnapshotId, *, is_whole: bool) -> None:
+        if not is_whole:
             self._world.coverage.count("snapshot refused as broken")
             return
         self._world.coverage.count("snapshot load")
@@ -263,11 +262,10 @@ class Invariants:
         if role is not seen.role or leader != seen.leader:
             self._changed(machine, seen, role, leader)
 
-    def executed(self, machine: Machine, ready: Ready) -> None:
+    def executed(self, machine: Machine) -> None:
+        """All that the node has wanted so far is done."""
         node = machine.node
         seen = self._seen[machine.number]
-        if ready.hard_state is not None:
-            machine.epoch_before = ready.hard_state.epoch
         high_watermark = node.high_watermark
         if high_watermark < seen.high_watermark:
             raise Violation(

@@ -1,36 +1,22 @@
-"""A simulated host with one replica: disk, clock, and the driver that executes what the node wants done.
+"""A simulated host with one replica, without what the replica runs on: its names, its clock, its lives.
 
-The driver keeps to the contract of `controller.raft.effects`: a Ready is executed in its order, no other
-input comes in between. The machine may stand still (paused, or stalled by its disk in the middle of a Ready:
-inputs queue) and may lose its power between any two effects: `crash_after` counts them down.
-
-Its clock runs at its own rate, in per mille of the world's. A life is one run of the process; what is on the
-disk, the clock and the name outlive it.
+A life is one run of the process; what is on the disk, the clock and the name outlive it. The clock runs at
+its own rate, in per mille of the world's. What the process of a life is made of, the subclasses say: a model
+of the driver on a model of a disk (`model_machine`), or the driver and the disk code that the product runs
+(`driver_machine`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.simulation.disk import Disk, DiskSnapshot
-from broker.simulation.history import EMPTY_CHAIN, Violation
+from broker.simulation.history import EMPTY_CHAIN
 from broker.simulation.network import Token
+from broker.simulation.observed_log import ObservedLog
 from controller.raft.config import RaftConfig
-from controller.raft.effects import (
-    AdvanceLogStart,
-    Answer,
-    Append,
-    InstallSnapshot,
-    LogOperation,
-    Outgoing,
-    Ready,
-    SnapshotChunk,
-    Truncate,
-)
-from controller.raft.identity import ReplicaKey, SnapshotId
-from controller.raft.log_port import SnapshotControl
+from controller.raft.effects import Ready
+from controller.raft.identity import ReplicaKey
 from controller.raft.node import RaftNode
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -38,10 +24,10 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from broker.simulation.world import World
 
-__all__ = ["Machine"]
+__all__ = ["LARGEST_RINGS", "Input", "Machine"]
 
-NEVER: Final = 1 << 62
 LARGEST_RINGS: Final = 50
+"""So often at most may a replica ask to be called at one and the same moment."""
 Input = Callable[[RaftNode, int], Ready | None]
 """What happens to the node, given its own time; None if nothing came of it."""
 
@@ -49,11 +35,12 @@ Input = Callable[[RaftNode, int], Ready | None]
 class Machine:
     """`number` counts the machines of a world from 0; the replica's id is one more."""
 
-    def __init__(self, world: World, number: int, config: RaftConfig, disk: Disk) -> None:
+    def __init__(self, world: World, number: int, config: RaftConfig, disk: ObservedLog) -> None:
         self.world = world
         self.number = number
         self.config = config
         self.disk = disk
+        """What its log holds as the rules see it."""
         self.life = 0
         self.is_up = False
         self.is_paused = False
@@ -66,16 +53,6 @@ class Machine:
         self.applied_end = 0
         """Up to here the state machine has what is committed; `applied_chain` is its state."""
         self.applied_chain = EMPTY_CHAIN
-        self._node: RaftNode | None = None
-        self._inbox: list[Input] = []
-        self._busy = False
-        self._rest: list[Callable[[], None]] = []
-        """What is left of a Ready in which the disk stalls."""
-        self._wake_at_ms = 0
-        self._alarm_at = NEVER
-        self._rings = 0
-        self._rang_at = 0
-        """So often the alarm has rung at this moment."""
         self._clock_base = 0
         self._clock_ms_base = 1_000 * (number + 1)
         self._rate = 1_000
@@ -92,9 +69,8 @@ class Machine:
 
     @property
     def node(self) -> RaftNode:
-        if self._node is None:
-            raise RuntimeError(f"{self} is down")
-        return self._node
+        """Raises RuntimeError while the machine is down."""
+        raise NotImplementedError
 
     def __str__(self) -> str:
         return f"n{self.id}"
@@ -109,296 +85,75 @@ class Machine:
         now_ms = self.now_ms()
         self._clock_base, self._clock_ms_base, self._rate = self.world.now, now_ms, per_mille
         if self.is_up:
-            self._set_alarm()
+            self.clock_changed()
 
-    def _set_alarm(self) -> None:
-        """Rings when the node's clock shows wake_at_ms; one that is set already and rings earlier will do."""
-        if self._wake_at_ms >= NEVER >> 10:
-            return
-        wanted_us = (self._wake_at_ms - self._clock_ms_base) * 1_000_000
-        at = max(self._clock_base - (-wanted_us // self._rate), self.world.now)
-        if at < self._alarm_at:
-            self._alarm_at = at
-            self.world.post(at - self.world.now, self._ring, self.life, at)
+    def clock_changed(self) -> None:
+        """What waits for a moment of this clock waits anew."""
+        raise NotImplementedError
 
-    def _ring(self, life: int, at: int) -> None:
-        if life != self.life or at != self._alarm_at:
-            return
-        self._alarm_at = NEVER
-        self._rings = self._rings + 1 if at == self._rang_at else 0
-        self._rang_at = at
-        if self._rings > LARGEST_RINGS:
-            raise Violation("a node that waits does not spin", f"{self} is called at {at} again and again")
-        if self.now_ms() < self._wake_at_ms:
-            self._set_alarm()
-        else:
-            self.take(_tick)
-
-    def alarm_in_ms(self) -> int:
-        """So many milliseconds until the node wants to be called; NEVER or more if it does not."""
-        return self._wake_at_ms - self.now_ms() if self._wake_at_ms < NEVER >> 10 else NEVER
+    def delay_until(self, deadline_ms: int) -> int:
+        """In how many of the world's microseconds this clock shows deadline_ms; 0 if it has passed."""
+        wanted_us = (deadline_ms - self._clock_ms_base) * 1_000_000
+        return max(self._clock_base - (-wanted_us // self._rate) - self.world.now, 0)
 
     def put_forward(self, milliseconds: int) -> None:
         """This clock alone."""
         self._clock_ms_base += milliseconds
 
-    def look_at_clock(self) -> None:
-        """Calls the node if its time has come."""
-        if self.is_up and self.alarm_in_ms() <= 0:
-            self.take(_tick)
-
     # Lives
 
     def start(self) -> None:
         """A new process on this disk."""
-        self.life += 1
-        self.is_up, self.is_paused, self._busy = True, False, False
-        self.crash_after = -1
-        self._alarm_at = NEVER
-        self._inbox.clear()
-        self._rest.clear()
-        self.applied_end, self.applied_chain = self.disk.start_offset, self.disk.start_chain
-        self._node = RaftNode(self.config, self.disk, self.disk.hard_state, self.world.chance_of(self))
-        state = self.disk.hard_state
-        self.epoch_before = 0 if state is None else state.epoch
-        self.world.story_line(self, "starts")
-        self.world.invariants.started(self)
-        self.take(lambda node, now_ms: node.start(now_ms))
+        raise NotImplementedError
 
     def crash(self) -> None:
         """The power fails."""
-        if not self.is_up:
-            return
-        lost, torn = self.disk.crash(self.luck)
-        self._end_life()
-        world = self.world
-        world.coverage.count("crash")
-        if lost:
-            world.coverage.count("unsynced batches lost")
-        if torn:
-            world.coverage.count("torn tail")
-        world.story_line(self, f"loses power, {lost} unsynced batches{', one torn' if torn else ''}")
-
-    def _end_life(self) -> None:
-        self.is_up = False
-        self.life += 1
-        self._inbox.clear()
-        self._rest.clear()
-        self._node = None
-        self.world.invariants.ended(self)
+        raise NotImplementedError
 
     def pause(self) -> None:
+        """The process stands still; what comes for it waits."""
         self.is_paused = True
 
     def resume(self) -> None:
-        self.is_paused = False
-        self._work_off()
+        raise NotImplementedError
+
+    def lose_disk(self, config: RaftConfig) -> None:
+        """A machine that is down gets an empty disk, and is another replica from now on."""
+        raise NotImplementedError
 
     # Inputs
 
     def request_arrived(self, token: Token) -> None:
-        self.take(lambda node, now_ms: node.receive_request(token, token.message, now_ms))
+        raise NotImplementedError
 
     def response_arrived(self, token: Token, message: Message) -> None:
-        def happens(node: RaftNode, now_ms: int) -> Ready:
-            self.world.invariants.response_taken(self, token, message)
-            return node.receive_response(token.request_id, message, now_ms)
-
-        self.take(happens)
+        raise NotImplementedError
 
     def request_failed(self, token: Token, error: ErrorCode) -> None:
-        def happens(node: RaftNode, now_ms: int) -> Ready:
-            self.world.invariants.request_failed(self, token, error)
-            return node.request_failed(token.request_id, error, now_ms)
+        raise NotImplementedError
 
-        self.take(happens)
+    # What clients and operators ask of it
 
-    def take(self, happens: Input) -> None:
-        """Gives the node an input now, or when it has come to itself again."""
-        node = self._node
-        if node is None:
-            return
-        if self._busy or self.is_paused:
-            self._inbox.append(happens)
-            return
-        ready = happens(node, self.now_ms())
-        if ready is not None:
-            self._execute(ready)
+    def append(self, number: int, *, is_news: bool) -> None:
+        """A client's append, if the replica leads. number: which of the payloads."""
+        raise NotImplementedError
 
-    def _work_off(self) -> None:
-        while self._inbox and self.is_up and not self._busy and not self.is_paused:
-            self.take(self._inbox.pop(0))
+    def resign(self) -> None:
+        """Leads no more, if it does."""
+        raise NotImplementedError
 
-    # Effects
+    def upgrade_kraft_version(self) -> None:
+        """To kraft.version 1, if the replica leads and may."""
+        raise NotImplementedError
 
-    def _execute(self, ready: Ready) -> None:
-        world = self.world
-        if self.crash_after >= 0 or (world.fault_plan.stall and world.stalls()):
-            self._rest = self._effects(ready)
-            self._busy = True
-            self._go_on(self.life)
-            return
-        if ready.hard_state is not None:
-            self._persist(ready)
-        world.invariants.turned(self)
-        installed = None
-        for operation in ready.log:
-            installed = self._change_log(operation) or installed
-        if ready.sync:
-            self._begin_sync(ready.sync)
-        for outgoing in ready.messages:
-            self._send(outgoing)
-        if ready.high_watermark is not None:
-            self.world.invariants.committed(self, ready.high_watermark)
-        self._finish(ready, installed)
-
-    def _effects(self, ready: Ready) -> list[Callable[[], None]]:
-        """The same, one by one; the last effect comes first."""
-        installed: list[_Installed] = []
-        steps: list[Callable[[], None]] = []
-        if ready.hard_state is not None:
-            steps.append(lambda: self._persist(ready))
-        steps.append(lambda: self.world.invariants.turned(self))
-        for operation in ready.log:
-
-            def change(operation: LogOperation = operation) -> None:
-                result = self._change_log(operation)
-                if result is not None:
-                    installed.append(result)
-
-            steps.append(change)
-        if ready.sync:
-            steps.append(lambda: self._begin_sync(ready.sync))
-        steps += [partial(self._send, outgoing) for outgoing in ready.messages]
-        if ready.high_watermark is not None:
-            end_offset = ready.high_watermark
-            steps.append(lambda: self.world.invariants.committed(self, end_offset))
-
-        def finish() -> None:
-            self._busy = False
-            self._finish(ready, installed[-1] if installed else None)
-
-        return [finish, *reversed(steps)]
-
-    def _go_on(self, life: int) -> None:
-        """Executes the rest of a Ready, perhaps not all of it at once, perhaps not all of it ever."""
-        if life != self.life:
-            return
-        while self._rest and self.life == life:
-            if self.crash_after >= 0:
-                self.crash_after -= 1
-                if self.crash_after < 0:
-                    self.world.coverage.count("crash within a Ready")
-                    self.crash()
-                    return
-            elif len(self._rest) > 1 and self.world.stalls():
-                self.world.coverage.count("stall within a Ready")
-                self.world.post(self.world.stall_time(), self._go_on, life)
-                return
-            self._rest.pop()()
-        self._work_off()
-
-    def _persist(self, ready: Ready) -> None:
-        self.world.invariants.persisting(self, ready)
-        self.disk.hard_state = ready.hard_state
-
-    def _change_log(self, operation: LogOperation) -> _Installed | None:
-        disk, invariants = self.disk, self.world.invariants
-        match operation:
-            case Append():
-                batches = disk.append(operation.base_offset, operation.end_offset, operation.records)
-                invariants.appended(self, batches)
-            case Truncate():
-                invariants.truncated(self, operation.offset, disk.truncate(operation.offset))
-            case SnapshotChunk():
-                disk.write_chunk(operation.snapshot, operation.position, operation.content)
-            case InstallSnapshot():
-                snapshot = disk.install(operation.snapshot)
-                invariants.installed(self, operation.snapshot, snapshot)
-                return (operation.snapshot, None if snapshot is None else snapshot.control)
-            case AdvanceLogStart():
-                disk.advance_start(operation.snapshot)
-                invariants.trimmed(self, operation.snapshot)
-        return None
-
-    def _begin_sync(self, sync: int) -> None:
-        self.disk.begin_sync(sync)
-        self.world.post(self.world.sync_time(), self._synced, self.life, sync)
-
-    def _synced(self, life: int, sync: int) -> None:
-        if life == self.life and self.is_up:
-            self.disk.end_sync(sync)
-            self.take(lambda node, now_ms: node.log_synced(sync, now_ms))
-
-    def _send(self, outgoing: Outgoing) -> None:
-        world = self.world
-        world.invariants.sending(self, outgoing)
-        if isinstance(outgoing, Answer):
-            world.network.answer(self, outgoing)
-        else:
-            world.network.send(self, outgoing)
-
-    def _finish(self, ready: Ready, installed: _Installed | None) -> None:
-        self.world.invariants.executed(self, ready)
-        if self.node.is_shut_down:
-            self.world.story_line(self, "has shut down")
-            self.disk.crash(self.luck)
-            self._end_life()
-            return
-        self._wake_at_ms = ready.wake_at_ms
-        if installed is not None:
-            id_, control = installed
-            self._inbox.insert(0, lambda node, now_ms: node.snapshot_installed(id_, control, now_ms))
-            self._work_off()
-        else:
-            self._set_alarm()
-
-    # The state machine above
+    def shut_down(self, timeout_ms: int) -> None:
+        """A clean end of the process."""
+        raise NotImplementedError
 
     def take_snapshot(self, back: int) -> bool:
-        """Keeps the state as it was `back` committed batches ago."""
-        disk = self.disk
-        index = disk.index_from(self.applied_end) - 1 - back
-        if not self.is_up or index < 0 or disk.batches[index].end_offset > self.applied_end:
-            return False
-        batch = disk.batches[index]
-        id_ = SnapshotId(batch.end_offset, batch.epoch)
-        snapshots = disk.snapshots()
-        if snapshots and id_ <= snapshots[-1]:
-            return False
-        voters = disk.voters_at(batch.end_offset)
-        control = SnapshotControl(voters.kraft_version, voters.record)
-        disk.keep(DiskSnapshot.of(id_, batch.chain, control, batch.end_offset % 700))
-        self.take(lambda node, now_ms: _taken(node, id_, now_ms))
-        return True
+        """Keeps the state as it was `back` committed batches ago. Says whether there is anything to keep."""
+        raise NotImplementedError
 
     def trim(self) -> bool:
-        """The log before the newest snapshot is not kept any longer."""
-        if not self.is_up or self._new_log_start() is None:
-            return False
-        self.take(self._clean_up)
-        return True
-
-    def _new_log_start(self) -> SnapshotId | None:
-        snapshots = self.disk.snapshots()
-        return snapshots[-1] if snapshots and snapshots[-1].end_offset > self.disk.start_offset else None
-
-    def _clean_up(self, node: RaftNode, now_ms: int) -> Ready | None:
-        """Which snapshot is found out now: the leader's may have come while this one waited for its turn, and
-        the node be about to hear of a newer one."""
-        newest = self._new_log_start()
-        snapshot = None if newest is None else node.snapshot_at(newest.end_offset)
-        return None if snapshot is None else node.advance_log_start(snapshot, now_ms)
-
-
-_Installed = tuple[SnapshotId, SnapshotControl | None]
-
-
-def _tick(node: RaftNode, now_ms: int) -> Ready:
-    return node.tick(now_ms)
-
-
-def _taken(node: RaftNode, snapshot: SnapshotId, now_ms: int) -> Ready | None:
-    """If the leader's snapshot came before this one's turn, that one counts."""
-    newest = node.latest_snapshot
-    return None if newest is not None and snapshot <= newest else node.snapshot_taken(snapshot, now_ms)
+        """The log before the newest snapshot is not kept any longer. Says whether anything goes."""
+        raise NotImplementedError

@@ -13,9 +13,7 @@ import msgspec
 
 from broker.simulation.fault_plan import VERBS
 from broker.simulation.network import Token
-from controller.raft.effects import Ready
 from controller.raft.identity import Address, ReplicaKey
-from controller.raft.node import NotLeading, RaftNode, VersionChangeRefused
 from protocol.codec.message import Message
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -201,16 +199,16 @@ def _operate(world: World, step: Step) -> None:
                 _ask(world, leader, remove, f"is asked to remove n{key.id}")
         case "upgrade" if leader is not None:
             world.story_line(leader, "is asked for kraft.version 1")
-            leader.take(_upgrade)
+            leader.upgrade_kraft_version()
         case "resign" if leader is not None:
             world.story_line(leader, "is asked to resign")
             world.coverage.count("resignation asked for")
-            leader.take(lambda node, now_ms: node.resign(node.leader.epoch, now_ms))
+            leader.resign()
         case "shut-down" if machine.is_up:
             world.story_line(machine, "is asked to shut down")
             world.coverage.count("clean shutdown")
             machine.luck = step.luck >> 8
-            machine.take(lambda node, now_ms: node.shut_down(SHUT_DOWN_MS, now_ms))
+            machine.shut_down(SHUT_DOWN_MS)
         case "calm":
             world.calm_begins()
 
@@ -227,10 +225,3 @@ def _ask(world: World, leader: Machine, message: Message, text: str) -> None:
     world.story_line(leader, text)
     token = Token(None, 0, world.next_request_id(), message)
     leader.request_arrived(token)
-
-
-def _upgrade(node: RaftNode, now_ms: int) -> Ready | None:
-    try:
-        return node.upgrade_kraft_version(node.leader.epoch, 1, validate_only=False, now_ms=now_ms)
-    except (VersionChangeRefused, NotLeading):
-        return None

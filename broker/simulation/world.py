@@ -20,22 +20,21 @@ from typing import Any, Final
 import msgspec
 
 from broker.simulation.coverage import Coverage
-from broker.simulation.disk import Disk
 from broker.simulation.fault_plan import VERBS, FaultPlan
 from broker.simulation.history import Electorate, Library
 from broker.simulation.invariants import Invariants
 from broker.simulation.liveness import Liveness
 from broker.simulation.machine import Machine
+from broker.simulation.model_machine import ModelMachine
 from broker.simulation.network import Network, Token
+from broker.simulation.observed_log import ObservedLog
 from broker.simulation.promise_invariants import error_of
 from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.steps import Step, play, verb_of
 from broker.simulation.trace import Trace
 from controller.raft.config import RaftConfig
-from controller.raft.effects import Ready
 from controller.raft.identity import Address, ReplicaKey
 from controller.raft.log_port import SnapshotControl
-from controller.raft.node import NotLeading, RaftNode
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.quorum import VotersRecord
@@ -56,6 +55,10 @@ WIPE: Final = VERBS.index("wipe")
 MOVE: Final = VERBS.index("move")
 
 
+MakeMachine = Callable[["World", int, RaftConfig, SnapshotControl | None], Machine]
+"""(world, number, config, what `storage format` wrote for it) -> the machine."""
+
+
 class World:
     """One run. `run` it once; then look at `invariants`, `coverage`, `events` and `steps`."""
 
@@ -65,9 +68,12 @@ class World:
         fault_plan: FaultPlan,
         steps: Sequence[Step] | None = None,
         trace: Trace | None = None,
+        make_machine: MakeMachine = ModelMachine,
     ) -> None:
-        """steps: a story to be told again; None makes one up. story: gets the transcript, if it is wanted."""
+        """steps: those of an earlier run, to be done again; None makes some up. trace: gets the transcript,
+        if it is wanted. make_machine: what the replicas run on."""
         self.seed = seed
+        self._make_machine = make_machine
         self.fault_plan = fault_plan
         self.storm = fault_plan
         """The fault plan, outside of the phases without faults."""
@@ -93,7 +99,7 @@ class World:
         self.library = Library()
         self.machines: list[Machine] = []
         self.addresses: dict[tuple[str, int], Machine] = {}
-        self.lost_disks: dict[ReplicaKey, Disk] = {}
+        self.lost_disks: dict[ReplicaKey, ObservedLog] = {}
         """What was on a disk when a replica lost it."""
         self.first_electorate: Electorate = ()
         self._build()
@@ -135,8 +141,7 @@ class World:
                 fetch_max_bytes=fault_plan.fetch_bytes,
                 fetch_snapshot_max_bytes=fault_plan.chunk_bytes,
             )
-            disk = Disk(self.library, first if number < fault_plan.voters else None)
-            machine = Machine(self, number, config, disk)
+            machine = self._make_machine(self, number, config, first if number < fault_plan.voters else None)
             self.machines.append(machine)
             if is_controller:
                 self.addresses[addresses[id_]] = machine
@@ -277,8 +282,7 @@ class World:
     def wipe(self, machine: Machine) -> None:
         self.lost_disks[machine.key] = machine.disk
         directory = directory_of(machine.id, machine.life)
-        machine.config = msgspec.structs.replace(machine.config, node=ReplicaKey(machine.id, directory))
-        machine.disk = Disk(self.library)
+        machine.lose_disk(msgspec.structs.replace(machine.config, node=ReplicaKey(machine.id, directory)))
 
     def move(self, machine: Machine, address: Address) -> None:
         """Another address from now on; whoever starts later has it among its bootstrap servers."""
@@ -297,24 +301,19 @@ class World:
 
     def append(self, leader: Machine, luck: int) -> None:
         """A client's append to who takes itself for the leader; every fourth changes nothing."""
-        if not self._payloads:
-            self._payloads = [_payload(number) for number in range(PAYLOADS)]
         self._appends += 1
-        batch = bytearray(self._payloads[(self._appends + luck) % PAYLOADS])
-        is_news = luck & IDLE_LUCK != IDLE_LUCK
-        leader.take(lambda node, now_ms: _append(node, batch, now_ms, is_news=is_news))
+        leader.append((self._appends + luck) % PAYLOADS, is_news=luck & IDLE_LUCK != IDLE_LUCK)
+
+    def payload(self, number: int) -> bytearray:
+        """A client's batch, whose offsets and epoch whoever appends it fills in."""
+        if not self._payloads:
+            self._payloads = [_payload(each) for each in range(PAYLOADS)]
+        return self._payloads[number]
 
     def client_answered(self, token: Token, message: Message) -> None:
         error = ErrorCode(error_of(message)).name
         self.coverage.count(f"{type(token.message).__name__[:-7]} of an operator: {error}")
         self.story_line(None, f"the operator hears {error} to {type(token.message).__name__[:-7]}")
-
-
-def _append(node: RaftNode, batch: bytearray, now_ms: int, *, is_news: bool) -> Ready | None:
-    try:
-        return node.append(node.leader.epoch, batch, now_ms, is_news=is_news)
-    except NotLeading:
-        return None
 
 
 def directory_of(id_: int, generation: int) -> bytes:

@@ -21,12 +21,12 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.simulation.disk import DiskSnapshot
 from broker.simulation.fault_plan import VERBS, FaultPlan
 from broker.simulation.history import Batch
 from broker.simulation.invariants import Invariants
-from broker.simulation.machine import NEVER, Machine
+from broker.simulation.machine import Machine
 from broker.simulation.message_texts import in_words
+from broker.simulation.model_machine import NEVER, ModelMachine
 from broker.simulation.network import Network, Token, supported_features
 from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.steps import Step, play
@@ -85,9 +85,9 @@ class _TellingWatch(Invariants):
         super().truncated(machine, offset, gone)
         machine.world.story_line(machine, f"cuts off {' '.join(map(_place, gone)) or f'at {offset}'}")
 
-    def installed(self, machine: Machine, id_: SnapshotId, snapshot: DiskSnapshot | None) -> None:
-        super().installed(machine, id_, snapshot)
-        if snapshot is None:
+    def installed(self, machine: Machine, id_: SnapshotId, *, is_whole: bool) -> None:
+        super().installed(machine, id_, is_whole=is_whole)
+        if not is_whole:
             machine.world.story_line(machine, f"refuses the broken snapshot {id_.end_offset}/{id_.epoch}")
 
     def committed(self, machine: Machine, end_offset: int) -> None:
@@ -183,11 +183,14 @@ class QuorumByHand(World):
             lines = [line for line in lines if any(word in line for word in words)]
         return lines
 
-    def _machines(self, words: list[str]) -> list[Machine]:
-        return [self._machine(word) for word in words] or list(self.machines)
+    def _machines(self, words: list[str]) -> list[ModelMachine]:
+        names = words or map(str, self.machines)
+        return [self._machine(word) for word in names]
 
-    def _machine(self, word: str) -> Machine:
-        return self.machines[int(word.removeprefix("n")) - 1]
+    def _machine(self, word: str) -> ModelMachine:
+        machine = self.machines[int(word.removeprefix("n")) - 1]
+        assert isinstance(machine, ModelMachine)
+        return machine
 
     def do_start(self, command: Command) -> None:
         """start [n1 …]: begins a life."""
@@ -253,9 +256,10 @@ class QuorumByHand(World):
         """live 3000 [without=n3,n4] [quiet]: time goes by for all, and messages arrive at once."""
         without = command.options.get("without", "").split(",")
         for _ in range(int(command.words[0]) // LIVE_STEP_MS):
-            for machine in self.machines:
+            machines = self._machines([])
+            for machine in machines:
                 machine.put_forward(LIVE_STEP_MS)
-            for machine in self.machines:
+            for machine in machines:
                 machine.look_at_clock()
             self._settle(without)
         if "quiet" in command.words:

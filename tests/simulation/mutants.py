@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.simulation.machine import Machine
+from broker.simulation.model_machine import ModelMachine
 from broker.simulation.promise_invariants import PromiseInvariants
 from controller.raft import elections, epochs, following, leading, membership, progress, serving
 from controller.raft.connections import Connections
@@ -295,9 +295,9 @@ def _skips_a_byte_of_a_snapshot(patch: Patch) -> None:
 
 
 def _keeps_what_is_not_committed(patch: Patch) -> None:
-    genuine = Machine.take_snapshot
+    genuine = ModelMachine.take_snapshot
 
-    def take_snapshot(self: Machine, back: int) -> bool:
+    def take_snapshot(self: ModelMachine, back: int) -> bool:
         applied_end, self.applied_end = self.applied_end, self.disk.end_offset
         try:
             return genuine(self, 0)
@@ -308,7 +308,7 @@ def _keeps_what_is_not_committed(patch: Patch) -> None:
         self._replica.log.snapshot_taken(snapshot)
         return self._settle(now_ms)
 
-    patch.setattr(Machine, "take_snapshot", take_snapshot)
+    patch.setattr(ModelMachine, "take_snapshot", take_snapshot)
     patch.setattr(RaftNode, "snapshot_taken", snapshot_taken)
 
 
