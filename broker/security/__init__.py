@@ -1,4 +1,7 @@
-"""Security: which principal may do what.
+"""Security: who may speak to this broker, and which principal may do what.
+
+In reading order:
 
 * `authorizer`   permits every operation, as Kafka does while no authorizer is configured
+* `sasl_gate`    what a connection may ask before its client is authenticated
 """

@@ -7,7 +7,7 @@ way; it knows neither of them.
 
 In reading order:
 
-* `session`                who is connected, and what it may ask before it is authenticated
+* `session`                who is connected, and whether he is authenticated
 * `authorization`          what a principal may do on what, and who decides it
 * `request_context`        all that a handler may know of a request beside the request itself
 * `authorized_operations`  what a client may do, as the bit field that some answers carry

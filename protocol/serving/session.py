@@ -19,7 +19,8 @@ class Session(msgspec.Struct, gc=False):
     """What is true of a whole connection. Only network and dispatch write here.
 
     host: the peer's address without port, as Kafka shows it without the slash. is_in_process: the peer is
-    this process's other role.
+    this process's other role. is_authenticated: False on a listener with SASL until SaslAuthenticate has
+    succeeded (`broker.security.sasl_gate`).
     """
 
     connection_id: str
@@ -30,3 +31,4 @@ class Session(msgspec.Struct, gc=False):
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     is_in_process: bool = False
+    is_authenticated: bool = True
