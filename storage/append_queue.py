@@ -156,10 +156,14 @@ class AppendQueue:
         try:
             if self._segments.has_failed_write:
                 self._segments.undo_failed_write()
+            before = self._segments.active
             for segment, group in self._by_segment(prepared, now_ms):
-                if segment is not self._segments.active:
+                if segment is not before:
+                    if log.config.sync_full_segments:
+                        before.log.file().fdatasync()
                     segment.create()
                 self._segments.write(segment, group)
+                before = segment
         except OSError as error:
             self._remove_begun()
             raise self._segments.write_failed(error, whole=len(prepared) > 1) from error

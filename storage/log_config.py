@@ -51,6 +51,9 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     codec_level: int | None = None
     flush_messages: int = NO_BOUND_MS
     flush_ms: int = NO_BOUND_MS
+    sync_full_segments: bool = False
+    """A full segment is on the disk before the next one has a name. A power cut can then leave no hole
+    between the two, at the price of a wait for the disk on the loop."""
     producer_id_expiration_ms: int = 24 * _HOUR_MS
     """The broker's `producer.id.expiration.ms`."""
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from config.broker_config import BrokerConfig
 from config.ports import Clock, Files, Offload, RandomSource, Timers
 from controller.metadata.image.brokers import BrokerEndpoint
@@ -30,6 +32,7 @@ from storage.partition_log import PartitionLog
 from storage.retention import SNAPSHOT_GENERATED
 
 __all__ = [
+    "METADATA_LOG",
     "OtherVoters",
     "metadata_log_config",
     "open_metadata_log",
@@ -40,6 +43,9 @@ __all__ = [
 ]
 
 FORMATTED: Final = SnapshotId(0, 0)
+METADATA_LOG: Final = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, sync_full_segments=True)
+"""What holds for the metadata log always. It is cleaned below a snapshot only, not by age or size. It has no
+hole: a replica whose log ended behind one would be elected for records that it has lost."""
 
 
 class OtherVoters(Exception):
@@ -47,13 +53,12 @@ class OtherVoters(Exception):
 
 
 def metadata_log_config(config: BrokerConfig) -> LogConfig:
-    """The log's own settings; it is never cleaned by age or size, only below a snapshot."""
-    return LogConfig(
+    """The log's settings as the broker's config has them."""
+    return msgspec.structs.replace(
+        METADATA_LOG,
         segment_bytes=config.integer("metadata.log.segment.bytes"),
         segment_ms=config.integer("metadata.log.segment.ms"),
         max_message_bytes=config.integer("internal.metadata.max.batch.size.in.bytes"),
-        retention_ms=UNLIMITED,
-        retention_bytes=UNLIMITED,
     )
 
 

@@ -21,7 +21,15 @@ import msgspec
 from config.ports import Files
 from protocol.values import ZERO_UUID, uuid_from_text, uuid_to_text
 
-__all__ = ["QUORUM_STATE_FILE", "MalformedQuorumState", "QuorumStateFile", "decode", "encode", "read", "write"]
+__all__ = [
+    "QUORUM_STATE_FILE",
+    "MalformedQuorumState",
+    "QuorumStateFile",
+    "decode",
+    "encode",
+    "read",
+    "write",
+]
 
 QUORUM_STATE_FILE: Final = "quorum-state"
 NOBODY: Final = -1

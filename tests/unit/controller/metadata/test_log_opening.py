@@ -5,11 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.metadata.log import SnapshotId
-from controller.metadata.log_opening import repair_after_crash
+from controller.metadata.log_opening import metadata_log_config, open_metadata_log, repair_after_crash
+from protocol.records.builder import SimpleRecord, build_batch
 from storage.leader_epochs import LeaderEpochs
+from storage.memory_files import MemoryFiles
+from tests.support.controllers import one_node_config
+from tests.support.hand_clock import HandClock
 
 
 class Disk:
@@ -82,3 +87,29 @@ def test_a_log_that_holds_it_stays(
 def test_a_log_start_is_raised_to_the_oldest_snapshot() -> None:
     disk = mended(Disk([(1, 10)], 10, 60, SnapshotId(20, 1), SnapshotId(40, 1)))
     assert (disk.begun, disk.raised) == (None, 20)
+
+
+def batches(first: int, count: int) -> bytes:
+    """So many batches of one record each, from an offset on."""
+    return b"".join(
+        bytes(build_batch([SimpleRecord(value=b"x" * 100)], base_offset=offset, leader_epoch=1))
+        for offset in range(first, first + count)
+    )
+
+
+def test_a_power_cut_after_a_full_segment_leaves_no_hole() -> None:
+    """The name of the next segment survives in the file system's journal. If the end of the full one did not,
+    the log would claim to hold what it has lost: it would vote, and be elected, on the strength of that."""
+    files, clock = MemoryFiles(), HandClock()
+    config = msgspec.structs.replace(metadata_log_config(one_node_config()), segment_bytes=1_000)
+    log = open_metadata_log("/data/log", config, files, clock)
+    log.flush()
+    for task in log.background_tasks.take_all():
+        task.call()
+    log.append_as_follower(batches(0, 5), now_ms=0)
+    log.append_as_follower(batches(5, 3), now_ms=0)
+    assert len(log.segments) == 2
+    files.cut_power()
+    log = open_metadata_log("/data/log", config, files, clock)
+    kept = [header for segment in log.segments for _, header in segment.headers()]
+    assert [header.base_offset for header in kept] == list(range(log.log_end_offset))
