@@ -234,6 +234,11 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     simulate.add_argument(
         "--events", type=int, default=100_000, metavar="COUNT", help="at least so many for each seed (100000)"
     )
+    simulate.add_argument(
+        "--real-driver",
+        action="store_true",
+        help="run the controllers' own driver and disk code, on files in memory, in place of their models",
+    )
     simulate.add_argument("--story", action="store_true", help="print the transcript of all that happens")
     simulate.add_argument("--coverage", action="store_true", help="print what was met, and how often")
     simulate.set_defaults(run=_command("simulate", "simulate"))

@@ -2,6 +2,7 @@
 
     barnabas simulate --seed 7 --nodes 5 --events 100000
     barnabas simulate --seed 1 --seeds 500                 five hundred seeds, one after the other
+    barnabas simulate --seed 1 --real-driver               with the driver and disk code of production
 
 The same seed is the same run, everywhere and always: what fails here fails wherever the seed is told again. A
 failure is shrunk to a short story and printed.
@@ -29,7 +30,13 @@ def simulate(options: argparse.Namespace) -> int:
     result = None
     for seed in range(options.seed, options.seed + options.seeds):
         trace = Trace() if options.story else None
-        result = run(seed, options.events, fault_plan=fault_plan_of(seed, options.nodes), trace=trace)
+        result = run(
+            seed,
+            options.events,
+            fault_plan=fault_plan_of(seed, options.nodes),
+            trace=trace,
+            real_driver=options.real_driver,
+        )
         coverage.add(result.coverage)
         events += result.events
         if trace is not None:
@@ -66,7 +73,7 @@ def _tell_failure(result: SimulationResult, options: argparse.Namespace) -> None
     print(f"\nThe shortest story found, of {len(told.steps)} steps; {_summary(told)}\n")
     print("\n".join(told.lines[-LARGEST_STORY_LINES:]))
     print(f"\n{failure.text if failure is not None else result.failure}")
-    as_asked = (
-        "" if options.nodes is None else f" --nodes {options.nodes}"
-    )  # it changes the random numbers that the seed gives
+    # The number of voters changes the random numbers that the seed gives.
+    as_asked = "" if options.nodes is None else f" --nodes {options.nodes}"
+    as_asked += " --real-driver" if options.real_driver else ""
     print(f"again: barnabas simulate --seed {result.seed}{as_asked} --events {options.events}")

@@ -70,6 +70,10 @@ class Invariants:
         self._named: dict[tuple[int, int], bool] = {}
         """Batches that changed the voters and have been judged."""
         self._seen: list[_Seen] = []
+        self._states: dict[int, int] = {}
+        """By end offset: the fingerprint of the state of who has applied so much."""
+        self._snapshots: dict[SnapshotId, int] = {}
+        """The fingerprint of the image in each snapshot."""
         self.fingerprint = 0
 
     # Lives
@@ -252,6 +256,33 @@ class Invariants:
             if disk is not None and disk.holds(batch, disk.synced_end):
                 count += 1
         return 2 * count > len(electorate)
+
+    # States
+
+    def applied(self, machine: Machine, end_offset: int, fingerprint: int) -> None:
+        """A state machine has applied everything below end_offset."""
+        known = self._states.setdefault(end_offset, fingerprint)
+        if known != fingerprint:
+            raise Violation(
+                "who has applied the same log has the same state", f"{machine} differs at {end_offset}"
+            )
+
+    def applied_at(self, machine: Machine, end_offset: int) -> int:
+        """The fingerprint of the state there, for who takes it from a snapshot."""
+        known = self._states.get(end_offset)
+        if known is None:
+            raise Violation(
+                "a snapshot holds what is committed", f"{machine} has one that ends at {end_offset}"
+            )
+        return known
+
+    def snapshot_seen(self, machine: Machine, id_: SnapshotId, fingerprint: int) -> None:
+        """A machine writes this snapshot, or has read it."""
+        known = self._snapshots.setdefault(id_, fingerprint)
+        if known != fingerprint:
+            raise Violation(
+                "who has applied the same log has the same state", f"{machine} has another snapshot {id_}"
+            )
 
     # Each Ready
 

@@ -35,12 +35,13 @@ Input = Callable[[RaftNode, int], Ready | None]
 class Machine:
     """`number` counts the machines of a world from 0; the replica's id is one more."""
 
-    def __init__(self, world: World, number: int, config: RaftConfig, disk: ObservedLog) -> None:
+    disk: ObservedLog
+    """What its log holds as the rules see it."""
+
+    def __init__(self, world: World, number: int, config: RaftConfig) -> None:
         self.world = world
         self.number = number
         self.config = config
-        self.disk = disk
-        """What its log holds as the rules see it."""
         self.life = 0
         self.is_up = False
         self.is_paused = False

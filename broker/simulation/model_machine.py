@@ -48,7 +48,8 @@ class ModelMachine(Machine):
 
     def __init__(self, world: World, number: int, config: RaftConfig, first: SnapshotControl | None) -> None:
         """first: what `storage format` wrote."""
-        super().__init__(world, number, config, Disk(world.library, first))
+        super().__init__(world, number, config)
+        self.disk = Disk(world.library, first)
         self._node: RaftNode | None = None
         self._inbox: list[Input] = []
         self._busy = False

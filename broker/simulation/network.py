@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from broker.simulation.machine import Machine
     from broker.simulation.world import World
 
-__all__ = ["Network", "Token"]
+__all__ = ["LISTENER", "Network", "Token"]
+
+LISTENER: Final = "CONTROLLER"
 
 _ODDS: Final = 0xFFFF
 _SLOWER: Final = 20

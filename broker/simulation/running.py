@@ -8,14 +8,19 @@ shrink(result)                  fewer steps, fewer replicas, fewer faults, and s
 
 from __future__ import annotations
 
+import logging
+import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
+from broker.simulation.driver_machine import DriverMachine
 from broker.simulation.fault_plan import FaultPlan, draw
 from broker.simulation.history import Violation
+from broker.simulation.model_machine import ModelMachine
 from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.shrinking import shortest
 from broker.simulation.steps import Step
@@ -35,6 +40,12 @@ class Failure(msgspec.Struct, frozen=True):
     text: str
     at: int
 
+    @property
+    def kind(self) -> str:
+        """Two failures of one kind have, most likely, the same cause: the same rule, or an exception with the
+        same words but for the numbers in it."""
+        return re.sub(r"\d+", "#", self.text) if self.rule == THE_NODE_FAILS else self.rule
+
 
 class SimulationResult(msgspec.Struct, frozen=True):
     """What became of one run. Two runs of a seed have the same fingerprint."""
@@ -49,6 +60,7 @@ class SimulationResult(msgspec.Struct, frozen=True):
     coverage: Mapping[str, int]
     failure: Failure | None
     lines: Sequence[str] = ()
+    real_driver: bool = False
     digest: str = ""
     """Of the whole transcript, where one was made."""
 
@@ -64,14 +76,17 @@ def run(
     fault_plan: FaultPlan | None = None,
     steps: Sequence[Step] | None = None,
     trace: Trace | None = None,
+    real_driver: bool = False,
 ) -> SimulationResult:
-    """At least so many events. fault_plan: None draws the seed's own; steps: None makes up the seed's own."""
+    """At least so many events. fault_plan: None draws the seed's own; steps: None makes up the seed's own.
+    real_driver: the replicas run the product's driver and disk code, in the place of the models."""
     if fault_plan is None:
         fault_plan = fault_plan_of(seed)
-    world = World(seed, fault_plan, steps, trace)
+    world = World(seed, fault_plan, steps, trace, DriverMachine if real_driver else ModelMachine)
     failure = None
     try:
-        world.run(events)
+        with _without_logs():
+            world.run(events)
     except Violation as violation:
         failure = Failure(violation.rule, str(violation), world.now)
     except Exception as error:  # whatever the node raises is a finding
@@ -91,8 +106,20 @@ def run(
         coverage=world.coverage.counts,
         failure=failure,
         lines=trace.lines if trace is not None else (),
+        real_driver=real_driver,
         digest=trace.digest if trace is not None else "",
     )
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """What the product logs in simulated lives says nothing to anybody."""
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def shrink(result: SimulationResult, largest_trials: int = LARGEST_TRIALS) -> SimulationResult:
@@ -102,21 +129,25 @@ def shrink(result: SimulationResult, largest_trials: int = LARGEST_TRIALS) -> Si
         return result
     fault_plan = result.fault_plan
     events = result.events
+    real_driver = result.real_driver
 
     def fails(steps: Sequence[Step], under: FaultPlan) -> bool:
-        again = run(result.seed, events, fault_plan=under, steps=steps)
-        return again.failure is not None and again.failure.rule == failure.rule
+        again = run(result.seed, events, fault_plan=under, steps=steps, real_driver=real_driver)
+        return again.failure is not None and again.failure.kind == failure.kind
 
     steps = list(result.steps)
     if not fails(steps, fault_plan):  # should not be; then it is told as it was
-        return run(result.seed, result.wanted_events, fault_plan=fault_plan, trace=Trace())
+        events = result.wanted_events
+        return run(result.seed, events, fault_plan=fault_plan, trace=Trace(), real_driver=real_driver)
     steps = shortest(steps, lambda fewer: fails(fewer, fault_plan), largest_trials)
     for name, value in _SIMPLER:
         simpler = msgspec.structs.replace(fault_plan, **{name: value})
         if simpler != fault_plan and fails(steps, simpler):
             fault_plan = simpler
     steps = shortest(steps, lambda fewer: fails(fewer, fault_plan), largest_trials)
-    return run(result.seed, events, fault_plan=fault_plan, steps=steps, trace=Trace())
+    return run(
+        result.seed, events, fault_plan=fault_plan, steps=steps, trace=Trace(), real_driver=real_driver
+    )
 
 
 _SIMPLER: Final[tuple[tuple[str, int | bool], ...]] = (

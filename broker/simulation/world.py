@@ -26,7 +26,7 @@ from broker.simulation.invariants import Invariants
 from broker.simulation.liveness import Liveness
 from broker.simulation.machine import Machine
 from broker.simulation.model_machine import ModelMachine
-from broker.simulation.network import Network, Token
+from broker.simulation.network import LISTENER, Network, Token
 from broker.simulation.observed_log import ObservedLog
 from broker.simulation.promise_invariants import error_of
 from broker.simulation.seeded_random import SeededRandom
@@ -44,7 +44,6 @@ from protocol.values import ZERO_UUID
 __all__ = ["IDLE_LUCK", "World"]
 
 CLUSTER_ID: Final = "simulated-quorum-00001"
-LISTENER: Final = "CONTROLLER"
 PORT: Final = 9093
 ODDS: Final = 0xFFFF
 PAYLOADS: Final = 64
@@ -158,7 +157,7 @@ class World:
         for machine in self.machines:
             machine.start()
         self._next_step()
-        while self.events < events or self._calm is not None:
+        while self._queue and (self.events < events or self._calm is not None):
             self._go_on(max(events - self.events, 1))
         self.calm_begins()
         while self._calm is not None:
@@ -169,6 +168,8 @@ class World:
         number = 0
         try:
             for number in range(1, events + 1):  # noqa: B007
+                if not queue:
+                    return  # nobody waits for anything: an only voter, and no steps are left
                 self.now, _, call, arguments = heappop(queue)
                 call(*arguments)
         finally:

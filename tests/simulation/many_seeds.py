@@ -60,12 +60,12 @@ class Hundred:
         return [name for name in MUST_BE_MET if not self.coverage.counts.get(name)]
 
 
-def run_some(first: int, seeds: int, events: int) -> Hundred:
+def run_some(first: int, seeds: int, events: int, *, real_driver: bool = False) -> Hundred:
     """In this process. Stops at no failure: all of them are told."""
     some = Hundred(first, seeds)
     began = time.process_time()
     for seed in range(first, first + seeds):
-        result = run(seed, events)
+        result = run(seed, events, real_driver=real_driver)
         some.events += result.events
         some.simulated_ms += result.simulated_ms
         some.coverage.add(result.coverage)
@@ -80,12 +80,14 @@ def _be_nice() -> None:
     os.nice(10)
 
 
-def run_many(first: int, seeds: int, events: int, processes: int, *, nice: bool = True) -> Iterator[Hundred]:
+def run_many(
+    first: int, seeds: int, events: int, processes: int, *, nice: bool = True, real_driver: bool = False
+) -> Iterator[Hundred]:
     """By the hundred, in order."""
     begins = range(first, first + seeds, SEEDS_AT_ONCE)
     sizes = [min(SEEDS_AT_ONCE, first + seeds - begin) for begin in begins]
     with ProcessPoolExecutor(processes, initializer=_be_nice if nice else None) as pool:
-        yield from pool.map(partial(run_some, events=events), begins, sizes)
+        yield from pool.map(partial(run_some, events=events, real_driver=real_driver), begins, sizes)
 
 
 def report(hundreds: Sequence[Hundred], passed_seconds: float, processes: int) -> str:
@@ -120,12 +122,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1_000)
     parser.add_argument("--events", type=int, default=2_000)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--real-driver", action="store_true", help="with the driver and disk of production")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the workers end with it
     began = time.monotonic()
     hundreds: list[Hundred] = []
-    results = run_many(options.first, options.seeds, options.events, options.processes)
+    results = run_many(
+        options.first, options.seeds, options.events, options.processes, real_driver=options.real_driver
+    )
     while some := list(islice(results, REPORT_EVERY)):
         hundreds += some
         text = report(hundreds, time.monotonic() - began, options.processes)

@@ -10,6 +10,7 @@ import pytest
 import broker.simulation
 from broker.cli.parser import build_parser
 from broker.simulation.running import THE_NODE_FAILS, run, shrink
+from tests.simulation.driver_mutants import DRIVER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 
 SEEDS = 150
@@ -69,7 +70,7 @@ def test_every_rule_has_a_mutant() -> None:
     rules = {rule for path in package.glob("*.py") for rule in RULE.findall(path.read_text())}
     rules.add(THE_NODE_FAILS)
     assert len(rules) > 20
-    assert rules - {rule for mutant in MUTANTS for rule in mutant.breaks} == set()
+    assert rules - {rule for mutant in (*MUTANTS, *DRIVER_MUTANTS) for rule in mutant.breaks} == set()
 
 
 def test_there_are_enough_mutants() -> None:

@@ -31,3 +31,8 @@ def test_the_story_is_told_when_it_is_wanted(capsys: pytest.CaptureFixture[str])
 def test_several_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("--seed 5 --seeds 3 --events 300") == 0
     assert "3 seeds from 5" in capsys.readouterr().out
+
+
+def test_the_driver_of_production(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("--seed 5 --nodes 3 --events 1000 --real-driver") == 0
+    assert "every rule held in" in capsys.readouterr().out
