@@ -82,7 +82,10 @@ class ReplicaDisk:
         return self.log.log_end_offset
 
     def epochs(self) -> Sequence[tuple[int, int]]:
-        return self.log.leader_epochs.entries()
+        """The log's own list may hold one more: that of the records before its start, of which none are left.
+        After a crash it may even be that of a log which a snapshot has replaced."""
+        end_offset = self.end_offset
+        return [each for each in self.log.leader_epochs.entries() if each[1] < end_offset]
 
     def read(self, offset: int, max_bytes: int) -> Records:
         """A slice, retained for whoever sends it and releases it."""

@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
+from controller.metadata.log_opening import METADATA_LOG, open_metadata_log
 from controller.raft.disk import ReplicaDisk
 from controller.raft.identity import SnapshotId
 from controller.raft.log_failure import MetadataLogFailed
+from controller.raft.snapshot_directory import SnapshotDirectory
+from protocol.records.builder import SimpleRecord, build_batch
 from storage.errors import LogStorageError
+from storage.memory_files import MemoryFiles
+from tests.support.controllers import HandOffload
+from tests.support.hand_clock import HandClock
 from tests.support.replica_rig import ReplicaWorld
 
 CALLS: dict[str, Callable[[ReplicaDisk], object]] = {
@@ -43,3 +49,21 @@ def test_a_fetched_snapshot_that_the_disk_refuses(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(rig.files, "open", refuse)
     with pytest.raises(MetadataLogFailed, match="no room"):
         rig.log._disk.add_chunk(SnapshotId(9, 1), 0, b"chunk")
+
+
+def test_a_log_that_begins_behind_a_snapshot_has_no_epoch_of_before() -> None:
+    """A crash before the checkpoint was written anew leaves the epochs of the log that the snapshot replaced.
+    With one of them the replica would ask for a place that its leader does not have, and never catch up."""
+    files, clock = MemoryFiles(), HandClock()
+    log = open_metadata_log("/data/log", METADATA_LOG, files, clock)
+    log.append_as_follower(bytes(build_batch([SimpleRecord(value=b"x")], leader_epoch=1)), now_ms=0)
+    log.flush()
+    for task in log.background_tasks.take_all():
+        task.call()
+    log.truncate_fully_and_start_at(32, now_ms=0)
+    files.kill_process()
+    log = open_metadata_log("/data/log", METADATA_LOG, files, clock)
+    offload = HandOffload()
+    disk = ReplicaDisk(log, SnapshotDirectory(files, "/data/log", offload), files, clock, offload)
+    assert (disk.start_offset, disk.end_offset) == (32, 32)
+    assert list(disk.epochs()) == []
