@@ -64,6 +64,7 @@ class LogDurability:
         "recovery_point",
         "snapshot_offsets",
         "truncation_marker",
+        "was_synced",
     )
 
     def __init__(
@@ -85,6 +86,8 @@ class LogDurability:
         """The producer snapshots in the directory, ascending."""
         self.truncation_marker: TruncationMarker | None = None
         """What `cut-below-checkpoint` in the log's directory says, if it is there."""
+        self.was_synced = False
+        """A sync of this process has ended well: what an earlier one did to the files is on the disk too."""
         self._max_checkpointed_offset: MaxCheckpointedOffset = not_checkpointed
         self._flushed_ms = 0
         self._durable_names = -1
@@ -141,6 +144,7 @@ class LogDurability:
             return
         self._durable_names = max(self._durable_names, name_changes)
         self._has_new_directory = False
+        self.was_synced = True
         if segments.truncations == truncations:
             self.recovery_point = max(self.recovery_point, up_to_offset)
 

@@ -165,7 +165,7 @@ class LogManager:
         threads may do this at once."""
         try:
             log.close()
-            if log.recovery_point < log.log_end_offset:
+            if log.recovery_point < log.log_end_offset or self._may_have_unsynced_cut(key, log):
                 log.flush()
             if log.log_end_offset and log.log_end_offset not in log.durability.snapshot_offsets:
                 log.durability.write_snapshot()
@@ -173,6 +173,11 @@ class LogManager:
         except LogStorageError as error:
             _logger.error("%s", error)
             failed[self._hosted.homes[key].path] = None
+
+    def _may_have_unsynced_cut(self, key: tuple[str, int], log: PartitionLog) -> bool:
+        """Whether an earlier life may have cut the log and died before the sync: what was cut off must not
+        come back under a clean mark, which makes the next start believe every file."""
+        return not log.durability.was_synced and not self._hosted.homes[key].had_clean_shutdown
 
     def _end_in_order(self, directory: LogDirectory, broker_epoch: int, *, is_clean: bool) -> None:
         try:

@@ -85,6 +85,19 @@ def test_after_a_cut_a_kill_and_a_power_cut_no_batch_counts_as_synced_that_is_no
     assert node.log.log_end_offset == node.log.recovery_point == 2
 
 
+def test_a_cut_that_a_kill_met_before_its_sync_is_on_the_disk_after_a_clean_end() -> None:
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.log.truncate_to(2, now_ms=NOW_MS)
+    memory.kill_process()
+    node.start()
+    assert (node.log.log_end_offset, node.log.recovery_point) == (2, 2)
+    node.manager.shut_down()
+    memory.cut_power()
+    node.start()
+    assert node.log.log_end_offset == 2
+
+
 def test_a_cut_log_that_has_rolled_is_read_from_end_to_end() -> None:
     memory = MemoryFiles()
     node = begun(memory)
