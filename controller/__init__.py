@@ -13,12 +13,12 @@ In reading order:
 * `appends`             from a decision's records to the batches that are appended
 * `quorum_controller`   brings the above together: requests in, answers out when committed
 * `policies`            decisions that wait for the operator's own rules
-* `config_requests`, `request_size`   what is checked before a request is decided
+* `config_requests`     what is checked before changes of configs are decided
 * `services`, `handlers/`, `handler_table`   one file per API of the controller listener
 * `idle`                NoOp records, and looks at what was left undone
 * `registration`        a controller that follows registers with the one that leads
 * `snapshotting`        when a snapshot is due, and how it is written beside serving
-* `format`, `initial_voters`, `bootstrap_records`   what `storage format` writes, and the first start reads
+* `format`, `initial_voters`   what `storage format` writes, and the first start reads
 
 May be imported by `broker` alone. Imports `storage`, `protocol`, `config`; knows no socket, no clock and no
 chance of its own.

@@ -22,11 +22,12 @@ from controller.metadata.image.features import METADATA_VERSION
 from controller.metadata.log import METADATA_PARTITION
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.metadata.random_ids import random_uuid
-from controller.metadata.snapshots import BOOTSTRAP_FILE, encode_snapshot
+from controller.metadata.snapshots import BOOTSTRAP_FILE, encode_snapshot, read_snapshot
 from controller.metadata.topic_names import METADATA_TOPIC
 from controller.raft.identity import Address, ReplicaKey
 from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
 from controller.raft.voters import Endpoints, Voter, VoterSet
+from protocol.codec.message import Message
 from protocol.metadata_log.cluster import FeatureLevelRecord
 from protocol.values import uuid_from_text
 from storage.file_names import partition_directory
@@ -37,7 +38,7 @@ from storage.meta_properties import (
     read_meta_properties,
 )
 
-__all__ = ["FormatRefused", "Formatter", "formatted_directories"]
+__all__ = ["FormatRefused", "Formatter", "formatted_directories", "read_bootstrap_records"]
 
 
 class FormatRefused(Exception):
@@ -48,6 +49,12 @@ def formatted_directories(files: Files, directories: Sequence[str]) -> dict[str,
     """What is known of each directory; None for one without meta.properties. Raises
     MalformedMetaProperties."""
     return {path: read_meta_properties(files, f"{path}/{META_PROPERTIES_FILE}") for path in directories}
+
+
+def read_bootstrap_records(config: BrokerConfig, files: Files) -> Sequence[Message]:
+    """The records with which the first controller begins; nothing if the file is not there."""
+    path = f"{config.metadata_log_directory}/{BOOTSTRAP_FILE}"
+    return read_snapshot(files, path).records if files.exists(path) else ()
 
 
 class Formatter(msgspec.Struct, frozen=True):

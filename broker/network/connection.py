@@ -340,6 +340,7 @@ class Connection:
                 self._schedule()
                 break
             left -= 1
+            # The request begins with its API key, and Produce has 0: only its requests may wait together.
             if self._waiting and (size < 2 or view[at + 4] or view[at + 5]):
                 self.holds |= AWAITS_ANSWER
                 break

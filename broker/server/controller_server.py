@@ -11,7 +11,7 @@ from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.policies.process import configured_policies
 from broker.server.shared_server import SharedServer
-from controller.bootstrap_records import read_bootstrap_records
+from controller.format import read_bootstrap_records
 from controller.handler_table import controller_handlers
 from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.log import NO_LEADER

@@ -6,9 +6,9 @@ begun; `ListPartitionReassignments` says whether it goes on. Authorization: ALTE
 
 from __future__ import annotations
 
-from controller.request_size import names_too_much
 from controller.services import ControllerServices
 from controller.subjects.reassignment import alter_reassignments
+from controller.subjects.result import names_too_much
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

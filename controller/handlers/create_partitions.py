@@ -9,9 +9,9 @@ REQUEST_TIMED_OUT, as CreateTopics.
 
 from __future__ import annotations
 
-from controller.request_size import names_too_much
 from controller.services import ControllerServices
 from controller.subjects.partition_growth import create_partitions
+from controller.subjects.result import names_too_much
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.refusals import TOO_LARGE, create_partitions_refused

@@ -17,9 +17,8 @@ from __future__ import annotations
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.policies import Judge
 from controller.policies import decide_by_policies
-from controller.request_size import names_too_much
 from controller.services import ControllerServices
-from controller.subjects.result import Decision
+from controller.subjects.result import Decision, names_too_much
 from controller.subjects.topics import CreationRules, create_topics
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse

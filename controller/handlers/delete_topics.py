@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from controller.request_size import names_too_much
 from controller.services import ControllerServices
+from controller.subjects.result import names_too_much
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.refusals import TOO_LARGE, delete_topics_refused

@@ -1,4 +1,5 @@
-"""What a decision is: records for the log, and the answer for the time when they are committed."""
+"""What a decision is: records for the log, and the answer for the time when they are committed; and when a
+request asks for too much in one."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from config.limits import NAMED_PER_REQUEST
+from protocol.codec.budget import count_elements
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 
-__all__ = ["ControllerError", "Decision"]
+__all__ = ["ControllerError", "Decision", "names_too_much"]
 
 R = TypeVar("R")
 
@@ -29,3 +32,9 @@ class ControllerError(Exception):
         self.code = code
         self.message = code.message if message is None else message
         super().__init__(self.message)
+
+
+def names_too_much(request: Message) -> bool:
+    """Whether it names more topics, partitions, resources and configs than it may. Numbers of replicas do not
+    count: they belong to a partition that does."""
+    return count_elements(request) > NAMED_PER_REQUEST

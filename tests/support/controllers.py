@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load, one_node_defaults
-from controller.bootstrap_records import read_bootstrap_records
-from controller.format import Formatter
+from controller.format import Formatter, read_bootstrap_records
 from controller.handler_table import controller_handlers
 from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.log_opening import open_replica, raft_config

@@ -7,8 +7,7 @@ import io
 import pytest
 
 from broker.cli.storage import format_directories, show_info, wished_level
-from controller.bootstrap_records import read_bootstrap_records
-from controller.format import FormatRefused, Formatter
+from controller.format import FormatRefused, Formatter, read_bootstrap_records
 from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.metadata.image.features import FeaturesImage
 from controller.metadata.log import SnapshotId

@@ -11,8 +11,7 @@ import pytest
 from broker.ports.files import RealFiles
 from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load
-from controller.bootstrap_records import read_bootstrap_records
-from controller.format import Formatter
+from controller.format import Formatter, read_bootstrap_records
 from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.log_opening import open_replica, raft_config
