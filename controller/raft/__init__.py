@@ -4,19 +4,27 @@
 apply. It knows no loop, clock, random source, socket or disk. `RaftDriver` executes a `Ready` on files that
 helper threads sync, among peers that answer when they do. In reading order:
 
-* `identity`, `config`       who a replica is, and where it listens; its timeouts
+* `identity`                 who a replica is, and where it listens
+* `config`                   what an operator sets for it: voters, timeouts and sizes
 * `effects`                  what the node wants done, and in which order: the contract with its driver
-* `log_port`, `log_view`     what the node reads of its log, and what it remembers of it
+* `log_port`                 what the node reads of its log
+* `log_view`                 what the node remembers of its log
 * `voters`                   the voters of the quorum, and since which offset
 * `progress`                 how far each replica has fetched, and what is committed
-* `roles`, `transitions`     what a replica remembers in each role, and the table of role changes
+* `roles`                    what a replica remembers in each role
+* `transitions`              the table of roles, and which role may follow which
 * `replica`                  the state of one replica, on which the following modules work
-* `starting`, `turning`      the role after a start, and the changes from one role to another
-* `connections`, `wire`      requests that are under way, and the messages of the quorum
+* `starting`                 the role after a start
+* `role_changes`             the changes from one role to another
+* `connections`              the requests that are under way to each peer
+* `wire`                     the messages of the quorum, made and read
 * `discovery`                what every message says about the epoch and its leader
-* `elections`, `epochs`      votes and pre-votes, BeginQuorumEpoch and EndQuorumEpoch
-* `following`, `joining`     the follower: Fetch and FetchSnapshot, and what it tells the leader about itself
-* `leading`, `serving`       the leader: appends and commits, and answers to Fetch and FetchSnapshot
+* `elections`                votes and pre-votes
+* `epochs`                   BeginQuorumEpoch and EndQuorumEpoch
+* `following`                the follower: Fetch and FetchSnapshot
+* `joining`                  what a follower tells the leader about itself: that it would vote, its addresses
+* `leading`                  the leader: appends and commits
+* `serving`                  the leader: answers to Fetch and FetchSnapshot
 * `control_batches`          the control records that a leader writes
 * `membership`               the leader changes the voters (KIP-853)
 * `node`                     the node: every input is a method that returns a `Ready`

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from controller.raft.identity import NOBODY
 from controller.raft.replica import Replica
+from controller.raft.role_changes import become_follower, become_unattached
 from controller.raft.transitions import Role
-from controller.raft.turning import become_follower, become_unattached
 from controller.raft.voters import Endpoints
 from controller.raft.wire import NodeAddress, told_endpoints
 from protocol.errors import ErrorCode

@@ -19,15 +19,15 @@ from controller.raft.discovery import learn_from_partition
 from controller.raft.epochs import open_leadership
 from controller.raft.identity import NOBODY, ReplicaKey
 from controller.raft.replica import Replica
-from controller.raft.roles import NEVER, Candidate, Follower, Prospective
-from controller.raft.transitions import Role, RoleCause
-from controller.raft.turning import (
+from controller.raft.role_changes import (
     become_candidate,
     become_prospective,
     become_unattached,
     forget_pre_vote,
     give_vote,
 )
+from controller.raft.roles import NEVER, Candidate, Follower, Prospective
+from controller.raft.transitions import Role, RoleCause
 from controller.raft.wire import Caller, the_partition, vote_answer, vote_request
 from protocol.errors import ErrorCode
 from protocol.messages.vote import VoteRequest, VoteResponse

@@ -19,9 +19,9 @@ from controller.raft.discovery import learn_from_partition, learn_of_leader
 from controller.raft.identity import ReplicaKey
 from controller.raft.progress import commit_what_a_majority_has
 from controller.raft.replica import Replica
+from controller.raft.role_changes import become_unattached
 from controller.raft.roles import Candidate, Follower, Leader, Progress, Resigned
 from controller.raft.transitions import Role, RoleCause
-from controller.raft.turning import become_unattached
 from controller.raft.voters import Endpoints
 from controller.raft.wire import (
     Caller,

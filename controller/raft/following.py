@@ -25,9 +25,9 @@ from controller.raft.identity import NOBODY, Peer, SnapshotId
 from controller.raft.joining import poll_membership
 from controller.raft.log_port import SnapshotControl
 from controller.raft.replica import Replica
+from controller.raft.role_changes import become_follower
 from controller.raft.roles import NEVER, Download, Follower, Unattached
 from controller.raft.transitions import RoleCause
-from controller.raft.turning import become_follower
 from controller.raft.voters import Endpoints
 from controller.raft.wire import METADATA_TOPIC, fetch_request, fetch_snapshot_request, told_endpoints
 from protocol.errors import ErrorCode

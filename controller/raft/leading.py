@@ -11,9 +11,9 @@ from controller.raft.epochs import tell_voters
 from controller.raft.membership import finish_operation
 from controller.raft.progress import commit_what_a_majority_has
 from controller.raft.replica import Replica
+from controller.raft.role_changes import become_resigned
 from controller.raft.roles import NEVER, Leader
 from controller.raft.serving import answer_waiting
-from controller.raft.turning import become_resigned
 from protocol.records.header import headers, patch_offset_and_epoch
 
 __all__ = ["append", "note_synced", "poll_leader"]

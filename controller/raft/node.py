@@ -25,10 +25,10 @@ from controller.raft.log_view import Fit
 from controller.raft.membership import VersionChangeRefused
 from controller.raft.progress import forget_silent_observers
 from controller.raft.replica import Replica
+from controller.raft.role_changes import become_resigned
 from controller.raft.roles import NEVER, Leader, Progress
 from controller.raft.starting import begin_life
 from controller.raft.transitions import Role
-from controller.raft.turning import become_resigned
 from controller.raft.voters import VoterSet
 from controller.raft.wire import Caller
 from protocol.codec.message import Message

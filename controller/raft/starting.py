@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controller.raft.identity import NOBODY
 from controller.raft.replica import Replica
+from controller.raft.role_changes import new_follower
 from controller.raft.roles import NEVER, Resigned, Unattached
 from controller.raft.transitions import Role
-from controller.raft.turning import new_follower
 
 __all__ = ["begin_life"]
 

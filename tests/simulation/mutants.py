@@ -24,9 +24,9 @@ from controller.raft.identity import NOBODY, ReplicaKey, SnapshotId
 from controller.raft.log_view import FITS, Fit, LogView
 from controller.raft.node import RaftNode
 from controller.raft.replica import Replica
+from controller.raft.role_changes import become_prospective
 from controller.raft.roles import Follower, Leader, Prospective, Tally
 from controller.raft.transitions import Role, RoleCause
-from controller.raft.turning import become_prospective
 from controller.raft.voters import VoterHistory
 from controller.raft.wire import Caller
 from protocol.codec.message import Message

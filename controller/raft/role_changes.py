@@ -1,6 +1,6 @@
-"""The turns of a replica from one role to another: what begins, what ends, what is kept.
+"""The changes of a replica from one role to another: what begins, what ends, what is kept.
 
-Each function is one arrow of the table in `transitions`, or the one arrow from many.
+Each function makes one change of the table in `transitions`, from one role or from several.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def become_unattached(replica: Replica, epoch: int, cause: RoleCause = RoleCause
     """A later epoch whose leader is not known. Who waits for an election goes on waiting, no longer."""
     deadline_ms = _remaining_election_deadline_ms(replica)
     replica.begin_epoch(epoch)
-    _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), cause)
+    _change_role(replica, Role.UNATTACHED, Unattached(deadline_ms), cause)
 
 
 def _remaining_election_deadline_ms(replica: Replica) -> int:
@@ -60,10 +60,12 @@ def give_vote(replica: Replica, candidate: ReplicaKey) -> None:
     deadline_ms = replica.random_election_deadline_ms()
     if isinstance(state, Prospective):
         tally = Tally.begun(state.tally.voters, replica.key)
-        _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, state.rounds), RoleCause.VOTED)
+        _change_role(
+            replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, state.rounds), RoleCause.VOTED
+        )
         replica.connections.forget_all()  # answers for the election before do not count in this one
     else:
-        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), RoleCause.VOTED)
+        _change_role(replica, Role.UNATTACHED, Unattached(deadline_ms), RoleCause.VOTED)
 
 
 def become_prospective(replica: Replica, cause: RoleCause) -> None:
@@ -72,16 +74,16 @@ def become_prospective(replica: Replica, cause: RoleCause) -> None:
     rounds = state.rounds + 1 if isinstance(state, Candidate) else 1
     tally = Tally.begun(replica.voters, replica.key)
     deadline_ms = replica.random_election_deadline_ms()
-    _turn(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, rounds), cause)
+    _change_role(replica, Role.PROSPECTIVE, Prospective(tally, deadline_ms, rounds), cause)
 
 
 def forget_pre_vote(replica: Replica) -> None:
     """No majority would vote for it: back to the leader if one is known, else to waiting."""
     deadline_ms = _remaining_election_deadline_ms(replica)
     if replica.leader_id != NOBODY and replica.leader_peer is not None:
-        _turn(replica, Role.FOLLOWER, new_follower(replica), RoleCause.PRE_VOTES_REFUSED)
+        _change_role(replica, Role.FOLLOWER, new_follower(replica), RoleCause.PRE_VOTES_REFUSED)
     else:
-        _turn(replica, Role.UNATTACHED, Unattached(deadline_ms), RoleCause.PRE_VOTES_REFUSED)
+        _change_role(replica, Role.UNATTACHED, Unattached(deadline_ms), RoleCause.PRE_VOTES_REFUSED)
 
 
 def become_candidate(replica: Replica) -> None:
@@ -92,7 +94,7 @@ def become_candidate(replica: Replica) -> None:
     replica.vote(replica.key)
     tally = Tally.begun(replica.voters, replica.key)
     deadline_ms = replica.random_election_deadline_ms()
-    _turn(replica, Role.CANDIDATE, Candidate(tally, deadline_ms, rounds), RoleCause.PRE_VOTES_GRANTED)
+    _change_role(replica, Role.CANDIDATE, Candidate(tally, deadline_ms, rounds), RoleCause.PRE_VOTES_GRANTED)
 
 
 def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: Endpoints) -> None:
@@ -100,7 +102,7 @@ def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: End
     if epoch > replica.epoch:
         replica.begin_epoch(epoch)
     replica.follow(leader_id, endpoints)
-    _turn(replica, Role.FOLLOWER, new_follower(replica), RoleCause.LEADER_KNOWN)
+    _change_role(replica, Role.FOLLOWER, new_follower(replica), RoleCause.LEADER_KNOWN)
 
 
 def new_follower(replica: Replica) -> Follower:
@@ -121,10 +123,10 @@ def become_resigned(replica: Replica) -> None:
         successors=[progress.key for progress in others],
         unacknowledged=[progress.key.id for progress in others],
     )
-    _turn(replica, Role.RESIGNED, resigned, RoleCause.RESIGNED)
+    _change_role(replica, Role.RESIGNED, resigned, RoleCause.RESIGNED)
 
 
-def _turn(replica: Replica, role: Role, state: RoleState, cause: RoleCause) -> None:
+def _change_role(replica: Replica, role: Role, state: RoleState, cause: RoleCause) -> None:
     before = replica.state
     replica.enter(role, state, cause)
     if isinstance(before, Leader):
