@@ -17,8 +17,8 @@ It sees what no replica sees: all disks, all messages, all lives. Each rule has 
     the newest voters in the log count
     a snapshot holds what is committed          KIP-630
 
-What replicas promise each other in messages is checked in `promises`, what must come to pass in the end in
-`calm`. Everything is incremental: an event costs a few comparisons, however long the log is.
+What replicas promise each other in messages is checked in `promise_invariants`, what must come to pass in the
+end in `liveness`. Everything is incremental: an event costs a few comparisons, however long the log is.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What must come to pass once faults have ended: the liveness of a quorum.
 
-    storm ── calm begins ──▶ electing ──▶ agreeing ──▶ standing ──▶ storm again, or the end
-                              │            │            │
-                              │            │            └ for a while: the leader stays in its epoch
+    faults ── calm begins ──▶ electing ──▶ catching up ──▶ stable ──▶ faults again, or the end
+                              │            │               │
+                              │            │               └ for a while: the leader stays in its epoch
                               │            └ within a bound: all who can reach it have what is committed
-                              └ within a bound: a leader, and an append of now committed
+                              └ within a bound: a leader, and a new append that is committed
 
 Calm means: a majority of the voters is up, on sound disks and well connected; messages are quick and arrive.
 Whether all replicas come back or just a core, with the others down, is drawn. The core holds a majority of
@@ -30,8 +30,8 @@ __all__ = ["Liveness"]
 
 LOOK_EVERY: Final = 50_000
 ELECTING_BOUND_MS: Final = 15_000
-AGREEING_BOUND_MS: Final = 15_000
-STANDING_MS: Final = 4_000
+CATCHING_UP_BOUND_MS: Final = 15_000
+STABLE_MS: Final = 4_000
 
 
 class Liveness:
@@ -60,7 +60,7 @@ class Liveness:
 
     def _begin(self) -> None:
         world = self._world
-        self._storm_is_over = world.now + world.network.longest_delay() + LOOK_EVERY
+        self._last_faulty_message_at = world.now + world.network.longest_delay() + LOOK_EVERY
         world.fault_plan = calm(world.fault_plan)
         world.network.heal()
         world.coverage.count("calm with a core" if len(self._core) < len(world.machines) else "calm")
@@ -90,10 +90,10 @@ class Liveness:
         match self._phase:
             case "electing":
                 self._electing()
-            case "agreeing":
-                self._agreeing()
+            case "catching up":
+                self._catching_up()
             case _:
-                self._standing()
+                self._stable()
         if not self.is_over:
             world.post(LOOK_EVERY, self.look)
 
@@ -115,7 +115,7 @@ class Liveness:
                 and committed.epoch == leader.node.leader.epoch
                 and not committed.is_control
             ):
-                self._next("agreeing")
+                self._next("catching up")
                 return
         if self._passed_ms() > ELECTING_BOUND_MS * world.patience:
             self._fail(
@@ -136,7 +136,7 @@ class Liveness:
         self.is_over = True
         self._world.calm_ends()
 
-    def _agreeing(self) -> None:
+    def _catching_up(self) -> None:
         world = self._world
         end_offset = world.invariants.ledger.end_offset
         behind = [each for each in self._core if each.applied_end < end_offset]
@@ -145,23 +145,23 @@ class Liveness:
         leaving = [each for each in leading if each.node.is_observer]  # whose own removal is on its way
         if not behind and len(followed) == 1 and len(leading) == 1 and not leaving:
             self._epoch = self._core[0].node.leader.epoch
-            self._next("standing")
-        elif self._passed_ms() > AGREEING_BOUND_MS * world.patience:
+            self._next("stable")
+        elif self._passed_ms() > CATCHING_UP_BOUND_MS * world.patience:
             self._fail(
                 "a healthy replica catches up",
                 f"after {self._passed_ms()} ms {', '.join(map(str, behind))} lack what is committed up to "
                 f"{end_offset}; {self._state()}",
             )
 
-    def _standing(self) -> None:
+    def _stable(self) -> None:
         world = self._world
         epoch = max(each.node.leader.epoch for each in self._core)
-        if epoch != self._epoch and world.now < self._storm_is_over:
-            self._next("electing")  # a vote that was asked for in the storm has arrived only now
+        if epoch != self._epoch and world.now < self._last_faulty_message_at:
+            self._next("electing")  # a vote that was asked for among faults has arrived only now
         elif epoch != self._epoch:
             text = f"epoch {self._epoch} became {epoch}; {self._state()}"
             raise Violation("a calm quorum keeps its leader", text)
-        elif self._passed_ms() >= STANDING_MS * world.patience:
+        elif self._passed_ms() >= STABLE_MS * world.patience:
             self._next("over")
             self.is_over = True
             world.calm_ends()

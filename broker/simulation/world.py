@@ -2,12 +2,12 @@
 
     seed ──▶ fault plan ──▶ steps ──▶ machines (node + disk + clock) ──▶ network ──▶ machines …
                                         │
-                                      watch: after each event, everything must still hold
+                                      invariants: after each event, everything must still hold
 
-An event is a message that arrives, an alarm of a clock, a sync that ends, a step of the story. Time is whole
+An event is a message that arrives, a timer of a machine, a sync that ends, or a step of the run. Time is whole
 microseconds; events of the same moment come in the order in which they were posted. Nothing here looks at the
 real clock, at real chance or at the order of a set, so a seed is a run: the same events in the same order,
-wherever and however often it is told.
+wherever and however often it is repeated.
 """
 
 from __future__ import annotations
