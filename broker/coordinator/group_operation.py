@@ -37,7 +37,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
     offsets_load_buffer_bytes: int = 5 * 1024 * 1024
     offsets_topic_partition_count: int = 50
     new_member_join_timeout_ms: int = 300_000
-    """How long a member that nobody knows yet may sit in a join phase. Not configurable, as in Kafka."""
+    """How long the join of a new member may wait for the end of a join phase. As in Kafka it is fixed."""
 
 
 class DeadlineKind(IntEnum):
@@ -107,7 +107,7 @@ class GroupOperation:
     def answer_join(
         self, group: ClassicGroup, member: ClassicGroupMember, response: JoinGroupResponse
     ) -> None:
-        """Set a parked join free, if there is one."""
+        """Answer a parked join, if there is one."""
         parked = member.parked_join
         if parked is not None:
             group.park_join(member, None)
@@ -117,7 +117,7 @@ class GroupOperation:
         self.result.answer(parked.waiting, fitted(response, parked.version))
 
     def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
-        """Set a parked sync free; whether there was one."""
+        """Answer a parked sync. Returns whether there was one."""
         waiting, member.parked_sync = member.parked_sync, None
         if waiting is None:
             return False

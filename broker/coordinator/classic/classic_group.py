@@ -90,7 +90,7 @@ class ClassicGroup:
         self.protocol_name = protocol_name
         """The protocol of the current generation."""
         self._leader_id = leader_id
-        """None while nobody is in, or until the next one is looked for."""
+        """None without members, or when the leader has left and nobody has asked for the next one."""
         self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
@@ -105,7 +105,7 @@ class ClassicGroup:
         self.new_member_added = False
         """Somebody joined since that delay began."""
         self.waits_on = False
-        """The running join phase's time was over, and nobody had joined."""
+        """The time of the running join phase was over before any member had joined, so it was extended."""
         self.topics: frozenset[str] | None = None
         """Topics that the members subscribe; None if unknown or if the protocol has none."""
         self._supporters: dict[str, int] = {}
@@ -276,7 +276,7 @@ class ClassicGroup:
         return max(votes, key=lambda name: votes[name])
 
     def next_generation(self, now_wall_ms: int) -> None:
-        """The join phase is over: a new generation of those who are in, or an empty group."""
+        """The join phase is over: begin a new generation of the present members, or become empty."""
         self.generation += 1
         self.pending_sync.clear()
         self.initial_delay = None

@@ -132,8 +132,8 @@ def _join_without_id(group: ClassicGroup, joining: Joining, operation: GroupOper
     prefix = joining.client_id if instance_id is None else instance_id
     member_id = f"{prefix}-{operation.make_uuid()}"
     if len(member_id.encode()) > MAX_STRING_BYTES:
-        # Neither an answer nor a record could name it. Kafka gives the same answer, but has the member in its
-        # group by then, and nobody in there is answered any longer.
+        # Neither an answer nor a record could name it. Kafka gives the same answer, but its group has the
+        # member by then, and no member of that group is answered any longer.
         operation.answer_parked(joining.parked, join_error("", ErrorCode.UNKNOWN_SERVER_ERROR))
     elif instance_id is not None:
         holder = group.static_members.get(instance_id)
@@ -184,7 +184,7 @@ def _join_again(
     if group.state is GroupState.PREPARING_REBALANCE:
         _update(group, joining, member, operation, "joins again")
     elif group.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
-        # It may have missed our answer.
+        # The member may have missed the answer to its first join.
         operation.answer_parked(joining.parked, joined(group, member.member_id))
     elif group.state is GroupState.STABLE and is_unchanged and not is_leader:
         operation.answer_parked(joining.parked, joined(group, member.member_id))
@@ -212,7 +212,7 @@ def _park(
     group: ClassicGroup, joining: Joining, member: ClassicGroupMember, operation: GroupOperation
 ) -> None:
     if member.parked_join is not None:
-        # A second join of the same member: who waits on the first one must not wait for ever.
+        # The member joins a second time: its first request must not wait for ever.
         operation.answer_join(group, member, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
     group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
     group.park_join(member, joining.parked)

@@ -28,7 +28,7 @@ from protocol.messages.sync_group import SyncGroupResponse
 
 LOG: Final = logging.getLogger("barnabas.groups")
 WAITING_ON_PAUSE_MS: Final = 1_000
-"""At least so long after a look at a join phase to which nobody came."""
+"""Between two looks at a join phase that no member has joined lies at least this pause."""
 
 
 def rebalance_or_complete(group: ClassicGroup, operation: GroupOperation, reason: str) -> None:
@@ -75,7 +75,7 @@ def complete_if_all_joined(group: ClassicGroup, operation: GroupOperation) -> No
 
 
 def complete(group: ClassicGroup, operation: GroupOperation) -> None:
-    """End the join phase: next generation, or wait on if nobody has joined again."""
+    """End the join phase with the next generation, or extend it if no member has joined again."""
     operation.cancel(DeadlineKind.JOIN_PHASE, group)
     for member in [
         m for m in group.members.values() if m.parked_join is None and m.group_instance_id is None
@@ -107,7 +107,7 @@ def complete(group: ClassicGroup, operation: GroupOperation) -> None:
 
 
 def joined(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinGroupResponse:
-    """What a member of the current generation is told. Only the leader sees who else is in."""
+    """The answer to a member of the current generation. Only the leader gets the list of members."""
     is_leader = member_id == group.leader_id
     return JoinGroupResponse(
         generation_id=group.generation,

@@ -47,7 +47,7 @@ def _has_end(group: ClassicGroup, operation: GroupOperation) -> bool:
     if group.state is GroupState.PREPARING_REBALANCE:
         return operation.is_due(DeadlineKind.JOIN_PHASE, group)
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # With nobody missing, only a write that is under way ends it, and of that nothing is known here.
+        # If every member has synced, only a pending write ends this state, and writes are not known here.
         return bool(group.pending_sync) and operation.is_due(DeadlineKind.SYNC_PHASE, group)
     return (group.state is GroupState.EMPTY) == (not group.members)
 

@@ -43,7 +43,8 @@ from storage.errors import AppendRefused
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
 PARKED_AT_LEAST: Final = 8
-"""So many who wait are kept before those are looked for who wait no longer."""
+"""Parked answers are searched for those that are done when there are more than this, or twice as many as were
+left the last time."""
 DEADLINES_PER_TURN: Final = 256
 """Deadlines of one partition that are settled in one turn of the loop; the rest follows in the next."""
 
@@ -378,7 +379,7 @@ class CoordinatorContext(Generic[S]):
     # Errors of ours
 
     def _guard(self, step: Callable[[], None]) -> None:
-        """For what runs in a turn of somebody else."""
+        """Run a step that a timer or the log calls. If it raises, the shard is replaced."""
         try:
             step()
         except EndsProcess:

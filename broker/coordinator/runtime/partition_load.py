@@ -10,7 +10,7 @@ is wrong, the next batch in the file must begin just where the header says. Wher
 offsets do not grow from batch to batch, nobody knows what would be passed over, and the partition is given up
 (CorruptRecord).
 
-The log ends where a read returns nothing. Each batch moves the offset on, so loading comes to an end.
+The log ends where a read returns nothing. Each batch advances the offset, so every load ends.
 """
 
 from __future__ import annotations

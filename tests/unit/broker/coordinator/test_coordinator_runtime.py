@@ -11,6 +11,7 @@ from broker.coordinator.ports import CurrentTime, MetadataUpdate, RuntimeSetting
 from broker.coordinator.runtime.batches import coordinator_batch
 from broker.coordinator.runtime.coordinator_loader import LOAD_RETRY_MS
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from broker.coordinator.runtime.pending_writes import Transaction
 from broker.coordinator.runtime.result import CoordinatorRecord, CoordinatorResult, UndoLog
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.builder import SimpleRecord, build_batch
@@ -316,6 +317,47 @@ def test_loading_keeps_transactions_apart_until_their_marker() -> None:
     world.timers.run_soon()
     assert world.shelf.values == {b"p1": b"v"}
     assert list(world.shelf.held) == [3]
+
+
+def write_in_a_transaction(world: World, key: bytes, marker: TransactionMarker | None = None) -> Any:
+    def operation(shelf: Shelf, now: CurrentTime) -> CoordinatorResult[str]:
+        result = CoordinatorResult("done")
+        if marker is None:
+            result.records.append(CoordinatorRecord(key, b"v"))
+        return result
+
+    ended = Transaction(7, 0, marker)
+    return world.runtime.write(0, operation, lambda error: error.name, transaction=ended)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_a_transaction_writes_counts_when_its_marker_commits_it(committed: bool) -> None:
+    world = World()
+    assert write_in_a_transaction(world, b"a") == "done"
+    assert write_in_a_transaction(world, b"b") == "done"
+    assert (world.shelf.values, len(world.shelf.held[7])) == ({}, 2)
+    assert write_in_a_transaction(world, b"", TransactionMarker(committed, 0)) == "done"
+    expected = {b"a": b"v", b"b": b"v"} if committed else {}
+    for epoch in (2, 3):
+        assert (world.shelf.values, world.shelf.held) == (expected, {})
+        world.runtime.resigned(0)
+        world.runtime.elected(0, epoch)
+        world.timers.run_soon()
+
+
+def test_a_refused_marker_leaves_the_transaction_open() -> None:
+    world = World()
+    write_in_a_transaction(world, b"a")
+    world.log.held = []
+    marker = write_in_a_transaction(world, b"", TransactionMarker(True, 0))
+    plain = world.put(b"x", b"1")
+    assert is_parked(marker)
+    assert world.shelf.values == {b"a": b"v", b"x": b"1"}
+    world.log.decide(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert now(marker) == "COORDINATOR_NOT_AVAILABLE"
+    assert (world.shelf.values, list(world.shelf.held)) == ({b"x": b"1"}, [7])
+    world.log.decide()
+    assert now(plain) == "put x"
 
 
 def test_a_broken_batch_is_passed_over() -> None:
