@@ -4,10 +4,10 @@
                                         │
                                       invariants: after each event, everything must still hold
 
-An event is a message that arrives, a timer of a machine, a sync that ends, or a step of the run. Time is whole
-microseconds; events of the same moment come in the order in which they were posted. Nothing here looks at the
-real clock, at real chance or at the order of a set, so a seed is a run: the same events in the same order,
-wherever and however often it is repeated.
+An event is a message that arrives, a timer of a machine, a sync that ends, or a step of the run. Time is
+whole microseconds; events of the same moment come in the order in which they were posted. Nothing here looks
+at the real clock, at real chance or at the order of a set, so a seed is a run: the same events in the same
+order, wherever and however often it is repeated.
 """
 
 from __future__ import annotations
