@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
-from tests.support.kafka_jars import kafka_jars
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.genuine.kafka_jars import kafka_jars
+from tests.support.genuine.tool_server import ToolServer
 
 pytest_plugins = ("broker.launcher.pytest_plugin",)
 """`barnabas_broker` and `barnabas_topic`, as users of the wheel have them."""

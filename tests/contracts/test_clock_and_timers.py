@@ -22,8 +22,8 @@ from broker.ports.timers import LoopTimers
 from broker.simulation.event_loop import EventLoop, HostClock, HostTimers
 from config.ports import Clock, Timers
 from protocol.errors import InvariantViolated
-from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.raw_connection import await_that, processor_seconds
+from tests.support.clients.raw_connection import await_that, processor_seconds
+from tests.support.rigs.hand_clock import HandClock, HandTimers
 
 Pass = Callable[[int], Awaitable[None]]
 Scenario = Callable[[Clock, Timers, Pass], Awaitable[None]]

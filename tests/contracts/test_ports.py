@@ -8,7 +8,7 @@ import pytest
 
 from broker.network.acceptor import open_listening_socket
 from broker.network.interfaces import ListenerSettings
-from tests.support.ports import free_ports
+from tests.support.brokers.ports import free_ports
 
 
 def test_a_node_may_listen_stop_and_come_again() -> None:

@@ -22,8 +22,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.broker_process import BarnabasProcess
-from tests.support.numbered_load import PATIENCE_SECONDS, Load, number_of
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.numbered_load import PATIENCE_SECONDS, Load, number_of
 
 PARTITIONS: Final = 3
 CRASHES_PER_LIFE: Final = 10

@@ -21,11 +21,11 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.support.broker_process import BarnabasProcess
-from tests.support.left_files import check_left_files, orphans
-from tests.support.librdkafka import create_topic, settings
-from tests.support.numbered_load import PATIENCE_SECONDS, Load, number_of
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.brokers.left_files import check_left_files, orphans
+from tests.support.clients.librdkafka import create_topic, settings
+from tests.support.clients.numbered_load import PATIENCE_SECONDS, Load, number_of
+from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 

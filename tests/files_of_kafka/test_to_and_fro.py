@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support import mixed_load
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
-from tests.support.left_files import check_left_files
-from tests.support.mixed_load import State, check_same, look, transactions, work
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.brokers.left_files import check_left_files
+from tests.support.clients import mixed_load
+from tests.support.clients.mixed_load import State, check_same, look, transactions, work
+from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 

@@ -14,11 +14,11 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.left_files import check_left_files
-from tests.support.librdkafka import commit, create_topic, fill, settings, take, until
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.brokers.left_files import check_left_files
+from tests.support.clients.librdkafka import commit, create_topic, fill, settings, take, until
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 

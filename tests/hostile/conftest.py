@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.against import AGAINST_KAFKA
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.raw_connection import serves_others
+from tests.support.brokers.against import AGAINST_KAFKA
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.raw_connection import serves_others
+from tests.support.genuine.genuine_kafka import GenuineKafka
 
 AnyBroker = BarnabasProcess | GenuineKafka
 

@@ -17,10 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.support.broker_process import BarnabasProcess
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.raw_connection import RawConnection
 from tests.support.fuzz.running import Fuzz, Plan
 from tests.support.fuzz.verdict import complaints, told
-from tests.support.raw_connection import RawConnection
 
 
 def arguments() -> argparse.Namespace:

@@ -51,14 +51,14 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.update_features import UpdateFeaturesRequest
 from tests.hostile.conftest import AnyBroker
-from tests.support import bad_batches as bad
-from tests.support.against import AGAINST_KAFKA
-from tests.support.broker_process import BarnabasProcess
-from tests.support.config_steps import change, put, replace
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.ports import free_ports
-from tests.support.raw_connection import RawConnection
-from tests.support.topics import Topics
+from tests.support.brokers.against import AGAINST_KAFKA
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.brokers.ports import free_ports
+from tests.support.clients.raw_connection import RawConnection
+from tests.support.clients.topics import Topics
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.questions.config_steps import change, put, replace
+from tests.support.samples import bad_batches as bad
 
 TOPIC, GROUP, CLUSTER, TXN = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -333,7 +333,7 @@ def secrets(make_broker: Callable[..., AnyBroker]) -> Secrets:
         answer = client.ask_for(MetadataResponse, _metadata(("secret", NOTHING)), 12)
     broker.stop()
     if isinstance(broker, BarnabasProcess):
-        broker.module = "tests.support.denying_broker"
+        broker.module = "tests.support.brokers.denying_broker"
         broker.start_anywhere()
     else:
         guard(broker)

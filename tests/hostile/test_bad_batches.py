@@ -16,10 +16,10 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.hostile.conftest import AnyBroker
-from tests.support import bad_batches as bad
-from tests.support.against import AGAINST_KAFKA, barnabas_only
-from tests.support.raw_connection import RawConnection, serves_others
-from tests.support.topics import Topics
+from tests.support.brokers.against import AGAINST_KAFKA, barnabas_only
+from tests.support.clients.raw_connection import RawConnection, serves_others
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 VERSION: Final = 12
 HOUR_MS: Final = 3_600_000

@@ -19,9 +19,9 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.registry import ApiKey, api
 from tests.hostile.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.messages import RandomChoice, build
-from tests.support.raw_connection import RawConnection, await_that, resident_bytes
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.raw_connection import RawConnection, await_that, resident_bytes
+from tests.support.samples.messages import RandomChoice, build
 
 pytestmark = barnabas_only
 

@@ -11,11 +11,11 @@ from config.limits import DECOMPRESSED_BATCH_BYTES
 from protocol.errors import ErrorCode
 from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 from tests.hostile.conftest import AnyBroker
-from tests.support import bad_batches as bad
-from tests.support.against import barnabas_only
-from tests.support.produced import list_offset, produce
-from tests.support.raw_connection import RawConnection, resident_bytes, serves_others
-from tests.support.topics import Topics
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.produced import list_offset, produce
+from tests.support.clients.raw_connection import RawConnection, resident_bytes, serves_others
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 pytestmark = barnabas_only
 

@@ -17,10 +17,10 @@ from protocol.messages.offset_for_leader_epoch import (
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.values import METADATA_TOPIC_ID
 from tests.hostile.conftest import AnyBroker
-from tests.support import bad_batches as bad
-from tests.support.produced import produce
-from tests.support.raw_connection import RawConnection
-from tests.support.topics import Topics
+from tests.support.clients.produced import produce
+from tests.support.clients.raw_connection import RawConnection
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 LEAST = -(1 << 31)
 UNKNOWN = int(ErrorCode.UNKNOWN_SERVER_ERROR)

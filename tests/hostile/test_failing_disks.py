@@ -26,11 +26,11 @@ from protocol.messages.describe_topic_partitions import (
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from storage.open_files import bound_for
 from tests.hostile.test_full_disk import Writer, numbers_in
-from tests.support.against import barnabas_only
-from tests.support.broker_process import ROOT, BarnabasProcess
-from tests.support.raw_connection import RawConnection, serves_others
-from tests.support.topics import Topics
-from tests.support.wire_client import WireClient
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import ROOT, BarnabasProcess
+from tests.support.clients.raw_connection import RawConnection, serves_others
+from tests.support.clients.topics import Topics
+from tests.support.clients.wire_client import WireClient
 
 pytestmark = barnabas_only
 

@@ -12,8 +12,8 @@ from protocol.framing import decode_response, encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.hostile.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.raw_connection import RawConnection, framed, resident_bytes
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.raw_connection import RawConnection, framed, resident_bytes
 
 MIB = 1 << 20
 API_VERSIONS = 18

@@ -20,12 +20,18 @@ from protocol.messages.produce import ProduceResponse
 from protocol.records.header import headers
 from protocol.records.reader import records
 from tests.hostile.conftest import AnyBroker
-from tests.support import bad_batches as bad
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
-from tests.support.produced import PRODUCE_VERSION, fetched_bytes, list_offset, produce, produce_request
-from tests.support.raw_connection import RawConnection, await_that, serves_others
-from tests.support.topics import Topics
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.produced import (
+    PRODUCE_VERSION,
+    fetched_bytes,
+    list_offset,
+    produce,
+    produce_request,
+)
+from tests.support.clients.raw_connection import RawConnection, await_that, serves_others
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 pytestmark = barnabas_only
 

@@ -18,10 +18,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tests.hostile.test_full_disk import small_disk
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
-from tests.support.librdkafka import create_topic, settings, until
-from tests.support.raw_connection import serves_others
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.librdkafka import create_topic, settings, until
+from tests.support.clients.raw_connection import serves_others
 
 __all__ = ["small_disk"]
 

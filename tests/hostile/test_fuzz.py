@@ -17,7 +17,7 @@ from controller.handler_table import controller_handlers
 from protocol.framing import decode_request
 from protocol.headers import decode_request_header
 from protocol.registry import ApiKey, apis
-from tests.support.against import barnabas_only
+from tests.support.brokers.against import barnabas_only
 from tests.support.fuzz.knowledge import Knowledge
 from tests.support.fuzz.requests import Offer, RequestMaker
 from tests.support.fuzz.running import Fuzz, Plan

@@ -18,8 +18,8 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.metadata import MetadataRequest
 from tests.hostile.conftest import AnyBroker
-from tests.support.raw_connection import RawConnection
-from tests.support.wire_client import WireClient
+from tests.support.clients.raw_connection import RawConnection
+from tests.support.clients.wire_client import WireClient
 
 TOPIC: Final = "half-closed"
 LONG_POLL_MS: Final = 500

@@ -18,11 +18,11 @@ from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 from tests.hostile.conftest import AnyBroker
 from tests.hostile.test_bombs import HighestMemory
-from tests.support import bad_batches as bad
-from tests.support.against import barnabas_only
-from tests.support.produced import LIST_OFFSETS_VERSION, list_offset, produce
-from tests.support.raw_connection import RawConnection, await_that, processor_seconds, resident_bytes
-from tests.support.topics import Topics
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.produced import LIST_OFFSETS_VERSION, list_offset, produce
+from tests.support.clients.raw_connection import RawConnection, await_that, processor_seconds, resident_bytes
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 pytestmark = barnabas_only
 

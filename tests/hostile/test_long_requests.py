@@ -28,10 +28,10 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import ProduceRequest
 from tests.hostile.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.raw_connection import RawConnection, await_that, resident_bytes
-from tests.support.topics import Topics
-from tests.support.wire_client import WireClient
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.raw_connection import RawConnection, await_that, resident_bytes
+from tests.support.clients.topics import Topics
+from tests.support.clients.wire_client import WireClient
 
 pytestmark = barnabas_only
 

@@ -15,8 +15,8 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.registry import ApiKey, api
 from tests.hostile.conftest import AnyBroker
-from tests.support.raw_connection import RawConnection
-from tests.support.wire_client import WireClient
+from tests.support.clients.raw_connection import RawConnection
+from tests.support.clients.wire_client import WireClient
 
 MAX: Final = 0x7FFF
 

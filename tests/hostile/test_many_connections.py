@@ -15,16 +15,16 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.hostile.conftest import AnyBroker
-from tests.support import bad_batches
-from tests.support.against import barnabas_only
-from tests.support.raw_connection import (
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.raw_connection import (
     RawConnection,
     await_that,
     processor_seconds,
     resident_bytes,
     serves_others,
 )
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches
 
 pytestmark = barnabas_only
 

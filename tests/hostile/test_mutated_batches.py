@@ -25,10 +25,10 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.hostile.conftest import AnyBroker
-from tests.support.against import AGAINST_KAFKA
-from tests.support.mutated_batches import TOPICS, Mutated, mutated_batches
-from tests.support.raw_connection import RawConnection, serves_others
-from tests.support.topics import Topics
+from tests.support.brokers.against import AGAINST_KAFKA
+from tests.support.clients.raw_connection import RawConnection, serves_others
+from tests.support.clients.topics import Topics
+from tests.support.samples.mutated_batches import TOPICS, Mutated, mutated_batches
 
 RECORDED: Final = Path(__file__).with_name("mutated_verdicts.jsonl")
 RECORDS_NOW: Final = os.environ.get("BARNABAS_RECORD_VERDICTS") == "1"

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.against import barnabas_only
-from tests.support.broker_process import ROOT, BarnabasProcess
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import ROOT, BarnabasProcess
 
 pytestmark = barnabas_only
 

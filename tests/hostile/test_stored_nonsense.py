@@ -20,12 +20,12 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import headers, read_header
-from tests.support import bad_batches as bad
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
-from tests.support.produced import fetched_bytes, list_offset, produce
-from tests.support.raw_connection import RawConnection, await_that, serves_others
-from tests.support.topics import Topics
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.produced import fetched_bytes, list_offset, produce
+from tests.support.clients.raw_connection import RawConnection, await_that, serves_others
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 pytestmark = barnabas_only
 

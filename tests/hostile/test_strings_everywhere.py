@@ -21,10 +21,10 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.registry import ApiKey, api
 from tests.hostile.conftest import AnyBroker
 from tests.hostile.test_bodies import served
-from tests.support.against import barnabas_only
-from tests.support.messages import build
-from tests.support.raw_connection import RawConnection
-from tests.support.wire_client import WireClient
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.raw_connection import RawConnection
+from tests.support.clients.wire_client import WireClient
+from tests.support.samples.messages import build
 
 MAX: Final = 0x7FFF
 OUR_FAULT: Final = "this is our fault"

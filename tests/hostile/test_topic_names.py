@@ -14,10 +14,10 @@ from protocol.messages.describe_topic_partitions import (
 )
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.hostile.conftest import AnyBroker
-from tests.support import bad_batches as bad
-from tests.support.produced import fetch, list_offset, produce
-from tests.support.raw_connection import RawConnection
-from tests.support.topics import Topics
+from tests.support.clients.produced import fetch, list_offset, produce
+from tests.support.clients.raw_connection import RawConnection
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 INVALID, UNKNOWN = ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 FORBIDDEN: Final = (

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.tool_fixtures import tool
+from tests.support.genuine.tool_fixtures import tool
 
 __all__ = ["fresh", "tool"]
 

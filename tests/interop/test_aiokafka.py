@@ -13,8 +13,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAlreadyExistsError
 
 from tests.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.librdkafka import create_topic
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.librdkafka import create_topic
 
 Fresh = Callable[[], str]
 

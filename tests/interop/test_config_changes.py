@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.against import AGAINST_KAFKA
-from tests.support.broker_process import BarnabasProcess
-from tests.support.config_answers import Conversation, recorded
-from tests.support.config_questions import steps
-from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.brokers.against import AGAINST_KAFKA
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.questions.config_answers import Conversation, recorded
+from tests.support.questions.config_questions import steps
 
 OTHERWISE_HERE: Final = {
     # Java's own exceptions; here they have a sentence.
@@ -54,5 +54,5 @@ def test_the_answer_is_kafka_s(answers: dict[str, Any], name: str) -> None:
         assert OTHERWISE_HERE[name] in (response["error_message"] or "")
         assert (response["error_code"] == 0) == (OTHERWISE_HERE[name] == "")
         return
-    assert name in recorded(), "python -m tests.support.config_answers records a new step"
+    assert name in recorded(), "python -m tests.support.questions.config_answers records a new step"
     assert answers[name] == recorded()[name]

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tests.conftest import AnyBroker
-from tests.support.librdkafka import create_topic, fill, settings, take, until
+from tests.support.clients.librdkafka import create_topic, fill, settings, take, until
 
 Fresh = Callable[[], str]
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.conftest import AnyBroker
-from tests.support.librdkafka import create_topic, fill, settings, take, texts, until
+from tests.support.clients.librdkafka import create_topic, fill, settings, take, texts, until
 
 Fresh = Callable[[], str]
 

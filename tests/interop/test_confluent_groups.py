@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, TopicParti
 from confluent_kafka.admin import AdminClient
 
 from tests.conftest import AnyBroker
-from tests.support.librdkafka import create_topic, fill, settings, until
+from tests.support.clients.librdkafka import create_topic, fill, settings, until
 
 Fresh = Callable[[], str]
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.librdkafka import commit, create_topic, settings
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.librdkafka import commit, create_topic, settings
 
 Fresh = Callable[[], str]
 

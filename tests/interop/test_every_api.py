@@ -16,10 +16,10 @@ from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.registry import ApiKey, api
 from tests.conftest import AnyBroker
-from tests.support.against import AGAINST_KAFKA, barnabas_only
-from tests.support.answers import Answers, recorded
-from tests.support.questions import CASES
-from tests.support.wire_client import ConnectionEnded, WireClient
+from tests.support.brokers.against import AGAINST_KAFKA, barnabas_only
+from tests.support.clients.wire_client import ConnectionEnded, WireClient
+from tests.support.questions.answers import Answers, recorded
+from tests.support.questions.every_api import CASES
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def client(broker: AnyBroker) -> Iterator[WireClient]:
 @pytest.mark.parametrize("case", [case.name for case in CASES])
 def test_the_answer_is_kafka_s(answers: dict[tuple[str, int], Any], case: str) -> None:
     expected = recorded(case)
-    assert expected, "python -m tests.support.answers records a new case"
+    assert expected, "python -m tests.support.questions.answers records a new case"
     assert {version: answer for (name, version), answer in answers.items() if name == case} == expected
 
 

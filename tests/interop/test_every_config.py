@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 
 from config.catalogue import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from tests.support.broker_process import BarnabasProcess
-from tests.support.config_walk import (
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.questions.config_walk import (
     BASE,
     CHANGES,
     FILES,
@@ -82,7 +82,7 @@ def test_all_sources_are_met() -> None:
 
 @pytest.mark.java
 def test_kafka_s_rows_are_still_these(tmp_path: Path) -> None:
-    """One file, the one that sets most; `python -m tests.support.config_walk` records all."""
+    """One file, the one that sets most; `python -m tests.support.questions.config_walk` records all."""
     rows = genuine("many", tmp_path)
     for key, found in rows.items():
         assert difference(found, recorded()[key]) == [], key

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.against import AGAINST_KAFKA, barnabas_only
-from tests.support.broker_process import ROOT, BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.kafka_tools import ToolResult
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.against import AGAINST_KAFKA, barnabas_only
+from tests.support.brokers.broker_process import ROOT, BarnabasProcess
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.kafka_tools import ToolResult
+from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 

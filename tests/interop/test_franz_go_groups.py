@@ -16,11 +16,11 @@ from zlib import crc32
 
 import pytest
 
-from tests.support.against import AGAINST_KAFKA
-from tests.support.broker_process import BarnabasProcess
-from tests.support.fetched import fetch_with, fetched
-from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
-from tests.support.topics import Topics
+from tests.support.brokers.against import AGAINST_KAFKA
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.topics import Topics
+from tests.support.genuine.fetched import fetch_with, fetched
+from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 
 pytestmark = pytest.mark.slow
 MODULE = Path(__file__).resolve().parents[1] / "support" / "go"

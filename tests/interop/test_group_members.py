@@ -21,9 +21,9 @@ from kafka.structs import OffsetAndMetadata
 from tests.conftest import AnyBroker
 from tests.interop.test_confluent_groups import members, shared_among
 from tests.interop.test_java_group_tools import describe
-from tests.support.kafka_jars import java_command
-from tests.support.librdkafka import commit, create_topic, fill, settings, take, texts, until
-from tests.support.tool_server import Tool, compile_java
+from tests.support.clients.librdkafka import commit, create_topic, fill, settings, take, texts, until
+from tests.support.genuine.kafka_jars import java_command
+from tests.support.genuine.tool_server import Tool, compile_java
 
 Fresh = Callable[[], str]
 TIMES: Final = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}

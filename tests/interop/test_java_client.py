@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.kafka_jars import java_command
-from tests.support.tool_server import compile_java
+from tests.support.brokers.against import barnabas_only
+from tests.support.genuine.kafka_jars import java_command
+from tests.support.genuine.tool_server import compile_java
 
 pytestmark = pytest.mark.java
 

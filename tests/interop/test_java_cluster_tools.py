@@ -9,9 +9,9 @@ import pytest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import api
 from tests.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.tool_server import Tool, ToolServer
-from tests.support.wire_client import WireClient
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.wire_client import WireClient
+from tests.support.genuine.tool_server import Tool, ToolServer
 
 pytestmark = pytest.mark.java
 

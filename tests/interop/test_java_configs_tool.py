@@ -17,8 +17,8 @@ from kafka.admin import ConfigResource as KafkaPythonResource
 from kafka.admin import KafkaAdminClient
 
 from tests.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.tool_server import Tool
+from tests.support.brokers.against import barnabas_only
+from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
 

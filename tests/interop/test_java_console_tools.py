@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.kafka_tools import ToolResult
-from tests.support.tool_server import Tool
+from tests.support.genuine.kafka_tools import ToolResult
+from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
 

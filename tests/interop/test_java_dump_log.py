@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from tests.conftest import AnyBroker, _new_broker
-from tests.support.kafka_tools import run_tool
-from tests.support.librdkafka import commit, create_topic, fill, settings, until
-from tests.support.tool_server import ToolServer
+from tests.support.clients.librdkafka import commit, create_topic, fill, settings, until
+from tests.support.genuine.kafka_tools import run_tool
+from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 

@@ -9,9 +9,9 @@ from typing import IO
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.kafka_tools import running_tool
-from tests.support.librdkafka import create_topic, fill, until
-from tests.support.tool_server import Tool
+from tests.support.clients.librdkafka import create_topic, fill, until
+from tests.support.genuine.kafka_tools import running_tool
+from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
 

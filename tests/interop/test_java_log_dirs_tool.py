@@ -26,10 +26,10 @@ from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, Describe
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker, _new_broker
-from tests.support.answers import until
-from tests.support.kafka_jars import java_command
-from tests.support.tool_server import Tool, ToolServer
-from tests.support.wire_client import WireClient
+from tests.support.clients.wire_client import WireClient
+from tests.support.genuine.kafka_jars import java_command
+from tests.support.genuine.tool_server import Tool, ToolServer
+from tests.support.questions.answers import until
 
 pytestmark = pytest.mark.java
 

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.conftest import AnyBroker
 from tests.interop.test_java_group_tools import rows
-from tests.support.kafka_tools import ToolResult
-from tests.support.librdkafka import commit, create_topic, settings, until
-from tests.support.tool_server import Tool
+from tests.support.clients.librdkafka import commit, create_topic, settings, until
+from tests.support.genuine.kafka_tools import ToolResult
+from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
 

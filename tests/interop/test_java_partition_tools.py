@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.kafka_tools import ToolResult
-from tests.support.tool_server import Tool
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.kafka_tools import ToolResult
+from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.kafka_tools import run_tool
-from tests.support.librdkafka import create_topic
-from tests.support.tool_server import Tool, ToolServer
+from tests.support.clients.librdkafka import create_topic
+from tests.support.genuine.kafka_tools import run_tool
+from tests.support.genuine.tool_server import Tool, ToolServer
 
 pytestmark = pytest.mark.java
 

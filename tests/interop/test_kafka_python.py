@@ -13,8 +13,8 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 
 from tests.conftest import AnyBroker
-from tests.support.against import barnabas_only
-from tests.support.librdkafka import create_topic, fill, until
+from tests.support.brokers.against import barnabas_only
+from tests.support.clients.librdkafka import create_topic, fill, until
 
 Fresh = Callable[[], str]
 

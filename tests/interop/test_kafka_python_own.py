@@ -19,10 +19,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.against import AGAINST_KAFKA
-from tests.support.broker_process import BarnabasProcess
-from tests.support.fetched import fetch_with, fetched
-from tests.support.genuine_kafka import GenuineKafka
+from tests.support.brokers.against import AGAINST_KAFKA
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.fetched import fetch_with, fetched
+from tests.support.genuine.genuine_kafka import GenuineKafka
 
 pytestmark = pytest.mark.timeout(400)
 

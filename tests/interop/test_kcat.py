@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.kcat import KcatResult, kcat
+from tests.support.genuine.kcat import KcatResult, kcat
 
 Kcat = Callable[..., KcatResult]
 Fresh = Callable[[], str]

@@ -14,8 +14,8 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 from tests.performance.many_topics import create, delete, dirty
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
 
 COUNT: Final = int(os.environ.get("BARNABAS_MANY_TOPICS", "600"))
 RESIDENT_LIMIT_BYTES: Final = 150 << 20

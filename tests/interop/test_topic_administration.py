@@ -16,7 +16,7 @@ from kafka.admin import NewPartitions as PythonNewPartitions
 from kafka.structs import TopicPartition as PythonTopicPartition
 
 from tests.conftest import AnyBroker
-from tests.support.topics import PATIENCE_SECONDS, Topics
+from tests.support.clients.topics import PATIENCE_SECONDS, Topics
 
 Fresh = Callable[[], str]
 

@@ -18,8 +18,8 @@ import pytest
 
 from config.environment import NOT_SETTINGS, read_environment
 from config.properties import read_properties
-from tests.support.kafka_jars import ROOT, java_command
-from tests.support.ports import free_ports
+from tests.support.brokers.ports import free_ports
+from tests.support.genuine.kafka_jars import ROOT, java_command
 
 RUN: Final = ROOT / "docker" / "run"
 DEFAULT_CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.support.kafka_jars import ROOT
-from tests.support.linters import complaints
+from tests.support.genuine.kafka_jars import ROOT
+from tests.support.genuine.linters import complaints
 
 DOCKER: Final = ROOT / "docker"
 EXPOSURE_LIMIT: Final = 20

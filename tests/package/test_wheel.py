@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.support.broker_process import ROOT, BarnabasProcess
-from tests.support.kafka_jars import missing
-from tests.support.librdkafka import create_topic, fill, settings, take, texts
+from tests.support.brokers.broker_process import ROOT, BarnabasProcess
+from tests.support.clients.librdkafka import create_topic, fill, settings, take, texts
+from tests.support.genuine.kafka_jars import missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -25,7 +25,7 @@ from typing import Final
 
 from tests.performance.contenders import Contender
 from tests.performance.raw_client import Load
-from tests.support.broker_process import BarnabasProcess
+from tests.support.brokers.broker_process import BarnabasProcess
 
 PARTITIONS: Final = 8
 CONNECTIONS: Final = 4

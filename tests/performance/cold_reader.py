@@ -36,8 +36,8 @@ from tests.performance.frames import batch_of, fetch_frame, produce_frame
 from tests.performance.latency_client import answer, connect
 from tests.performance.raw_client import percentiles
 from tests.performance.side_by_side import drive
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import GenuineKafka
 
 BATCH_BYTES: Final = 64 << 10
 FETCH_BYTES: Final = 1 << 20

@@ -32,8 +32,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tests.performance.cases import Case
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, Contender, Topic
 from tests.performance.side_by_side import drive
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import GenuineKafka
 
 SETTINGS: Final = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "100"}
 SEGMENT: Final = {"segment.bytes": str(64 << 20)}

@@ -23,7 +23,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import ProduceRequest
-from tests.support.handler_rig import HandlerRig, MemoryLogs, topic_id
+from tests.support.rigs.handler_rig import HandlerRig, MemoryLogs, topic_id
 
 ROUNDS: Final = 25
 CALLS: Final = 500

@@ -30,11 +30,11 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import ZSTD
 from storage.jobs import JobFailed
 from tests.performance.busy_processors import OtherCheckout
-from tests.support import bad_batches as bad
-from tests.support.broker_process import BarnabasProcess
-from tests.support.produced import LIST_OFFSETS_VERSION, list_offset, produce
-from tests.support.raw_connection import RawConnection, processor_seconds
-from tests.support.topics import Topics
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.produced import LIST_OFFSETS_VERSION, list_offset, produce
+from tests.support.clients.raw_connection import RawConnection, processor_seconds
+from tests.support.clients.topics import Topics
+from tests.support.samples import bad_batches as bad
 
 T0: Final = 1_600_000_000_000
 BATCHES: Final = 2000

@@ -22,10 +22,10 @@ from typing import NamedTuple
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.registry import ApiKey, api
-from tests.support.broker_process import BarnabasProcess
-from tests.support.long_arrays import Distinct, Nothing, Same, Words, array_paths, long_frame
-from tests.support.topics import Topics
-from tests.support.wire_client import WireClient
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.topics import Topics
+from tests.support.clients.wire_client import WireClient
+from tests.support.samples.long_arrays import Distinct, Nothing, Same, Words, array_paths, long_frame
 
 MIB = 1 << 20
 TOPIC = "wide"

@@ -28,8 +28,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewTopic, Producer
 
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import GenuineKafka
 
 BATCH: Final = 500
 DIRTY: Final = 1_000

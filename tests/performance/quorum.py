@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.framing import encode_request_frame
-from tests.support.quorum import KAFKAS, OURS, Quorum, config_change
-from tests.support.quorum_members import Member
-from tests.support.tool_server import ToolServer
-from tests.support.wire_client import WireClient
+from tests.support.brokers.quorum import KAFKAS, OURS, Quorum, config_change
+from tests.support.brokers.quorum_members import Member
+from tests.support.clients.wire_client import WireClient
+from tests.support.genuine.tool_server import ToolServer
 
 ROUNDS: Final = int(os.environ.get("QUORUM_ROUNDS", "5"))
 SECONDS: Final = float(os.environ.get("QUORUM_SECONDS", "3"))

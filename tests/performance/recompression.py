@@ -20,9 +20,9 @@ from pathlib import Path
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import GZIP, ZSTD
-from tests.support.broker_process import BarnabasProcess
-from tests.support.raw_connection import RawConnection
-from tests.support.topics import Topics
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.raw_connection import RawConnection
+from tests.support.clients.topics import Topics
 
 GAP_SECONDS = 0.005
 

@@ -23,8 +23,8 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, Producer
 
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 
 PARTITIONS: Final = 8
 RECORD_BYTES: Final = 1_000

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.support.kafka_jars import KAFKA_VERSION
+from tests.support.genuine.kafka_jars import KAFKA_VERSION
 
 if TYPE_CHECKING:
     from tests.performance.side_by_side import Pair

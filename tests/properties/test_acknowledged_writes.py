@@ -40,8 +40,8 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.serving.pending import CloseConnection, Pending
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
-from tests.support.handler_rig import topic_id
-from tests.support.waiting_rig import WaitingRig
+from tests.support.rigs.handler_rig import topic_id
+from tests.support.rigs.waiting_rig import WaitingRig
 
 TOPICS = ("plain", "synced", "packed", "copied", GROUP_TOPIC)
 CONFIGS = {"synced": ("flush.messages", "1"), "packed": ("compression.type", "lz4")}

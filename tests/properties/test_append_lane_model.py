@@ -24,8 +24,8 @@ from storage.errors import AppendRefused, LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_disk import LogDisk
 from storage.memory_files import MemoryFiles
-from tests.support.log_rig import NOW_MS, LogRig, everything
-from tests.support.storage_world import RunsLater
+from tests.support.rigs.log_rig import NOW_MS, LogRig, everything
+from tests.support.rigs.storage_world import RunsLater
 
 STEPS = 60
 

@@ -21,7 +21,7 @@ from protocol.codec.message import Message
 from protocol.codec.schema import Kind, schema
 from protocol.errors import ProtocolError
 from protocol.headers import decode_request_header
-from tests.support.messages import RandomChoice, build, message_versions, messages
+from tests.support.samples.messages import RandomChoice, build, message_versions, messages
 
 PAIRS = message_versions()
 FIRST_AND_LAST = [(cls, version) for cls, version in PAIRS if version in cls.declaration.versions]

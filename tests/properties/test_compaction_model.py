@@ -9,8 +9,8 @@ import pytest
 
 from storage.cleaner.cleaner import SET_ASIDE_MS, CleanerSettings
 from storage.faulty_files import Fault
-from tests.support.compaction import CompactionRig, contents, random_pairs, state
-from tests.support.transactions import TransactionWriter
+from tests.support.rigs.compaction import CompactionRig, contents, random_pairs, state
+from tests.support.rigs.transactions import TransactionWriter
 
 SEEDS = int(os.environ.get("BARNABAS_COMPACTION_SEEDS", "40"))
 FIRST = int(os.environ.get("BARNABAS_COMPACTION_FIRST_SEED", "0"))

@@ -17,7 +17,7 @@ from broker.replication.fetch_sessions import FetchSession
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.metadata_log.topics import RemoveTopicRecord
 from protocol.serving.pending import Pending
-from tests.support.handler_rig import HandlerRig
+from tests.support.rigs.handler_rig import HandlerRig
 
 TOPICS = ("a", "b")
 PARTITIONS = 3

@@ -19,8 +19,8 @@ from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import patch_offset_and_epoch
-from tests.support.group_world import DamagedLog, GroupWorld
-from tests.support.hand_clock import HandTimers
+from tests.support.rigs.group_world import DamagedLog, GroupWorld
+from tests.support.rigs.hand_clock import HandTimers
 
 BATCHES = 12
 OFFSET_BYTES = 8

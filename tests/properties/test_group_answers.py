@@ -19,7 +19,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.serving.pending import Pending
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000

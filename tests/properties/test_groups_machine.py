@@ -25,7 +25,7 @@ from broker.coordinator.group_operation import DeadlineKind, GroupSettings
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.serving.pending import Pending
-from tests.support.group_world import GroupWorld
+from tests.support.rigs.group_world import GroupWorld
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000

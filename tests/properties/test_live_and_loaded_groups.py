@@ -27,7 +27,7 @@ from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.records.control import TransactionMarker
 from protocol.serving.pending import Pending
-from tests.support.group_world import GroupWorld
+from tests.support.rigs.group_world import GroupWorld
 
 WALKS: Final = 100
 STEPS: Final = 120

@@ -23,7 +23,7 @@ from storage.recovery import OnDamage
 from storage.truncation_markers import (
     read_truncation_marker,
 )
-from tests.support.log_rig import (
+from tests.support.rigs.log_rig import (
     DIRECTORY,
     NOW_MS,
     LogRig,

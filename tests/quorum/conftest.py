@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.quorum import DYNAMIC, Quorum
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.quorum import DYNAMIC, Quorum
+from tests.support.genuine.tool_server import ToolServer
 
 NewQuorum = Callable[..., Quorum]
 

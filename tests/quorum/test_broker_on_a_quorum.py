@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.quorum.conftest import NewQuorum
-from tests.support.ports import free_ports
-from tests.support.quorum import OURS, Quorum
+from tests.support.brokers.ports import free_ports
+from tests.support.brokers.quorum import OURS, Quorum
 
 
 def create(admin: AdminClient, name: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.kafka_tools import ToolResult
-from tests.support.quorum import OURS, Leader, Quorum
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.quorum import OURS, Leader, Quorum
+from tests.support.genuine.kafka_tools import ToolResult
+from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 

@@ -15,8 +15,8 @@ import pytest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from tests.quorum.conftest import NewQuorum
-from tests.support.quorum import DYNAMIC, KAFKAS, OURS, STATIC, Leader, Quorum
-from tests.support.quorum_members import OurController
+from tests.support.brokers.quorum import DYNAMIC, KAFKAS, OURS, STATIC, Leader, Quorum
+from tests.support.brokers.quorum_members import OurController
 
 pytestmark = pytest.mark.java
 

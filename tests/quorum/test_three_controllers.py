@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.quorum.conftest import NewQuorum
-from tests.support.quorum import OURS, STATIC, Leader, Quorum
+from tests.support.brokers.quorum import OURS, STATIC, Leader, Quorum
 
 NEVER_SILENT = {"controller_quorum_fetch_timeout_ms": "60000"}
 """So long that an election can only be the consequence of a leader's resignation."""

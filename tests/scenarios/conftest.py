@@ -1,5 +1,5 @@
 """The scenarios call the Java tools in one JVM."""
 
-from tests.support.tool_fixtures import tool
+from tests.support.genuine.tool_fixtures import tool
 
 __all__ = ["tool"]

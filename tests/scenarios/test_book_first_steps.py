@@ -14,9 +14,9 @@ import time
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.book import FLIGHT, consume
-from tests.support.kafka_tools import running_tool
-from tests.support.tool_server import Tool
+from tests.support.clients.book import FLIGHT, consume
+from tests.support.genuine.kafka_tools import running_tool
+from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
 

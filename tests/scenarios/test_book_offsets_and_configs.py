@@ -14,10 +14,10 @@ from typing import IO
 import pytest
 
 from tests.conftest import AnyBroker, _new_broker
-from tests.support.book import FLIGHT, KEYED, WITH_KEY, by_key, consume, create, fields, produce
-from tests.support.kafka_tools import run_tool, running_tool
-from tests.support.librdkafka import until
-from tests.support.tool_server import Tool, ToolServer
+from tests.support.clients.book import FLIGHT, KEYED, WITH_KEY, by_key, consume, create, fields, produce
+from tests.support.clients.librdkafka import until
+from tests.support.genuine.kafka_tools import run_tool, running_tool
+from tests.support.genuine.tool_server import Tool, ToolServer
 
 pytestmark = pytest.mark.java
 

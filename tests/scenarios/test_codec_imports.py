@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
-from tests.support.raw_connection import await_that
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.raw_connection import await_that
 
 pytestmark = barnabas_only
 

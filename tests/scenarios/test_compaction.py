@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.conftest import AnyBroker
-from tests.support.librdkafka import create_topic, settings
+from tests.support.clients.librdkafka import create_topic, settings
 
 KEYS = 50
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.conftest import AnyBroker
-from tests.support.topics import PATIENCE_SECONDS, Topics
+from tests.support.clients.topics import PATIENCE_SECONDS, Topics
 
 SEGMENT_BYTES = 1_048_576
 

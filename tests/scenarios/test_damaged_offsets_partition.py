@@ -14,10 +14,10 @@ from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.records.header import headers
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.group_stage import Stage
-from tests.support.kafka_jars import kafka_jars
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.kafka_jars import kafka_jars
+from tests.support.questions.group_stage import Stage
 
 PARTITIONS = 3
 CONFIG = {

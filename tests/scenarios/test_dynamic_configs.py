@@ -19,9 +19,9 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker
-from tests.support.config_steps import BROKER, LOGGER, TOPIC, Change, change, drop, look, put
-from tests.support.ports import free_ports
-from tests.support.wire_client import ConnectionEnded, WireClient
+from tests.support.brokers.ports import free_ports
+from tests.support.clients.wire_client import ConnectionEnded, WireClient
+from tests.support.questions.config_steps import BROKER, LOGGER, TOPIC, Change, change, drop, look, put
 
 GZIP = 1
 

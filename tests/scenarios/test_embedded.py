@@ -22,9 +22,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from broker.launcher.embedded import Broker, BrokerFailed, TopicRefused
-from tests.support.against import barnabas_only
-from tests.support.broker_process import ROOT
-from tests.support.librdkafka import fill, settings, take, texts
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import ROOT
+from tests.support.clients.librdkafka import fill, settings, take, texts
 
 pytestmark = barnabas_only
 

@@ -12,10 +12,10 @@ from confluent_kafka import Message, Producer
 
 from protocol.framing import decode_response
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
-from tests.support.librdkafka import create_topic, fill, settings
-from tests.support.wire_client import ConnectionEnded, WireClient
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.librdkafka import create_topic, fill, settings
+from tests.support.clients.wire_client import ConnectionEnded, WireClient
 
 pytestmark = barnabas_only
 

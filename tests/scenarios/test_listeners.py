@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient
 
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
-from tests.support.librdkafka import create_topic, fill, settings, until
-from tests.support.ports import free_ports
-from tests.support.wire_client import ConnectionEnded, WireClient
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.brokers.ports import free_ports
+from tests.support.clients.librdkafka import create_topic, fill, settings, until
+from tests.support.clients.wire_client import ConnectionEnded, WireClient
 
 pytestmark = barnabas_only
 

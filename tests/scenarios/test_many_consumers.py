@@ -1,8 +1,8 @@
 """Two hundred consumers in twenty groups, some of them killed at random moments.
 
-The consumers live in processes (`tests.support.consuming`), one of each group in each: eager, cooperative and
-static members. While records come in, processes are killed with SIGKILL and others take their place. At every
-look on the way, and at the end:
+The consumers live in processes (`tests.support.clients.consuming`), one of each group in each: eager,
+cooperative and static members. While records come in, processes are killed with SIGKILL and others take their
+place. At every look on the way, and at the end:
 
 * whatever lies before a committed offset was processed by some member of the group;
 * at the end every group has processed every record at least once, and nothing that was never written;
@@ -28,7 +28,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka.admin import AdminClient
 
 from tests.conftest import AnyBroker
-from tests.support.librdkafka import create_topic, fill, settings, until
+from tests.support.clients.librdkafka import create_topic, fill, settings, until
 
 IS_FULL: Final = os.environ.get("BARNABAS_MANY_CONSUMERS") == "full"
 KINDS: Final = ("eager", "cooperative", "static")
@@ -54,7 +54,7 @@ class Crowd:
     def start(self, slot: int) -> None:
         self._lives += 1
         file = self._folder / f"life-{self._lives}.txt"
-        command = [sys.executable, "-m", "tests.support.consuming"]
+        command = [sys.executable, "-m", "tests.support.clients.consuming"]
         command += [self._address, self._topic, str(file), f"slot-{slot}", *GROUPS]
         with open(self._folder / "errors.txt", "ab") as errors:
             self.running[slot] = subprocess.Popen(command, stderr=errors)

@@ -15,9 +15,9 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tests.support.against import barnabas_only
-from tests.support.broker_process import ROOT, BarnabasProcess
-from tests.support.wire_client import WireClient
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import ROOT, BarnabasProcess
+from tests.support.clients.wire_client import WireClient
 
 pytestmark = barnabas_only
 

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from broker.launcher.embedded import Broker
-from tests.support.against import barnabas_only
-from tests.support.broker_process import ROOT
-from tests.support.librdkafka import fill
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import ROOT
+from tests.support.clients.librdkafka import fill
 
 pytestmark = barnabas_only
 

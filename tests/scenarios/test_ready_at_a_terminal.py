@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from broker.process.run import first_steps
-from tests.support.against import barnabas_only
-from tests.support.broker_process import ROOT
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import ROOT
 
 SECONDS = 30
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from tests.conftest import AnyBroker
-from tests.support.librdkafka import commit, create_topic, fill, settings, take, texts, until
+from tests.support.clients.librdkafka import commit, create_topic, fill, settings, take, texts, until
 
 END = pytest.mark.parametrize("end", ["stop", "kill"])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.broker_process import BarnabasProcess
+from tests.support.brokers.broker_process import BarnabasProcess
 
 
 def test_a_stray_log_is_set_aside_at_the_start(tmp_path: Path) -> None:

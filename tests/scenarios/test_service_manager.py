@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from broker.process.service_manager import watchdog_timeout_seconds
-from tests.support.against import barnabas_only
-from tests.support.broker_process import BarnabasProcess
+from tests.support.brokers.against import barnabas_only
+from tests.support.brokers.broker_process import BarnabasProcess
 
 pytestmark = barnabas_only
 

@@ -14,8 +14,8 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRes
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
-from tests.support.broker_process import BarnabasProcess
-from tests.support.wire_client import WireClient
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.wire_client import WireClient
 
 TOPICS: Final = 80
 PARTITIONS: Final = 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 
 BARNABAS: Final = "Barnabas"
 KAFKA: Final = "Apache Kafka"

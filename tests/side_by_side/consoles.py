@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.support.fetched import fetch_with, fetched
+from tests.support.genuine.fetched import fetch_with, fetched
 
 SUPPORT: Final = Path(__file__).resolve().parents[1] / "support"
 KAFKATOP: Final = (

@@ -16,9 +16,9 @@ from kafka.admin import KafkaAdminClient
 from tests.side_by_side.cases import Case
 from tests.side_by_side.normalising import Places, normalised
 from tests.side_by_side.showing import shown
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.tool_server import ToolServer
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.tool_server import ToolServer
 
 SETTLING_SECONDS: Final = 3
 PLACES: Final = {"{broker}", "{controller}"}

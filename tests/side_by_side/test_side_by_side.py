@@ -21,8 +21,8 @@ from tests.side_by_side.consoles import CONSOLES, asked
 from tests.side_by_side.differences import DIFFERENCES, beyond
 from tests.side_by_side.sides import Side, ask_both, slowest
 from tests.side_by_side.table import SUBJECTS
-from tests.support.librdkafka import commit
-from tests.support.tool_server import ToolServer, compile_java
+from tests.support.clients.librdkafka import commit
+from tests.support.genuine.tool_server import ToolServer, compile_java
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 

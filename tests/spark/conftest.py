@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.spark_jars import PUBLISHED
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_jars import PUBLISHED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.spark_session import Kafka
+    from tests.support.genuine.spark_session import Kafka
 
 if importlib.util.find_spec("pyspark") is None:
     collect_ignore = [
@@ -31,7 +31,7 @@ if importlib.util.find_spec("pyspark") is None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     PUBLISHED.check_pyspark()
-    from tests.support.spark_session import start_session
+    from tests.support.genuine.spark_session import start_session
 
     session = start_session(PUBLISHED, tmp_path_factory.mktemp("spark"), cores=3)
     yield session
@@ -46,7 +46,7 @@ def topics(broker: AnyBroker) -> Topics:
 @pytest.fixture
 def kafka(spark: SparkSession, broker: AnyBroker, tmp_path: Path) -> Iterator[Kafka]:
     """Source and sink on the module's broker; queries that a failed test left behind are stopped."""
-    from tests.support.spark_session import Kafka
+    from tests.support.genuine.spark_session import Kafka
 
     yield Kafka(spark, broker.bootstrap_servers, tmp_path)
     for query in spark.streams.active:

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.archive import BatchProgress, parse_arguments, start_queries, watch
 from tests.conftest import AnyBroker
-from tests.support.spark_jars import PUBLISHED
-from tests.support.spark_session import JAVA_OPTIONS
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_jars import PUBLISHED
+from tests.support.genuine.spark_session import JAVA_OPTIONS
 
 pytestmark = [pytest.mark.spark, pytest.mark.java]
 

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, functions
 
 from tests.conftest import AnyBroker
-from tests.support.spark_session import Kafka
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_session import Kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.java]
 

@@ -10,8 +10,8 @@ from confluent_kafka.cimpl import NewPartitions
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
-from tests.support.spark_session import Batches, Kafka
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_session import Batches, Kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.java]
 

@@ -12,8 +12,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, functions
 
 from tests.conftest import AnyBroker
-from tests.support.spark_session import Batches, Kafka, finished
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_session import Batches, Kafka, finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.java]
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.conftest import AnyBroker
-from tests.support.spark_session import Batches, Kafka, finished, wait_until
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_session import Batches, Kafka, finished, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.java]
 

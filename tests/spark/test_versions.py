@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.spark_jars import NEWEST, PUBLISHED, SparkLine
+from tests.support.genuine.spark_jars import NEWEST, PUBLISHED, SparkLine
 
 ROOT = Path(__file__).resolve().parents[2]
 

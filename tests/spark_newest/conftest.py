@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.spark_jars import NEWEST
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_jars import NEWEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.spark_session import Kafka
+    from tests.support.genuine.spark_session import Kafka
 
 
 def _is_the_newest() -> bool:
@@ -44,7 +44,7 @@ def pytest_report_header() -> str | None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Real time needs a core for each partition and each state's partition, from the start to the end."""
-    from tests.support.spark_session import start_session
+    from tests.support.genuine.spark_session import start_session
 
     session = start_session(NEWEST, tmp_path_factory.mktemp("spark"), cores=4)
     yield session
@@ -58,7 +58,7 @@ def topics(broker: AnyBroker) -> Topics:
 
 @pytest.fixture
 def kafka(spark: SparkSession, broker: AnyBroker, tmp_path: Path) -> Iterator[Kafka]:
-    from tests.support.spark_session import Kafka
+    from tests.support.genuine.spark_session import Kafka
 
     yield Kafka(spark, broker.bootstrap_servers, tmp_path)
     for query in spark.streams.active:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.spark_session import Kafka, finished, wait_until
-from tests.support.topics import Topics
+from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_session import Kafka, finished, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.java]
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from protocol.errors import ProtocolError
 from protocol.headers import decode_request_header
 from protocol.registry import api
-from tests.support.client_work import (
+from tests.support.brokers.ports import free_ports
+from tests.support.clients.client_work import (
     PLAIN_LOGIN,
     SCRAM_LOGIN,
     use_aiokafka,
@@ -30,9 +31,8 @@ from tests.support.client_work import (
     use_kafka_python,
     use_sasl,
 )
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.ports import free_ports
-from tests.support.recording_proxy import Exchange, RecordingProxy
+from tests.support.clients.recording_proxy import Exchange, RecordingProxy
+from tests.support.genuine.genuine_kafka import GenuineKafka
 
 CORPUS = Path(__file__).with_name("corpus")
 FRAMES_OF_A_KIND = 6

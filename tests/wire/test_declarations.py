@@ -18,8 +18,8 @@ from protocol.record_types import (
     transaction_log_record,
 )
 from protocol.registry import ApiKey, api
-from tests.support.kafka_schemas import Expected, KafkaMessage, kafka_schemas
-from tests.support.messages import all_messages
+from tests.support.genuine.kafka_schemas import Expected, KafkaMessage, kafka_schemas
+from tests.support.samples.messages import all_messages
 
 BY_NAME = {cls.__name__: cls for cls in all_messages()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import ErrorCode
-from tests.support.java_oracle.message_oracle import error_codes
+from tests.support.genuine.java_oracle.message_oracle import error_codes
 
 NEWER_THAN_4_3 = (134, 135, 136)
 

@@ -17,9 +17,9 @@ from protocol.codec.decoding import holds_records
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Field, Kind, schema
 from protocol.values import uuid_from_text
-from tests.support.java_oracle.message_oracle import Verdict, ask_java
-from tests.support.kafka_schemas import snake_case
-from tests.support.messages import RandomChoice, build, message_versions
+from tests.support.genuine.java_oracle.message_oracle import Verdict, ask_java
+from tests.support.genuine.kafka_schemas import snake_case
+from tests.support.samples.messages import RandomChoice, build, message_versions
 
 RANDOM_SHAPES = 6
 

@@ -15,8 +15,8 @@ import pytest
 from protocol.codec.compiler import encode
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Kind, schema
-from tests.support.kafka_schemas import snake_case
-from tests.support.messages import RandomChoice, build, message_versions
+from tests.support.genuine.kafka_schemas import snake_case
+from tests.support.samples.messages import RandomChoice, build, message_versions
 
 kio_serial = pytest.importorskip("kio.serial", reason="kio is not installed")
 

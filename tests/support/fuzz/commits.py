@@ -12,7 +12,7 @@ from protocol.codec.message import Message
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from tests.support.wire_client import ConnectionEnded, WireClient
+from tests.support.clients.wire_client import ConnectionEnded, WireClient
 
 _AT_ONCE: Final = 3
 """Changes that are under way together."""

@@ -23,7 +23,10 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.registry import ApiKey, api
-from tests.support.broker_process import BarnabasProcess
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.raw_connection import RawConnection, await_that
+from tests.support.clients.topics import Topics
+from tests.support.clients.wire_client import WireClient
 from tests.support.fuzz.broker_log import faults, slow_turns
 from tests.support.fuzz.commits import Commits
 from tests.support.fuzz.crowd import Crowd
@@ -31,9 +34,6 @@ from tests.support.fuzz.knowledge import GROUPS, LASTING_TOPICS, WATCHED_TOPIC, 
 from tests.support.fuzz.requests import Made, Offer, RequestMaker
 from tests.support.fuzz.verdict import MIB, Verdict
 from tests.support.fuzz.watcher import Watcher
-from tests.support.raw_connection import RawConnection, await_that
-from tests.support.topics import Topics
-from tests.support.wire_client import WireClient
 
 _FRAMES_KEPT: Final = 400
 _STRUCTS_LOOKED_AT: Final = 3_000

@@ -23,9 +23,9 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
-from tests.support import bad_batches
+from tests.support.clients.wire_client import ConnectionEnded, WireClient
 from tests.support.fuzz.knowledge import WATCHED_TOPIC
-from tests.support.wire_client import ConnectionEnded, WireClient
+from tests.support.samples import bad_batches
 
 NS_PER_MS: Final = 1_000_000
 REPORTED_MS: Final = 50

@@ -13,7 +13,7 @@ from typing import Final
 from protocol.codec.compiler import encoder
 from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.values import ZERO_UUID
-from tests.support import bad_batches as bad
+from tests.support.samples import bad_batches as bad
 
 STRING_LIMIT: Final = 32_767
 """Bytes of a string that every version can carry."""

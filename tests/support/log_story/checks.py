@@ -11,8 +11,8 @@ from protocol.records.header import headers
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from storage.truncation_markers import TRUNCATION_MARKER_FILE
-from tests.support.log_rig import found_largest_timestamp, found_since
 from tests.support.log_story.model import Batch, LogModel, Producer
+from tests.support.rigs.log_rig import found_largest_timestamp, found_since
 
 EPOCH_FILE = "leader-epoch-checkpoint"
 

@@ -12,7 +12,6 @@ import pytest
 
 from protocol.errors import ErrorCode
 from storage.errors import AppendRefused, LogStorageError
-from tests.support.log_rig import done, prepare
 from tests.support.log_story import appending
 from tests.support.log_story.after_compaction import accept_compaction
 from tests.support.log_story.appending import Sent
@@ -20,6 +19,7 @@ from tests.support.log_story.checks import require
 from tests.support.log_story.hosts import NodeHost, changed
 from tests.support.log_story.model import Batch
 from tests.support.log_story.reunion import meet_producers
+from tests.support.rigs.log_rig import done, prepare
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog

@@ -27,7 +27,7 @@ from storage.truncation_markers import (
     read_truncation_marker,
 )
 from tests.support.log_story.dying_files import DyingFiles
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 Key = tuple[str, int]
 MAP_BYTES = 1 << 16

@@ -40,7 +40,7 @@ from tests.support.log_story.hosts import BareHost, Key, NodeHost, configs
 from tests.support.log_story.model import Batch, LogModel
 from tests.support.log_story.reunion import Reunion
 from tests.support.log_story.subject import Subject
-from tests.support.storage_world import ManualClock
+from tests.support.rigs.storage_world import ManualClock
 
 STEPS: Final = 30
 CALLS: Final = ("write", "write", "sync", "rename", "open", "unlink", "truncate", "any", "any")

@@ -40,7 +40,7 @@ from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.session import Session
-from tests.support.controllers import ControllerFixture, registration
+from tests.support.rigs.controllers import ControllerFixture, registration
 
 CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TOPIC: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED

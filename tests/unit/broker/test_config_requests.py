@@ -19,9 +19,9 @@ from protocol.metadata_log.cluster import ConfigRecord
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
-from tests.support.config_steps import BROKER, GROUP, LOGGER, TOPIC, change, put, replace
-from tests.support.controllers import one_node_config
-from tests.support.handler_rig import HandlerRig, now
+from tests.support.questions.config_steps import BROKER, GROUP, LOGGER, TOPIC, change, put, replace
+from tests.support.rigs.controllers import one_node_config
+from tests.support.rigs.handler_rig import HandlerRig, now
 
 KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS
 

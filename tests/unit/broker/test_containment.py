@@ -24,8 +24,8 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.registry import ApiKey
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Failed, Pending, gather, then
-from tests.support.desk import Desk
-from tests.support.sans_io import Rig, other
+from tests.support.rigs.desk import Desk
+from tests.support.rigs.sans_io import Rig, other
 
 FATAL = (InvariantViolated("never"), MetadataLogFailed("the disk refuses"))
 

@@ -28,8 +28,8 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Session
-from tests.support.desk import Desk
-from tests.support.sans_io import framed
+from tests.support.rigs.desk import Desk
+from tests.support.rigs.sans_io import framed
 
 
 class FixedThrottle:

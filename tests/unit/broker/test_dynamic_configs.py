@@ -10,7 +10,7 @@ import pytest
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.socket_network import resolve
 from broker.server.dynamic_configs import change_limits, is_address
-from tests.support.controllers import one_node_config
+from tests.support.rigs.controllers import one_node_config
 
 
 def test_limits_are_those_of_the_config_in_force() -> None:

@@ -11,7 +11,7 @@ from broker.scheduling.idle_work import (
     codec_imports,
 )
 from protocol.records.compression import LAZY_CODECS
-from tests.support.hand_clock import HandClock, HandTimers
+from tests.support.rigs.hand_clock import HandClock, HandTimers
 
 
 def test_one_at_a_time_in_idle_moments() -> None:

@@ -22,8 +22,8 @@ from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal
-from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.sans_io import KIB, MIB
+from tests.support.rigs.hand_clock import HandClock, HandTimers
+from tests.support.rigs.sans_io import KIB, MIB
 
 
 class Controller:

@@ -11,8 +11,8 @@ from controller.metadata.supported_features import SUPPORTED_FEATURES
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
-from tests.support.controllers import CLUSTER_ID, ControllerFixture
-from tests.support.peer_channels import ControllerPeer
+from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture
+from tests.support.rigs.peer_channels import ControllerPeer
 
 
 class Life:

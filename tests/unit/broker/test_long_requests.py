@@ -27,7 +27,7 @@ from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
-from tests.support.sans_io import RecordingWire, Rig
+from tests.support.rigs.sans_io import RecordingWire, Rig
 
 VERSION = 5
 Group = DescribeGroupsResponse.DescribedGroup

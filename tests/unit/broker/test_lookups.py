@@ -13,8 +13,8 @@ from config.limits import LARGE_LOOKUPS, LARGEST_LOOKUPS, LONG_WORK_TURN_MS, LOO
 from protocol.errors import InvariantViolated
 from protocol.serving.pending import Pending
 from storage.time_lookup import LookupStep, Room
-from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.storage_world import RunsLater
+from tests.support.rigs.hand_clock import HandClock, HandTimers
+from tests.support.rigs.storage_world import RunsLater
 
 STEP_MS = 0.25
 

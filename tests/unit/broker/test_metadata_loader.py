@@ -19,9 +19,9 @@ from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
 from protocol.values import METADATA_TOPIC_ID
-from tests.support.controllers import CLUSTER_ID, ControllerFixture
-from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.peer_channels import ControllerPeer
+from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture
+from tests.support.rigs.hand_clock import HandClock, HandTimers
+from tests.support.rigs.peer_channels import ControllerPeer
 
 
 class Recorder:

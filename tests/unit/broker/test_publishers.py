@@ -13,7 +13,7 @@ from controller.metadata.image.reload import reload
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 from protocol.metadata_log.topics import TopicRecord
-from tests.support.controllers import one_node_config
+from tests.support.rigs.controllers import one_node_config
 
 
 def setting(resource: str, name: str, value: str | None) -> ConfigRecord:

@@ -9,7 +9,7 @@ from protocol.framing import encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.registry import ApiKey
-from tests.support.desk import Desk
+from tests.support.rigs.desk import Desk
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from protocol.registry import ApiKey
 from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
-from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.sans_io import MIB
+from tests.support.rigs.hand_clock import HandClock, HandTimers
+from tests.support.rigs.sans_io import MIB
 
 ApiVersion = ApiVersionsResponse.ApiVersion
 

@@ -20,8 +20,8 @@ from protocol.registry import ApiKey, api
 from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
-from tests.support.messages import RandomChoice, build
-from tests.support.sans_io import Rig
+from tests.support.rigs.sans_io import Rig
+from tests.support.samples.messages import RandomChoice, build
 
 THROTTLE_MS: Final = 250
 TABLES: Final = {"broker": broker_handlers, "controller": controller_handlers}

@@ -41,7 +41,7 @@ from config.setting import Setting, Source
 from config.topic_config import topic_config, validate_topic_config
 from config.validators import Items
 from config.values import text_of
-from tests.support.kafka_jars import java_command
+from tests.support.genuine.kafka_jars import java_command
 
 RECORD: Final = Path(__file__).with_name("genuine.jsonl")
 ORACLE: Final = Path(__file__).with_name("ConfigOracle.java")

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from config.catalogue import BROKER, CLIENT_METRICS, GROUP, PLUGINS, TOPIC
-from tests.support.kafka_jars import KAFKA_VERSION, kafka_jars
+from tests.support.genuine.kafka_jars import KAFKA_VERSION, kafka_jars
 
 JARS: Final = (
     "kafka-clients kafka-coordinator-common kafka-group-coordinator kafka-group-coordinator-api "

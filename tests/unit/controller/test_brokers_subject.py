@@ -13,7 +13,7 @@ from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
-from tests.support.controllers import ControllerFixture
+from tests.support.rigs.controllers import ControllerFixture
 
 
 def create(fixture: ControllerFixture, name: str, *assignment: list[int], **configs: str) -> None:

@@ -23,7 +23,7 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 from protocol.metadata_log.topics import TopicRecord
-from tests.support.controllers import one_node_config
+from tests.support.rigs.controllers import one_node_config
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND = ConfigOperation.SET, ConfigOperation.DELETE, ConfigOperation.APPEND

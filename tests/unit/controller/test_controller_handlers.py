@@ -34,7 +34,7 @@ from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal, Session
 from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
 from storage.slices import LogSlice
-from tests.support.controllers import CLUSTER_ID, ControllerFixture
+from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture
 
 
 @pytest.fixture

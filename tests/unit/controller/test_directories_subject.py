@@ -12,7 +12,7 @@ from protocol.messages.assign_replicas_to_dirs import (
 )
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
-from tests.support.controllers import ControllerFixture
+from tests.support.rigs.controllers import ControllerFixture
 
 FIRST, SECOND, UNKNOWN = b"1" * 16, b"2" * 16, b"u" * 16
 NOWHERE: Final = UNASSIGNED_DIRECTORY

@@ -10,7 +10,7 @@ from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRes
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.registry import ApiKey
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
-from tests.support.controllers import ControllerFixture
+from tests.support.rigs.controllers import ControllerFixture
 
 NOT_NEEDED = (84, "Leader election not needed for topic partition.")
 NOT_PREFERRED = (80, "The preferred leader was not available.")

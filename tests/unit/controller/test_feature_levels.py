@@ -38,10 +38,10 @@ from protocol.metadata_log.registrations import RegisterBrokerRecord
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.registry import ApiKey
 from storage.memory_files import MemoryFiles
-from tests.support.controllers import CLUSTER_ID, ControllerFixture, SeededRandomSource, one_node_config
-from tests.support.hand_clock import HandClock
-from tests.support.kafka_jars import kafka_jars
-from tests.support.tool_server import compile_java
+from tests.support.genuine.kafka_jars import kafka_jars
+from tests.support.genuine.tool_server import compile_java
+from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture, SeededRandomSource, one_node_config
+from tests.support.rigs.hand_clock import HandClock
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 PREFIX = "The update failed for all features since the following feature had an error: "

@@ -18,7 +18,7 @@ from controller.raft.snapshot_files import list_snapshots, snapshot_name
 from protocol.metadata_log.cluster import FeatureLevelRecord
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import read_meta_properties
-from tests.support.controllers import (
+from tests.support.rigs.controllers import (
     CLUSTER_ID,
     DATA,
     METADATA_LOG,
@@ -26,7 +26,7 @@ from tests.support.controllers import (
     SeededRandomSource,
     one_node_config,
 )
-from tests.support.hand_clock import HandClock
+from tests.support.rigs.hand_clock import HandClock
 
 
 def format_(files: MemoryFiles, cluster_id: str = CLUSTER_ID, **settings: str) -> tuple[int, str, str]:

@@ -21,7 +21,9 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from protocol.serving.pending import Pending
 from storage.meta_properties import read_meta_properties
-from tests.support.controllers import (
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.kafka_tools import run_tool
+from tests.support.rigs.controllers import (
     CLUSTER_ID,
     METADATA_LOG,
     ControllerFixture,
@@ -29,9 +31,7 @@ from tests.support.controllers import (
     SeededRandomSource,
     no_channel,
 )
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.kafka_tools import run_tool
+from tests.support.rigs.hand_clock import HandClock, HandTimers
 
 pytestmark = pytest.mark.java
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.idle import IdleWatch
-from tests.support.hand_clock import HandClock, HandTimers
+from tests.support.rigs.hand_clock import HandClock, HandTimers
 
 
 class Idle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.log import LeaderAndEpoch, SnapshotId
-from tests.support.controllers import ControllerFixture
+from tests.support.rigs.controllers import ControllerFixture
 
 
 def listening(fixture: ControllerFixture) -> list[ClusterImage]:

@@ -11,7 +11,7 @@ from protocol.messages.create_partitions import CreatePartitionsRequest, CreateP
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
-from tests.support.controllers import ControllerFixture
+from tests.support.rigs.controllers import ControllerFixture
 
 Topic = CreatePartitionsRequest.CreatePartitionsTopic
 Assignment = CreatePartitionsRequest.CreatePartitionsAssignment

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.subjects.placement import UsableBroker, place_replicas
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
-from tests.support.controllers import SeededRandomSource
+from tests.support.rigs.controllers import SeededRandomSource
 
 
 @st.composite

@@ -19,7 +19,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from protocol.serving.pending import Pending
-from tests.support.controllers import ControllerFixture
+from tests.support.rigs.controllers import ControllerFixture
 
 Topic = CreateTopicsRequest.CreatableTopic
 NO = PolicyRefusal(ErrorCode.POLICY_VIOLATION, "not here")

@@ -17,7 +17,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.registry import ApiKey
-from tests.support.controllers import ControllerFixture, one_node_config
+from tests.support.rigs.controllers import ControllerFixture, one_node_config
 
 Request = AlterPartitionReassignmentsRequest
 State = tuple[tuple[int, ...], tuple[int, ...], int, int]

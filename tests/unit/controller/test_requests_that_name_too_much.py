@@ -29,7 +29,7 @@ from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.registry import ApiKey
-from tests.support.controllers import ControllerFixture
+from tests.support.rigs.controllers import ControllerFixture
 
 TOO_MUCH = NAMED_PER_REQUEST + 1
 SENTENCE = "Unable to perform excessively large batch operation."

@@ -13,8 +13,8 @@ from controller.snapshotting import SnapshotSchedule
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.registry import ApiKey
-from tests.support.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture, one_node_config
-from tests.support.peer_channels import ControllerPeer
+from tests.support.rigs.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture, one_node_config
+from tests.support.rigs.peer_channels import ControllerPeer
 
 NEVER = "100000000"
 

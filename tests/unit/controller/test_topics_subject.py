@@ -12,7 +12,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRes
 from protocol.registry import ApiKey
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.values import ZERO_UUID
-from tests.support.controllers import ControllerFixture, one_node_config
+from tests.support.rigs.controllers import ControllerFixture, one_node_config
 
 Topic = CreateTopicsRequest.CreatableTopic
 State = DeleteTopicsRequest.DeleteTopicState

@@ -30,8 +30,8 @@ from protocol.messages.offset_fetch import OffsetFetchResponse
 from protocol.primitives import Records
 from protocol.registry import apis
 from protocol.serving.turns import struct_arrays_of
-from tests.support.long_arrays import Distinct, Nothing, Words, array_paths, long_frame
-from tests.support.messages import RandomChoice, build
+from tests.support.samples.long_arrays import Distinct, Nothing, Words, array_paths, long_frame
+from tests.support.samples.messages import RandomChoice, build
 
 R = TypeVar("R")
 

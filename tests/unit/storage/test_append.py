@@ -10,7 +10,7 @@ from protocol.records.header import is_intact, read_header
 from protocol.records.reader import batch_records
 from storage.errors import AppendRefused
 from storage.log_config import LogConfig
-from tests.support.log_rig import (
+from tests.support.rigs.log_rig import (
     NOW_MS,
     LogRig,
     client_batch,

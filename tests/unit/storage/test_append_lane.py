@@ -25,9 +25,9 @@ from storage.append_lane import LaneHelpers, WaitingAppend
 from storage.errors import AppendRefused, LogStorageError
 from storage.faulty_files import Fault
 from storage.log_disk import LogDisk
-from tests.support.bad_batches import bomb, with_records
-from tests.support.lane_rig import LaneRig, large, refusal_of, result_of, slow_down
-from tests.support.log_rig import NOW_MS, client_batch, everything, leader_batch, offsets_of
+from tests.support.rigs.lane_rig import LaneRig, large, refusal_of, result_of, slow_down
+from tests.support.rigs.log_rig import NOW_MS, client_batch, everything, leader_batch, offsets_of
+from tests.support.samples.bad_batches import bomb, with_records
 
 # Large batches
 

@@ -8,7 +8,7 @@ from functools import partial
 from broker.ports.offload import run_side_by_side
 from storage.background_task_lanes import LANES_AT_ONCE, BackgroundTaskLanes, finish, one_after_the_other
 from storage.background_tasks import BackgroundTask, BackgroundTasks, TaskKind
-from tests.support.controllers import HandOffload
+from tests.support.rigs.controllers import HandOffload
 
 
 def test_a_lane_keeps_its_order_and_lanes_leave_threads_to_others() -> None:

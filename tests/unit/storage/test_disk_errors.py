@@ -13,7 +13,15 @@ from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
-from tests.support.log_rig import NOW_MS, LogRig, client_batch, everything, leader_batch, offsets_of, prepare
+from tests.support.rigs.log_rig import (
+    NOW_MS,
+    LogRig,
+    client_batch,
+    everything,
+    leader_batch,
+    offsets_of,
+    prepare,
+)
 
 
 def rig_with(*faults: Fault, **config: object) -> tuple[LogRig, FaultyFiles]:

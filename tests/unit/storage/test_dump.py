@@ -16,9 +16,9 @@ from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProto
 from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
 from protocol.group_log.offsets import OffsetCommitKey, OffsetCommitValue
 from protocol.records.builder import BatchBuilder
-from tests.support.kafka_tools import run_tool
-from tests.support.log_rig import NOW_MS, LogRig
-from tests.support.transactions import TransactionWriter
+from tests.support.genuine.kafka_tools import run_tool
+from tests.support.rigs.log_rig import NOW_MS, LogRig
+from tests.support.rigs.transactions import TransactionWriter
 from tests.unit.storage.test_dump_log import filled
 
 pytestmark = pytest.mark.java

@@ -11,8 +11,8 @@ from broker.ports.files import RealFiles
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from storage.log_config import LogConfig
-from tests.support.kafka_tools import run_tool
-from tests.support.log_rig import NOW_MS, LogRig, client_batch
+from tests.support.genuine.kafka_tools import run_tool
+from tests.support.rigs.log_rig import NOW_MS, LogRig, client_batch
 
 pytestmark = pytest.mark.java
 

@@ -13,8 +13,8 @@ from storage.hosted_logs import Key
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
-from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 
 class World:

@@ -13,8 +13,8 @@ from protocol.records.reader import batch_records
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
-from tests.support.log_rig import everything, found_largest_timestamp, found_since
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
+from tests.support.rigs.log_rig import everything, found_largest_timestamp, found_since
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 GOLDEN = Path(__file__).parent / "golden"
 KAFKA_INTERVAL_BYTES = 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage.leader_epochs import LeaderEpochs
-from tests.support.log_rig import LogRig
+from tests.support.rigs.log_rig import LogRig
 
 
 def three() -> LeaderEpochs:

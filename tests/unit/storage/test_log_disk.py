@@ -13,7 +13,7 @@ from config.limits import (
     WATCHED_WRITES,
 )
 from storage.log_disk import LogDisk
-from tests.support.storage_world import RunsLater
+from tests.support.rigs.storage_world import RunsLater
 
 MS = 1_000_000
 LONG_MS = SLOW_DIRECTORY_MS + 10

@@ -16,8 +16,8 @@ from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
-from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, leader_batch
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, leader_batch
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 LOGS = 5
 BATCH_BYTES = 500_000

@@ -19,8 +19,8 @@ from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import MetaProperties, encode_meta_properties
 from storage.partition_log import PartitionLog
-from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, offsets_of
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce, RunsLater
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, offsets_of
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce, RunsLater
 
 
 class World:

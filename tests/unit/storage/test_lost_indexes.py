@@ -10,7 +10,14 @@ import pytest
 from storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from storage.memory_files import MemoryFiles
 from storage.segment import Segment
-from tests.support.log_rig import NOW_MS, LogRig, everything, found_largest_timestamp, found_since, offsets_of
+from tests.support.rigs.log_rig import (
+    NOW_MS,
+    LogRig,
+    everything,
+    found_largest_timestamp,
+    found_since,
+    offsets_of,
+)
 
 BATCHES: Final = 3000
 INDEXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)

@@ -6,8 +6,8 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.open_files import FEWEST_OPEN, OpenFiles, bound_for
-from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 
 class BoundedFiles(MemoryFiles):

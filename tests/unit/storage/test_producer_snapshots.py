@@ -8,7 +8,7 @@ from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.records.header import read_header
 from storage.producer_snapshot import CorruptProducerSnapshot, decode_snapshot, encode_snapshot
 from storage.producer_state import ProducerBatch, ProducerEntry, ProducerState, check_sequence, successor
-from tests.support.log_rig import client_batch
+from tests.support.rigs.log_rig import client_batch
 
 
 def test_only_the_last_batch_is_kept() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage.errors import LogStorageError, OffsetOutOfRange
-from tests.support.log_rig import LogRig, offsets_of
+from tests.support.rigs.log_rig import LogRig, offsets_of
 
 
 def filled(*, batches: int = 40, **config: object) -> LogRig:

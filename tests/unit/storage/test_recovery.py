@@ -8,7 +8,7 @@ from storage.errors import DamagedLog
 from storage.file_names import SNAPSHOT_SUFFIX, segment_file
 from storage.memory_files import MemoryFiles, Torn
 from storage.recovery import OnDamage
-from tests.support.log_rig import LogRig, client_batch, everything, leader_batch, offsets_of
+from tests.support.rigs.log_rig import LogRig, client_batch, everything, leader_batch, offsets_of
 
 
 def filled(**config: object) -> LogRig:

@@ -9,7 +9,7 @@ from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.recovery_job import LogToRecover, RecoverPlan, recover
-from tests.support.log_rig import NOW_MS, LogRig, found_since
+from tests.support.rigs.log_rig import NOW_MS, LogRig, found_since
 
 
 def by_worker(rig: LogRig, recovery_point: int) -> RecoveredLog:

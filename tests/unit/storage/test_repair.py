@@ -6,7 +6,7 @@ import random
 
 from storage.file_names import segment_file
 from storage.repair import cut_out, find_damage
-from tests.support.log_rig import DIRECTORY, LogRig, everything, offsets_of
+from tests.support.rigs.log_rig import DIRECTORY, LogRig, everything, offsets_of
 
 BATCH = 170
 

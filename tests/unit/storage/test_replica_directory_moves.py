@@ -16,8 +16,8 @@ from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from storage.truncation_markers import TruncationMarker, read_truncation_marker
-from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 KEY = ("t", 0)
 CONFIG = LogConfig(segment_bytes=5_000, index_interval_bytes=300, file_delete_delay_ms=1_000)

@@ -11,7 +11,7 @@ import logging
 import pytest
 
 from storage.retention import CLIENT_DELETES, LOGGED_SEGMENTS
-from tests.support.log_rig import NOW_MS, LogRig, client_batch
+from tests.support.rigs.log_rig import NOW_MS, LogRig, client_batch
 
 DAY_MS = 86_400_000
 SIZE = len(client_batch(bytes(90)))

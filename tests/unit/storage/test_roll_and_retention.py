@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.records.header import headers, seal
 from storage.segment import MAX_RELATIVE_OFFSET
-from tests.support.log_rig import (
+from tests.support.rigs.log_rig import (
     NOW_MS,
     LogRig,
     client_batch,

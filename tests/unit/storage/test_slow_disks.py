@@ -17,9 +17,9 @@ from storage.append_lane import WaitingAppend
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault
 from storage.log_disk import LogDisk
-from tests.support.lane_rig import MS, LaneRig, result_of, slow_down
-from tests.support.log_rig import NOW_MS, client_batch, done, everything, offsets_of
-from tests.support.storage_world import RunsLater
+from tests.support.rigs.lane_rig import MS, LaneRig, result_of, slow_down
+from tests.support.rigs.log_rig import NOW_MS, client_batch, done, everything, offsets_of
+from tests.support.rigs.storage_world import RunsLater
 
 
 def test_the_second_slow_write_sends_those_that_follow_to_a_thread() -> None:

@@ -12,7 +12,7 @@ from storage.memory_files import MemoryFiles, Torn, keep_all
 from storage.opening import give_topic_id
 from storage.partition_metadata import read_partition_metadata
 from storage.recovery import OnDamage
-from tests.support.log_rig import DIRECTORY, NOW_MS, TOPIC_ID, LogRig, done, leader_batch
+from tests.support.rigs.log_rig import DIRECTORY, NOW_MS, TOPIC_ID, LogRig, done, leader_batch
 
 
 def snapshots(rig: LogRig) -> list[str]:

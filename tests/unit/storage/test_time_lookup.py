@@ -11,8 +11,8 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import GZIP, NONE, SNAPPY, ZSTD
 from storage.errors import LogStorageError
 from storage.time_lookup import AT_ONCE_BYTES, LookupSteps, Room
-from tests.support import bad_batches as bad
-from tests.support.log_rig import NOW_MS, LogRig, found_since
+from tests.support.rigs.log_rig import NOW_MS, LogRig, found_since
+from tests.support.samples import bad_batches as bad
 
 T0 = NOW_MS - 10_000_000
 LARGE = 20_000

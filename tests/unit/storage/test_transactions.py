@@ -18,9 +18,9 @@ from storage.errors import AppendRefused
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.transaction_index import AbortedTransaction, TransactionIndex, decode_entries, encode_entries
-from tests.support.kafka_tools import run_tool
-from tests.support.log_rig import NOW_MS, LogRig
-from tests.support.transactions import TransactionWriter
+from tests.support.genuine.kafka_tools import run_tool
+from tests.support.rigs.log_rig import NOW_MS, LogRig
+from tests.support.rigs.transactions import TransactionWriter
 
 
 class Writer(TransactionWriter):

@@ -9,7 +9,7 @@ from storage.faulty_files import Fault, FaultyFiles
 from storage.file_names import segment_file
 from storage.memory_files import MemoryFiles, keep_all
 from storage.recovery import OnDamage
-from tests.support.log_rig import DIRECTORY, NOW_MS, LogRig
+from tests.support.rigs.log_rig import DIRECTORY, NOW_MS, LogRig
 
 
 def snapshots(rig: LogRig) -> list[str]:

@@ -18,8 +18,8 @@ from storage.truncation_markers import (
     TruncationMarker,
     read_truncation_marker,
 )
-from tests.support.log_rig import NOW_MS, TOPIC_ID, LogRig, client_batch, everything
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsAtOnce
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, LogRig, client_batch, everything
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
 
 OTHER_ID = bytes(range(16, 32))
 PATH = "/data/orders-0"

@@ -13,7 +13,7 @@ from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.offsets import expiry
 from broker.coordinator.offsets.expiry import expired_offsets
 from protocol.errors import EncodeError, ErrorCode, InvariantViolated
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 LONG = "l" * 32_767

@@ -17,8 +17,8 @@ from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.serving.pending import Pending
-from tests.support.group_world import MemoryLog, is_parked, now
-from tests.support.hand_clock import HandClock, HandTimers
+from tests.support.rigs.group_world import MemoryLog, is_parked, now
+from tests.support.rigs.hand_clock import HandClock, HandTimers
 
 TOPIC = "__things"
 

@@ -14,7 +14,7 @@ from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import patch_offset_and_epoch, seal
-from tests.support.group_world import DamagedLog, GroupWorld, now
+from tests.support.rigs.group_world import DamagedLog, GroupWorld, now
 
 LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, DELTA_AT, COUNT_AT = 8, 16, 17, 21, 23, 57
 GIVEN_UP = ErrorCode.NOT_COORDINATOR

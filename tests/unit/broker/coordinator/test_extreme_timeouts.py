@@ -14,7 +14,7 @@ from broker.coordinator.group_operation import DeadlineKind, GroupSettings
 from broker.coordinator.ports import CurrentTime
 from broker.coordinator.runtime.coordinator_context import DEADLINES_PER_TURN
 from protocol.errors import ErrorCode, InvariantViolated
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 LONGEST_MS = 2**31 - 1
 NO_TIME = pytest.mark.parametrize("rebalance_ms", [0, -1, -LONGEST_MS - 1, 1])

@@ -16,7 +16,7 @@ from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.records.builder import BatchBuilder
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 SOON_GONE = GroupSettings(offsets_retention_ms=60_000, offsets_retention_check_interval_ms=60_000)
 

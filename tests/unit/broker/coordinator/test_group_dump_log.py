@@ -14,8 +14,8 @@ from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.handlers import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.values import uuid_to_text
-from tests.support.group_world import GroupWorld, now
-from tests.support.kafka_tools import run_tool
+from tests.support.genuine.kafka_tools import run_tool
+from tests.support.rigs.group_world import GroupWorld, now
 
 pytestmark = pytest.mark.java
 

@@ -37,7 +37,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.handler_table import ServedApi
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 MODULES = (
     delete_groups,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.coordinator.group_operation import GroupSettings
 from protocol.errors import ErrorCode
-from tests.support.group_world import GroupWorld, MemoryLog, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, MemoryLog, is_parked, now
 
 
 def test_a_stable_group_goes_on_as_if_nothing_had_been() -> None:

@@ -18,7 +18,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 DAY_MS = 24 * 60 * 60 * 1000
 WEEK_MS = 7 * DAY_MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.coordinator.group_operation import GroupSettings
 from protocol.errors import ErrorCode
 from protocol.serving.pending import Pending
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 
 def test_ids_are_the_clients_name_and_a_uuid() -> None:

@@ -16,7 +16,7 @@ from broker.coordinator.group_keys import GROUP, read_key
 from broker.coordinator.runtime.batches import loaded_batches
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.serving.pending import Pending
-from tests.support.group_world import GroupWorld, is_parked
+from tests.support.rigs.group_world import GroupWorld, is_parked
 
 OTHER = (("range", b"other"),)
 

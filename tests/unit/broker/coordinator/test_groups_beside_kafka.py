@@ -31,10 +31,10 @@ from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records.reader import batch_records
-from tests.support.broker_process import BarnabasProcess
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.group_stage import Connection, Stage
-from tests.support.kafka_jars import kafka_jars
+from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.kafka_jars import kafka_jars
+from tests.support.questions.group_stage import Connection, Stage
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

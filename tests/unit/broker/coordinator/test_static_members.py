@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.errors import ErrorCode
-from tests.support.group_world import GroupWorld, is_parked, now
+from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 
 def static_group(world: GroupWorld, *instances: str, session_ms: int = 30_000) -> list[str]:

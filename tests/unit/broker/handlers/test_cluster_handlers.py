@@ -32,7 +32,7 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.handler_table import HandlerTable
 from protocol.serving.pending import Pending
 from protocol.serving.session import Principal
-from tests.support.handler_rig import CLUSTER_ID, HandlerRig, now
+from tests.support.rigs.handler_rig import CLUSTER_ID, HandlerRig, now
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecords
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
-from tests.support.handler_rig import HandlerRig, now
+from tests.support.rigs.handler_rig import HandlerRig, now
 
 Request = DeleteRecordsRequest
 Answer = dict[tuple[str, int], tuple[int, int]]

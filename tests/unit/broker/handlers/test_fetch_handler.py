@@ -19,8 +19,8 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Failed, Pending
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
-from tests.support.handler_rig import HandlerRig, now, topic_id
-from tests.support.transactions import TransactionWriter
+from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.transactions import TransactionWriter
 
 MIB = 1 << 20
 

@@ -15,7 +15,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from storage.partition_log import PartitionLog
-from tests.support.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
 
 Row = tuple[int, int, int]
 """Partition, error code, bytes of records."""

@@ -12,7 +12,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.metadata_log.registrations import RegisterBrokerRecord
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.serving.pending import Pending
-from tests.support.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
 
 REGISTERED = 5
 """The epoch under which `HandlerRig.broker_record` registers a broker."""

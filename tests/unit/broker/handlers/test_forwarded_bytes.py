@@ -17,8 +17,8 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.registry import ApiKey
-from tests.support.handler_rig import HandlerRig
-from tests.support.sans_io import Rig, framed
+from tests.support.rigs.handler_rig import HandlerRig
+from tests.support.rigs.sans_io import Rig, framed
 
 
 def header(key: ApiKey, version: int) -> bytes:

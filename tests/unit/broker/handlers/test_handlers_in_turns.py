@@ -36,10 +36,10 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.handler_table import HandlerTable, ServedApi
 from protocol.serving.pending import Pending
 from protocol.serving.turns import with_elements
-from tests.support.group_world import GroupWorld
-from tests.support.handler_rig import HandlerRig, now, topic_id
-from tests.support.long_arrays import Distinct, Nothing, Path, Same, Words, array_paths, long_frame
-from tests.support.sans_io import RecordingWire, Rig
+from tests.support.rigs.group_world import GroupWorld
+from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.sans_io import RecordingWire, Rig
+from tests.support.samples.long_arrays import Distinct, Nothing, Path, Same, Words, array_paths, long_frame
 
 FRAME_BYTES = 24_000
 MOST_BETWEEN_TURNS = 500

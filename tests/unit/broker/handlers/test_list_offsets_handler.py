@@ -18,9 +18,9 @@ from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.compression import ZSTD
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
-from tests.support import bad_batches as bad
-from tests.support.hand_clock import HandClock
-from tests.support.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.hand_clock import HandClock
+from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
+from tests.support.samples import bad_batches as bad
 
 Asked = ListOffsetsRequest.ListOffsetsPartition
 Told = ListOffsetsResponse.ListOffsetsPartitionResponse

@@ -18,8 +18,8 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import VOLUME_BYTES, MemoryFiles
 from storage.partition_log import PartitionLog
-from tests.support.handler_rig import HandlerRig, topic_id
-from tests.support.storage_world import NoRandomSource, RunsAtOnce
+from tests.support.rigs.handler_rig import HandlerRig, topic_id
+from tests.support.rigs.storage_world import NoRandomSource, RunsAtOnce
 
 
 class Directories(HandlerRig):

@@ -22,7 +22,7 @@ from protocol.metadata_log.registrations import FenceBrokerRecord
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.values import ZERO_UUID
-from tests.support.handler_rig import CLUSTER_ID, HandlerRig, topic_id
+from tests.support.rigs.handler_rig import CLUSTER_ID, HandlerRig, topic_id
 
 Entry = MetadataRequest.MetadataRequestTopic
 NOT_ASKED = -(2**31)

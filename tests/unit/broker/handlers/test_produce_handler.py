@@ -19,7 +19,7 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import CloseConnection, Pending
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
-from tests.support.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
 
 Topic = ProduceRequest.TopicProduceData
 Entry = ProduceRequest.PartitionProduceData

@@ -12,8 +12,8 @@ from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.header import read_header
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from storage.append_lane import WaitingAppend
-from tests.support.handler_rig import committed, topic_id
-from tests.support.waiting_rig import WaitingRig
+from tests.support.rigs.handler_rig import committed, topic_id
+from tests.support.rigs.waiting_rig import WaitingRig
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from broker.metrics.watchdog import Watchdog, _looks_in_one
 from broker.ports.clock import SystemClock
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Session
-from tests.support.hand_clock import HandClock, HandTimers
-from tests.support.network_rig import NetworkRig
-from tests.support.sans_io import other
+from tests.support.rigs.hand_clock import HandClock, HandTimers
+from tests.support.rigs.network_rig import NetworkRig
+from tests.support.rigs.sans_io import other
 
 NAMES = Path(__file__).resolve().parents[4].parent / "shared/kafka/prometheus_metrics.tsv"
 

@@ -14,8 +14,8 @@ from controller.metadata.image.topics import PartitionRegistration, TopicImage, 
 from controller.raft.quorum_metrics import Durations
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
-from tests.support.controllers import ControllerFixture
-from tests.support.replica_rig import ReplicaWorld
+from tests.support.rigs.controllers import ControllerFixture
+from tests.support.rigs.replica_rig import ReplicaWorld
 
 NAMES = Path(__file__).resolve().parents[4].parent / "shared/kafka/prometheus_metrics.tsv"
 RAFT = "kafka_server_raftmetrics_"

@@ -15,7 +15,7 @@ from broker.security.authorizer import AllowAll
 from protocol.registry import ApiKey
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Session
-from tests.support.hand_clock import HandClock
+from tests.support.rigs.hand_clock import HandClock
 
 
 def context(api_key: ApiKey) -> RequestContext:

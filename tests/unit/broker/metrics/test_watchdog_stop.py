@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from broker.metrics.watchdog import Watchdog
-from tests.support.hand_clock import HandClock
+from tests.support.rigs.hand_clock import HandClock
 
 
 class StoppedInBetween(threading.Event):

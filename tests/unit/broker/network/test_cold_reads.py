@@ -17,9 +17,9 @@ from broker.network.interfaces import DelayedAnswer, ListenerSettings
 from broker.network.output import Transport, plain
 from broker.network.response_pieces import Piece
 from broker.network.sockets import SocketChannel
-from tests.support.file_slices import CountedFile, Slice
-from tests.support.network_rig import NetworkRig
-from tests.support.sans_io import MIB, other
+from tests.support.rigs.file_slices import CountedFile, Slice
+from tests.support.rigs.network_rig import NetworkRig
+from tests.support.rigs.sans_io import MIB, other
 
 CONTENT = os.urandom(4 * MIB)
 

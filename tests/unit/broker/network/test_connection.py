@@ -12,7 +12,7 @@ from broker.network.connection import AWAITS_ANSWER, CLOSED, MUTED, TURN_OVER
 from broker.network.memory import RequestMemory
 from protocol.errors import InvariantViolated
 from protocol.serving.pending import CloseConnection
-from tests.support.sans_io import KIB, MIB, Rig, framed, other, produce
+from tests.support.rigs.sans_io import KIB, MIB, Rig, framed, other, produce
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from broker.network import page_cache
 from broker.network.page_cache import PageCache
-from tests.support.sans_io import MIB
+from tests.support.rigs.sans_io import MIB
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from broker.network.memory import (
     pool_bound_bytes,
 )
 from broker.ports.machine import available_memory_bytes
-from tests.support.sans_io import KIB, MIB, RecordingWire, Rig, other
+from tests.support.rigs.sans_io import KIB, MIB, RecordingWire, Rig, other
 
 
 def small_pool(bound_bytes: int) -> Rig:

@@ -14,8 +14,8 @@ from broker.network.interfaces import ListenerSettings
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.server import ServerSettings
 from broker.ports.machine import highest_connection_descriptor
-from tests.support.network_rig import NetworkRig
-from tests.support.sans_io import KIB, MIB, other
+from tests.support.rigs.network_rig import NetworkRig
+from tests.support.rigs.sans_io import KIB, MIB, other
 
 
 def test_the_kernel_chooses_a_port_and_several_listeners_serve() -> None:

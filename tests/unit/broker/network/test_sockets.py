@@ -16,9 +16,9 @@ from broker.network.interfaces import DelayedAnswer, ListenerSettings
 from broker.network.output import BytesLike, Transport
 from broker.network.response_pieces import Piece
 from broker.network.server import ServerSettings
-from tests.support.file_slices import CountedFile, Slice
-from tests.support.network_rig import Client, NetworkRig
-from tests.support.sans_io import KIB, MIB, framed, other, produce
+from tests.support.rigs.file_slices import CountedFile, Slice
+from tests.support.rigs.network_rig import Client, NetworkRig
+from tests.support.rigs.sans_io import KIB, MIB, framed, other, produce
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
-from tests.support.handler_rig import HandlerRig, topic_id
+from tests.support.rigs.handler_rig import HandlerRig, topic_id
 from tests.unit.broker.handlers.test_log_dirs_handlers import Directories
 
 ALWAYS = 10**9

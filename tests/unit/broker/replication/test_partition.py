@@ -9,7 +9,7 @@ import pytest
 from broker.replication.partition import Partition
 from broker.replication.watched_batches import GENERATION_SIZE, WatchedBatches
 from protocol.errors import ErrorCode
-from tests.support.handler_rig import HandlerRig
+from tests.support.rigs.handler_rig import HandlerRig
 
 
 class Watcher:

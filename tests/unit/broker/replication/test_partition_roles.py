@@ -19,7 +19,7 @@ from broker.replication.transitions import (
     RoleCause,
 )
 from protocol.errors import ErrorCode, InvariantViolated
-from tests.support.handler_rig import HandlerRig
+from tests.support.rigs.handler_rig import HandlerRig
 
 
 @pytest.fixture

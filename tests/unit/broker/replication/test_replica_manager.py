@@ -32,7 +32,7 @@ from storage.errors import AppendRefused
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
-from tests.support.handler_rig import HandlerRig, committed, topic_id
+from tests.support.rigs.handler_rig import HandlerRig, committed, topic_id
 
 Result = tuple[ErrorCode, int]
 

@@ -21,7 +21,7 @@ from storage.background_tasks import BackgroundTasks
 from storage.log_config import LogConfig
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
-from tests.support.log_rig import client_batch, everything, offsets_of
+from tests.support.rigs.log_rig import client_batch, everything, offsets_of
 
 
 class SlowFiles(RealFiles):

@@ -13,8 +13,8 @@ from controller.metadata.log_opening import metadata_log_config, open_metadata_l
 from protocol.records.builder import SimpleRecord, build_batch
 from storage.leader_epochs import LeaderEpochs
 from storage.memory_files import MemoryFiles
-from tests.support.controllers import one_node_config
-from tests.support.hand_clock import HandClock
+from tests.support.rigs.controllers import one_node_config
+from tests.support.rigs.hand_clock import HandClock
 
 
 class Disk:

@@ -20,8 +20,8 @@ from protocol.codec.message import Message
 from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 from protocol.primitives import RecordsSlice
 from storage.memory_files import MemoryFiles
-from tests.support.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture
-from tests.support.raft_messages import fetch
+from tests.support.rigs.controllers import CLUSTER_ID, METADATA_LOG, ControllerFixture
+from tests.support.rigs.raft_messages import fetch
 
 
 class Follower:

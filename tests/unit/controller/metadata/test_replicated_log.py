@@ -13,9 +13,9 @@ from controller.raft.snapshot_files import (
     list_snapshots,
     snapshot_name,
 )
-from tests.support.controllers import CLUSTER_ID, METADATA_LOG
-from tests.support.raft_messages import vote
-from tests.support.replica_rig import ReplicaRig, ReplicaWorld
+from tests.support.rigs.controllers import CLUSTER_ID, METADATA_LOG
+from tests.support.rigs.raft_messages import vote
+from tests.support.rigs.replica_rig import ReplicaRig, ReplicaWorld
 
 
 def three() -> tuple[ReplicaWorld, ReplicaRig]:

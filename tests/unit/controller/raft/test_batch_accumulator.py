@@ -19,8 +19,8 @@ from protocol.metadata_log.cluster import (
 )
 from protocol.records.header import headers
 from protocol.records.reader import records as read_records
-from tests.support.controllers import METADATA_LOG, ControllerFixture, one_node_config
-from tests.support.replica_rig import ReplicaRig, ReplicaWorld, config_record
+from tests.support.rigs.controllers import METADATA_LOG, ControllerFixture, one_node_config
+from tests.support.rigs.replica_rig import ReplicaRig, ReplicaWorld, config_record
 
 
 def written(rig: ReplicaRig, offset: int) -> list[tuple[int, int]]:

@@ -14,8 +14,8 @@ from protocol.errors import ErrorCode
 from protocol.quorum import LeaderChangeMessage
 from protocol.records.control import ControlRecordType, control_type
 from protocol.records.reader import records as read_records
-from tests.support.raft_messages import fetch, fetched
-from tests.support.raft_rig import (
+from tests.support.rigs.raft_messages import fetch, fetched
+from tests.support.rigs.raft_rig import (
     MemoryLog,
     RaftRig,
     data_batch,

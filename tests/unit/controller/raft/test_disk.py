@@ -14,9 +14,9 @@ from controller.raft.snapshot_directory import SnapshotDirectory
 from protocol.records.builder import SimpleRecord, build_batch
 from storage.errors import LogStorageError
 from storage.memory_files import MemoryFiles
-from tests.support.controllers import HandOffload
-from tests.support.hand_clock import HandClock
-from tests.support.replica_rig import ReplicaWorld
+from tests.support.rigs.controllers import HandOffload
+from tests.support.rigs.hand_clock import HandClock
+from tests.support.rigs.replica_rig import ReplicaWorld
 
 CALLS: dict[str, Callable[[ReplicaDisk], object]] = {
     "append_as_follower": lambda disk: disk.append(b"records"),

@@ -12,8 +12,8 @@ from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQ
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
-from tests.support.raft_messages import begin, end, end_answer, fetch, fetch_answer, fetched, vote
-from tests.support.raft_rig import RaftRig, address, directory, elected, key, win_election
+from tests.support.rigs.raft_messages import begin, end, end_answer, fetch, fetch_answer, fetched, vote
+from tests.support.rigs.raft_rig import RaftRig, address, directory, elected, key, win_election
 
 
 def begun(answer: object) -> BeginQuorumEpochResponse.PartitionData:

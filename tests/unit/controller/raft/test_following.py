@@ -12,8 +12,8 @@ from protocol.errors import ErrorCode, InvariantViolated
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
-from tests.support.raft_messages import begin, fetch_answer, snapshot_piece, vote
-from tests.support.raft_rig import MemoryLog, RaftRig, data_batch, elected, voters_record
+from tests.support.rigs.raft_messages import begin, fetch_answer, snapshot_piece, vote
+from tests.support.rigs.raft_rig import MemoryLog, RaftRig, data_batch, elected, voters_record
 
 
 def following(epoch: int = 5, *, node_id: int = 1, **settings: object) -> RaftRig:

@@ -15,8 +15,8 @@ from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.vote import VoteRequest
-from tests.support.raft_messages import add_voter, begin, fetch, fetch_answer, fetched
-from tests.support.raft_rig import MemoryLog, RaftRig, data_batch, elected, key, quorum_of, voters_record
+from tests.support.rigs.raft_messages import add_voter, begin, fetch, fetch_answer, fetched
+from tests.support.rigs.raft_rig import MemoryLog, RaftRig, data_batch, elected, key, quorum_of, voters_record
 
 
 def test_a_former_leader_resigns_from_its_epoch_before_it_does_anything_else() -> None:

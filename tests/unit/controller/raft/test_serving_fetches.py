@@ -13,8 +13,8 @@ from protocol.messages.fetch import FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from protocol.records.header import headers
 from protocol.values import ZERO_UUID
-from tests.support.raft_messages import begin, fetch, fetch_snapshot, fetched, vote
-from tests.support.raft_rig import RaftRig, elected
+from tests.support.rigs.raft_messages import begin, fetch, fetch_snapshot, fetched, vote
+from tests.support.rigs.raft_rig import RaftRig, elected
 
 
 def established() -> RaftRig:
@@ -183,7 +183,7 @@ def test_a_log_that_went_another_way_is_told_where() -> None:
     rig = established()
     rig.ask(vote(2, 7, last_epoch=6, last_offset=9))  # gives way, leads again later
     again = RaftRig(log=rig.log, hard_state=rig.hard_state)
-    from tests.support.raft_rig import win_election
+    from tests.support.rigs.raft_rig import win_election
 
     win_election(again)
     assert (again.node.epoch, again.node.end_offset) == (8, 6)

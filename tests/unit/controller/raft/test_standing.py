@@ -9,8 +9,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
-from tests.support.raft_messages import begin, fetch_answer, vote, vote_answer
-from tests.support.raft_rig import RaftQuorum, RaftRig, Stubborn, elected, key
+from tests.support.rigs.raft_messages import begin, fetch_answer, vote, vote_answer
+from tests.support.rigs.raft_rig import RaftQuorum, RaftRig, Stubborn, elected, key
 
 
 def standing(**settings: object) -> RaftRig:

@@ -18,7 +18,7 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from protocol.values import ZERO_UUID
-from tests.support.raft_messages import (
+from tests.support.rigs.raft_messages import (
     add_voter,
     begin,
     fetch,
@@ -27,7 +27,7 @@ from tests.support.raft_messages import (
     update_voter,
     vote,
 )
-from tests.support.raft_rig import RaftRig, address, directory, elected, key, quorum_of
+from tests.support.rigs.raft_rig import RaftRig, address, directory, elected, key, quorum_of
 
 
 def established(voters: tuple[int, ...] = (1, 2, 3), **settings: Any) -> RaftRig:

@@ -11,8 +11,8 @@ from controller.raft.transitions import Role
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
-from tests.support.raft_messages import begin, fetch_answer, vote, vote_answer
-from tests.support.raft_rig import (
+from tests.support.rigs.raft_messages import begin, fetch_answer, vote, vote_answer
+from tests.support.rigs.raft_rig import (
     MemoryLog,
     RaftRig,
     data_batch,

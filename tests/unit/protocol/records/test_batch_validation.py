@@ -13,7 +13,7 @@ from protocol.records.reader import records
 from protocol.records.record_validation import rebuild
 from protocol.records.validation import place, validate_client_batch
 from protocol.records.verdict import ValidatedBatch, ValidationRules
-from tests.support.record_corpus import many_records
+from tests.support.samples.record_corpus import many_records
 
 NOW = 1_700_000_000_000
 

@@ -25,8 +25,8 @@ from protocol.records.control import (
 from protocol.records.header import HEADER_BYTES, is_intact, read_header
 from protocol.records.reader import batch_records, plain_records, records
 from protocol.records.walk import walk
-from tests.support.kafka_jars import kafka_jars
-from tests.support.record_corpus import (
+from tests.support.genuine.kafka_jars import kafka_jars
+from tests.support.samples.record_corpus import (
     CORPUS,
     ORACLE,
     T,

@@ -11,7 +11,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.records.errors import RecordsError
 from protocol.records.validation import validate_client_batch
-from tests.support.record_corpus import rules_of_topic, verdicts
+from tests.support.samples.record_corpus import rules_of_topic, verdicts
 
 VERDICTS = verdicts()
 

@@ -16,7 +16,7 @@ from protocol.records.record_validation import finish, judge_and_rebuild, rebuil
 from protocol.records.validation import validate_client_batch
 from protocol.records.verdict import ValidatedBatch, ValidationRules
 from protocol.records.walk import RECORDS_PER_SLICE, walk, walk_in_slices
-from tests.support.record_corpus import T
+from tests.support.samples.record_corpus import T
 
 
 def batch_of(count: int, codec: int = NONE, *, size: int = 10, keyless_at: int = -1) -> bytearray:

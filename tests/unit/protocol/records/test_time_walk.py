@@ -15,7 +15,7 @@ from protocol.records.header import HEADER_BYTES, read_header
 from protocol.records.reader import records
 from protocol.records.time_walk import RECORDS_PER_STEP, FoundRecord, first_at_or_after
 from protocol.records.unfolding import Pieces, unfold
-from tests.support import bad_batches as bad
+from tests.support.samples import bad_batches as bad
 from tests.unit.protocol.records.test_unfolding import portions
 
 T0 = 1_700_000_000_000

@@ -13,7 +13,7 @@ import zstandard
 from protocol.records.compression import GZIP, LZ4, NONE, SNAPPY, XERIAL_HEADER, ZSTD, compress, decompress
 from protocol.records.errors import BatchTooLarge, InvalidRecord, RecordsError, UnsupportedCompression
 from protocol.records.unfolding import SMALL_AT_ONCE_BYTES, STEP_BYTES, TooMuchAtOnce, unfold
-from tests.support.bad_batches import bomb
+from tests.support.samples.bad_batches import bomb
 
 CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 LIMIT = 1 << 27

@@ -8,9 +8,9 @@ from protocol.records.builder import BatchBuilder
 from protocol.records.header import headers
 from storage.cleaner.cleaner import SET_ASIDE_MS, CleanerSettings
 from storage.faulty_files import Fault
-from tests.support.compaction import KEY, CompactionRig, HeldWorkers, contents, state, table
-from tests.support.log_rig import NOW_MS, everything, found_since
-from tests.support.transactions import TransactionWriter
+from tests.support.rigs.compaction import KEY, CompactionRig, HeldWorkers, contents, state, table
+from tests.support.rigs.log_rig import NOW_MS, everything, found_since
+from tests.support.rigs.transactions import TransactionWriter
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.compaction import CompactionRig, contents
-from tests.support.log_rig import NOW_MS, found_since
-from tests.support.transactions import TransactionWriter
+from tests.support.rigs.compaction import CompactionRig, contents
+from tests.support.rigs.log_rig import NOW_MS, found_since
+from tests.support.rigs.transactions import TransactionWriter
 
 
 def test_what_follows_a_cut_is_dirty_though_a_pass_once_went_further() -> None:

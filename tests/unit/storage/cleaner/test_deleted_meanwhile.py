@@ -9,9 +9,9 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
-from tests.support.compaction import CompactionRig, HeldWorkers
-from tests.support.log_rig import NOW_MS, TOPIC_ID, client_batch
-from tests.support.storage_world import ManualClock, NoRandomSource, RunsLater
+from tests.support.rigs.compaction import CompactionRig, HeldWorkers
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch
+from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsLater
 from tests.unit.storage.test_replica_directory_moves import LaterWorkers
 
 KEY = ("t", 0)

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.genuine_kafka import GenuineKafka
+from tests.support.genuine.genuine_kafka import GenuineKafka
 
 HERE: Final = Path(__file__).parent
 TOPIC: Final = "orders"

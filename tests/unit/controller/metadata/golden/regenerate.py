@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.support.genuine_kafka import GenuineKafka
-from tests.support.kafka_tools import run_tool
+from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.kafka_tools import run_tool
 
 HERE: Final = Path(__file__).parent
 LOG: Final = "00000000000000000000.log"

@@ -1,0 +1,344 @@
+"""The broker's handlers over logs in memory, an image made by records, and a controller that a test scripts.
+
+No socket, no loop, no codec but where a test asks for it: a request object goes in, a response object comes
+out, and the clock moves by hand.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from broker.controller_channel.forwarding import ControllerChannel
+from broker.controller_channel.producer_ids import ProducerIds
+from broker.controller_channel.topic_creation import TopicCreation
+from broker.metadata.cache import MetadataCache
+from broker.replication.coordinator_log import CoordinatorLog
+from broker.replication.delayed_fetch import FetchPurgatory
+from broker.replication.fetch_sessions import FetchSessions
+from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.replication.waiting_appends import WaitingAppends
+from broker.scheduling.long_work import LongWork
+from broker.scheduling.lookups import Lookups
+from broker.services import BrokerServices
+from config.broker_config import BrokerConfig
+from config.ports import Files
+from config.setting import Setting, Source
+from controller.metadata.image.brokers import VersionRange
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
+from protocol.metadata_log.registrations import RegisterBrokerRecord
+from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from protocol.peer_channel import PeerError
+from protocol.records.builder import SimpleRecord, build_batch
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.handler_table import HandlerTable
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Session
+from storage.append import AppendResult
+from storage.background_tasks import BackgroundTasks
+from storage.errors import AppendRefused
+from storage.log_config import LogConfig
+from storage.memory_files import MemoryFiles
+from storage.opening import create_log
+from storage.partition_log import PartitionLog
+from tests.support.rigs.controllers import HandLoggers
+from tests.support.rigs.hand_clock import HandClock, HandTimers
+from tests.support.rigs.storage_world import RunsAtOnce
+
+CLUSTER_ID = "kVGcPLkCRUWqKbbcbOLT3g"
+LISTENER = "PLAINTEXT"
+
+NOT_THERE: Any = SimpleNamespace()
+"""Of the services, a part that the rig does not have; a test that needs it puts one in its place."""
+
+
+def topic_id(number: int) -> bytes:
+    return struct.pack(">QQ", 7, number)
+
+
+class CountingRandomSource:
+    """Random numbers 0, 1, 2 …, each cut to its bound."""
+
+    def __init__(self) -> None:
+        self._count = -1
+
+    def random_bytes(self, count: int) -> bytes:
+        self._count += 1
+        return self._count.to_bytes(count, "big")
+
+    def below(self, bound: int) -> int:
+        self._count += 1
+        return self._count % bound
+
+    def fraction(self) -> float:
+        return 0.5
+
+
+class HandAuthorizer:
+    """Allows all but what `denied` holds: (operation, resource, name), name None for every name."""
+
+    def __init__(self) -> None:
+        self.denied: set[tuple[Operation, ResourceType, str | None]] = set()
+        self.denies_all = False
+
+    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+        if self.denies_all:
+            return False
+        return (operation, resource, name) not in self.denied and (
+            operation,
+            resource,
+            None,
+        ) not in self.denied
+
+
+class MemoryLogs:
+    """The log manager's part: logs in a file system that lives in memory."""
+
+    def __init__(self, files: Files, clock: HandClock) -> None:
+        self.files = files
+        self.clock = clock
+        self.background_tasks = BackgroundTasks()
+        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self.deleted: list[tuple[str, int]] = []
+        self.suspected: list[str] = []
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.logs.get((topic, partition))
+
+    def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
+        directory = f"/logs/{topic}-{partition}.{len(self.deleted)}"
+        log = create_log(
+            self.files,
+            directory,
+            topic,
+            partition,
+            topic_id,
+            config,
+            self.background_tasks,
+            now_ms=self.clock.wall_ms(),
+        )
+        self.logs[topic, partition] = log
+        return log
+
+    def delete_async(self, topic: str, partition: int) -> None:
+        log = self.logs.pop((topic, partition), None)
+        if log is not None:
+            self.deleted.append((topic, partition))
+            log.abandon()
+
+    def suspect(self, path: str, error: BaseException | None) -> None:
+        self.suspected.append(path)
+
+
+class ScriptedPeer:
+    """The controller's end of the channel. `answer` gives a response, or None to leave the request open."""
+
+    def __init__(self) -> None:
+        self.requests: list[Message] = []
+        self.open: list[Callable[[Message | PeerError], None]] = []
+        self.answer: Callable[[Message], Message | PeerError | None] = lambda request: None
+
+    def send(
+        self, request: Message, on_response: Callable[[Message | PeerError], None], *, timeout_ms: int
+    ) -> None:
+        self.requests.append(request)
+        response = self.answer(request)
+        if response is None:
+            self.open.append(on_response)
+        else:
+            on_response(response)
+
+
+class HandlerRig:
+    """One broker with id 1, and whatever topics a test makes."""
+
+    def __init__(self, *, files: Files | None = None, slots: int = 1000, **settings: str) -> None:
+        self.clock = HandClock()
+        self.timers = HandTimers(self.clock)
+        self.authorizer = HandAuthorizer()
+        self.random_source = CountingRandomSource()
+        self.peer = ScriptedPeer()
+        self.image: ClusterImage = EMPTY_IMAGE
+        self.offset = 0
+        values = {"node.id": "1", "process.roles": "broker,controller"} | {
+            name.replace("_", "."): value for name, value in settings.items()
+        }
+        self.config = BrokerConfig(
+            {name: Setting(name, value, Source.FILE, "test") for name, value in values.items()}
+        )
+        self.metadata = MetadataCache(random_source=self.random_source)
+        self.logs = MemoryLogs(MemoryFiles() if files is None else files, self.clock)
+        self.replicas = ReplicaManager(
+            node_id=1,
+            logs=self.logs,
+            config=self.config,
+            metadata=self.metadata,
+            clock=self.clock,
+            waiting=self.helper_threads(),
+        )
+        self.coordinator_log = CoordinatorLog(self.replicas, self.replicas.appends, self.clock)
+        self.sessions = FetchSessions(slots=slots, random_source=self.random_source)
+        self.fetches = FetchPurgatory(
+            sessions=self.sessions,
+            max_bytes=self.config.integer("fetch.max.bytes"),
+            clock=self.clock,
+            timers=self.timers,
+        )
+        self.long_work = LongWork(self.clock, self.timers)
+        self.lookups = Lookups(clock=self.clock, work=self.long_work, threads=RunsAtOnce())
+        channel = ControllerChannel(
+            self.peer, clock=self.clock, timers=self.timers, request_timeout_ms=30_000
+        )
+        self.services = BrokerServices(
+            node_id=1,
+            cluster_id=CLUSTER_ID,
+            config=self.config,
+            clock=self.clock,
+            timers=self.timers,
+            metadata=self.metadata,
+            logs=NOT_THERE,
+            replicas=self.replicas,
+            fetches=self.fetches,
+            groups=NOT_THERE,
+            topics=TopicCreation(channel=channel, metadata=self.metadata, config=self.config),
+            lookups=self.lookups,
+            producer_ids=ProducerIds(node_id=1, broker_epoch=lambda: 5, channel=channel),
+            controller=channel,
+            handlers=HandlerTable("broker", []),
+            loggers=HandLoggers(),
+            features={"metadata.version": VersionRange(7, 30), "kraft.version": VersionRange(0, 1)},
+            finalized_by_quorum={"kraft.version": 1},
+        )
+        self.apply(FeatureLevelRecord("metadata.version", 30), self.broker_record(1))
+
+    def helper_threads(self) -> WaitingAppends | None:
+        """For appends that wait; by default none does."""
+        return None
+
+    # The cluster.
+
+    @staticmethod
+    def broker_record(
+        broker_id: int, *, fenced: bool = False, listener: str = LISTENER, rack: str | None = None
+    ) -> RegisterBrokerRecord:
+        return RegisterBrokerRecord(
+            broker_id=broker_id,
+            broker_epoch=5,
+            end_points=[
+                RegisterBrokerRecord.BrokerEndpoint(listener, f"host{broker_id}", 9000 + broker_id, 0)
+            ],
+            fenced=fenced,
+            rack=rack,
+        )
+
+    def apply(self, *records: Message) -> list[LeaderChange]:
+        """Replay records as the metadata log would bring them, and publish the image."""
+        changes: list[LeaderChange] = []
+        for _ in self.apply_in_steps(changes, *records):
+            pass
+        return changes
+
+    def apply_in_steps(self, changes: list[LeaderChange], *records: Message) -> Iterator[None]:
+        """The same, in the steps between which a broker serves its clients."""
+        self.offset += len(records)
+        self.image, delta = replay(self.image, records, offset=self.offset, epoch=1)
+        yield from self.replicas.retire_in_steps(delta, changes)
+        self.metadata.apply(self.image, delta)
+        yield from self.replicas.apply_in_steps(self.image, delta, changes)
+
+    def topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        number: int = 1,
+        replicas: Iterable[int] = (1,),
+        isr: Iterable[int] | None = None,
+        leader: int = 1,
+        leader_epoch: int = 0,
+        **configs: str,
+    ) -> bytes:
+        """A topic whose partitions broker 1 leads, unless told otherwise; its id."""
+        made = topic_id(number)
+        self.apply(
+            TopicRecord(name, made),
+            *(
+                ConfigRecord(resource_type=2, resource_name=name, name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ),
+            *(
+                PartitionRecord(
+                    partition_id=index,
+                    topic_id=made,
+                    replicas=list(replicas),
+                    isr=list(replicas if isr is None else isr),
+                    leader=leader,
+                    leader_epoch=leader_epoch,
+                )
+                for index in range(partitions)
+            ),
+        )
+        return made
+
+    def remove_topic(self, made: bytes) -> list[LeaderChange]:
+        return self.apply(RemoveTopicRecord(made))
+
+    def log(self, name: str, index: int = 0) -> PartitionLog:
+        return self.logs.logs[name, index]
+
+    def write(self, name: str, index: int = 0, count: int = 1, size_bytes: int = 10, **options: Any) -> int:
+        """Append one batch as a producer would; its first offset."""
+        partition = self.replicas.by_name[name, index]
+        result = self.replicas.appends.append(
+            partition,
+            self.batch(count, size_bytes, **options),
+            acks=-1,
+            version=12,
+            connection_id="c",
+            now_ms=self.clock.wall_ms(),
+        )
+        assert isinstance(result, AppendResult)
+        return result.base_offset
+
+    def batch(
+        self, count: int = 1, size_bytes: int = 10, timestamp: int | None = None, **options: Any
+    ) -> bytearray:
+        at = self.clock.wall_ms() if timestamp is None else timestamp
+        return build_batch([SimpleRecord(b"k", b"v" * size_bytes, at) for _ in range(count)], **options)
+
+    # Requests.
+
+    def context(self, api_key: int, version: int, client_id: str = "client") -> RequestContext:
+        return RequestContext(
+            api_key,
+            version,
+            1,
+            client_id,
+            Session("1-2-3", LISTENER, "10.0.0.7"),
+            self.clock.wall_ms(),
+            self.authorizer,
+        )
+
+    def deny(self, operation: Operation, resource: ResourceType, name: str | None = None) -> None:
+        self.authorizer.denied.add((operation, resource, name))
+
+
+def committed(outcome: AppendResult | AppendRefused) -> tuple[ErrorCode, int]:
+    """What a coordinator heard of its batch: the error, and the offset if there is none."""
+    if isinstance(outcome, AppendRefused):
+        return outcome.error_code, -1
+    return ErrorCode.NONE, outcome.base_offset
+
+
+def now(answer: Any) -> Any:
+    """The response that a handler gave, which must be there already."""
+    if isinstance(answer, Pending):
+        assert answer.response is not None, "the answer is still pending"
+        return answer.response
+    return answer
