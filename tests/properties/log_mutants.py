@@ -196,7 +196,7 @@ MUTANTS: Final = (
     Mutant(
         "a new topic is believed what the old one was",
         _replace(LogDurability, "mark_truncation", _no_mark_at_a_beginning),
-        550,
+        2600,
     ),
     Mutant(
         "bytes of a failed write are not cut off", _replace(LogSegments, "cut_off_failed_write", _nothing)
