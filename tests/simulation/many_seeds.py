@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from typing import Final
 from broker.simulation.coverage import Coverage
 from broker.simulation.running import SimulationResult, run
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 SEEDS_AT_ONCE: Final = 100
 REPORT_EVERY: Final = 4
 """Hundreds."""
@@ -58,6 +60,22 @@ class Hundred:
     @property
     def missing(self) -> list[str]:
         return [name for name in MUST_BE_MET if not self.coverage.counts.get(name)]
+
+
+def printed_under_two_hash_seeds(program: str) -> tuple[str, str]:
+    """What the program prints in two interpreters that keep their sets in different orders."""
+    one, other = (
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "4242")
+    )
+    return one, other
 
 
 def run_some(first: int, seeds: int, events: int, *, real_driver: bool = False) -> Hundred:

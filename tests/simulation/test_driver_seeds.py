@@ -6,19 +6,15 @@ The long run is `python -m tests.simulation.many_seeds --real-driver`, its resul
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from broker.simulation.running import run, shrink
-from tests.simulation.many_seeds import run_some
+from tests.simulation.many_seeds import printed_under_two_hash_seeds, run_some
 
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_DRIVER_SEEDS", "100"))
 EVENTS = 3_000
 """At least, for each; a timer, a turn of the loop and the end of a helper's call are events too."""
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
@@ -40,21 +36,9 @@ def test_a_run_does_not_depend_on_the_hash_seed() -> None:
         "    result = run(seed, 2000, trace=Trace(), real_driver=True)\n"
         "    print(seed, result.events, result.fingerprint, result.digest, result.failure)\n"
     )
-    printed = []
-    for hash_seed in ("1", "4242"):
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-        printed.append(
-            subprocess.run(
-                [sys.executable, "-c", program],
-                env=environment,
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-        )
-    assert printed[0] == printed[1]
-    assert len(printed[0].splitlines()) == 6
+    one, other = printed_under_two_hash_seeds(program)
+    assert one == other
+    assert len(one.splitlines()) == 6
 
 
 def test_the_model_and_the_driver_are_two_runs_of_a_seed() -> None:

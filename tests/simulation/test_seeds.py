@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +15,7 @@ from broker.simulation.running import run, shrink
 from broker.simulation.trace import Trace
 from broker.simulation.world import World
 from controller.raft.transitions import TRANSITIONS, Role
-from tests.simulation.many_seeds import run_many
+from tests.simulation.many_seeds import printed_under_two_hash_seeds, run_many
 
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "1500"))
 FIRST = int(os.environ.get("BARNABAS_SIMULATED_FIRST_SEED", "1"))
@@ -30,7 +27,6 @@ FAILED_ONCE = (
     32711, 33289, 36479, 38812, 50482, 98265, 206921,
 )  # fmt: skip
 """In runs of 2,000 events: the node's fault, a verdict that was too strict, or the simulator's own."""
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
@@ -100,18 +96,6 @@ def test_a_run_does_not_depend_on_the_hash_seed() -> None:
         "    outcome = run(seed, 2000, trace=Trace())\n"
         "    print(seed, outcome.events, outcome.fingerprint, outcome.digest, outcome.failure)\n"
     )
-    told = []
-    for hash_seed in ("1", "4242"):
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-        told.append(
-            subprocess.run(
-                [sys.executable, "-c", program],
-                env=environment,
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-        )
-    assert told[0] == told[1]
-    assert len(told[0].splitlines()) == 8
+    one, other = printed_under_two_hash_seeds(program)
+    assert one == other
+    assert len(one.splitlines()) == 8
