@@ -64,6 +64,8 @@ NO_LEADER_EPOCH: Final = -1
 HEADER: Final = Struct(">qiibIhiqqqhii")
 _OFFSET: Final = Struct(">q")
 _LENGTH: Final = Struct(">i")
+_PLACE: Final = Struct(">qii")
+"""Base offset, batch length, leader epoch."""
 _CRC: Final = Struct(">I")
 _ATTRIBUTES: Final = Struct(">h")
 _CREATE_TIME: Final = 0
@@ -188,6 +190,13 @@ def patch_offset_and_epoch(buffer: WriteBuffer, position: int, base_offset: int,
     """Give the batch its place in the log; the checksum does not cover these two fields."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _LENGTH.pack_into(buffer, position + 12, leader_epoch)
+
+
+def patch_place(
+    buffer: WriteBuffer, position: int, base_offset: int, size_bytes: int, leader_epoch: int
+) -> None:
+    """`patch_offset_and_epoch` for who knows the batch's size, which stays what it is: one call for both."""
+    _PLACE.pack_into(buffer, position, base_offset, size_bytes - LOG_OVERHEAD_BYTES, leader_epoch)
 
 
 def patch_timestamps(

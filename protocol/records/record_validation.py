@@ -80,7 +80,10 @@ def judge_records(
     plain: Plain = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
     if header.codec != NONE:
         plain = yield partial(decompress, header.codec, plain, min(limit_bytes, rules.limit_bytes))
-    walked = yield from walk_in_slices(plain, header.record_count)
+    if header.codec == NONE and isinstance(buffer, bytearray) and len(buffer) == position + header.size_bytes:
+        walked = yield from walk_in_slices(buffer, header.record_count, position + HEADER_BYTES)
+    else:
+        walked = yield from walk_in_slices(plain, header.record_count)
     if not header.base_timestamp + walked.min_timestamp_delta >= _EARLIEST or (
         header.base_timestamp + walked.max_timestamp_delta > _LATEST
     ):

@@ -20,7 +20,7 @@ from protocol.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, Bat
 from protocol.records.legacy import HEADER_UP_TO_MAGIC_BYTES, SMALLEST_MESSAGE_BYTES, magic_of
 
 _LENGTH: Final = Struct(">i")
-_FIRST_VERSION_WITH_ZSTD: Final = 7
+FIRST_VERSION_WITH_ZSTD: Final = 7
 
 
 def too_short_for_a_batch(buffer: ReadBuffer, position: int, size_bytes: int, version: int) -> RecordsError:
@@ -55,7 +55,7 @@ def require_one_batch(
 
 def require_known_codec(header: BatchHeader, version: int) -> None:
     """Refuses zstd in requests before version 7 of Produce, which introduced it (KIP-110)."""
-    if header.codec == ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
+    if header.codec == ZSTD and version < FIRST_VERSION_WITH_ZSTD:
         raise UnsupportedCompression(
             f"Produce requests with version {version} are not allowed to use ZStandard compression"
         )

@@ -53,7 +53,12 @@ from protocol.records.header import (
     patch_timestamps,
 )
 from protocol.records.record_validation import finish, judge_records
-from protocol.records.single_batch import require_known_codec, require_one_batch, too_short_for_a_batch
+from protocol.records.single_batch import (
+    FIRST_VERSION_WITH_ZSTD,
+    require_known_codec,
+    require_one_batch,
+    too_short_for_a_batch,
+)
 from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRules
 from protocol.records.walk import RECORDS_PER_SLICE
 
@@ -86,7 +91,12 @@ def validate_client_batch(
     """
     if size_bytes < HEADER_BYTES:
         raise too_short_for_a_batch(buffer, position, size_bytes, request_version)
-    header = BatchHeader(*HEADER.unpack_from(buffer, position))
+    fields = HEADER.unpack_from(buffer, position)
+    header = BatchHeader(*fields)
+    if not walk and is_plain(fields, buffer, position, size_bytes, rules, now_ms, request_version):
+        return ValidatedBatch(
+            header, header.max_timestamp, header.last_offset_delta, False, False, False, None
+        )
     batch_bytes = header.batch_length + LOG_OVERHEAD_BYTES
     if batch_bytes != size_bytes or header.magic != MAGIC:
         require_one_batch(buffer, position, size_bytes, header, request_version)
@@ -123,6 +133,44 @@ def validate_client_batch(
     if rules.log_append_time:
         return ValidatedBatch(header, now_ms, last_delta, True, True, False, None)
     return ValidatedBatch(header, header.max_timestamp, last_delta, False, False, False, None)
+
+
+def is_plain(
+    fields: tuple[int, ...],
+    buffer: ReadBuffer,
+    position: int,
+    size_bytes: int,
+    rules: ValidationRules,
+    now_ms: int,
+    request_version: int,
+) -> bool:
+    """Whether a batch is good by its header and checksum alone, belongs to no transaction, and is stored as
+    it came but for its offset and leader epoch. Everything else is looked at in the order of Kafka's checks
+    by `validate_client_batch`, which would accept this batch, too.
+
+    fields: of its header, in the order of `BatchHeader`; the attributes hold a codec and nothing else. 0.4 µs
+    and the checksum.
+    """
+    view = buffer if buffer.__class__ is memoryview else memoryview(buffer)
+    (
+        base_offset, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, _,
+        base_sequence, count,
+    ) = fields  # fmt: skip
+    return (
+        length == size_bytes - LOG_OVERHEAD_BYTES
+        and magic == MAGIC
+        and base_offset == 0
+        and HEADER_BYTES <= size_bytes <= rules.max_message_bytes
+        and last_delta + 1 == count > 0
+        and (0 <= attributes < ZSTD or (attributes == ZSTD and request_version >= FIRST_VERSION_WITH_ZSTD))
+        and (producer_id < 0 or base_sequence >= 0)
+        and (rules.codec is None or rules.codec == attributes)
+        and not rules.compacted
+        and not rules.log_append_time
+        and max_timestamp - now_ms <= rules.after_max_ms
+        and rules.before_max_ms == NO_BOUND_MS
+        and crc32c(view[position + CRC_START : position + size_bytes]) == crc
+    )
 
 
 def place(

@@ -75,13 +75,16 @@ def walk(
 
 
 def walk_in_slices(
-    records: bytes | bytearray | memoryview, record_count: int
+    records: bytes | bytearray | memoryview, record_count: int, begin: int = 0
 ) -> Generator[None, None, WalkResult]:
-    """The same as `walk`, with a pause after every `RECORDS_PER_SLICE` records."""
+    """The same as `walk`, with a pause after every `RECORDS_PER_SLICE` records.
+
+    begin: where the records begin; they end with `records`, of which only a view is copied.
+    """
     if record_count <= RECORDS_PER_SLICE:
-        return walk(records, record_count)
-    data = bytes(records)
-    position, walked = _walk_slice(data, 0, 0, RECORDS_PER_SLICE)
+        return walk(memoryview(records)[begin:], record_count)
+    data = bytes(records) if isinstance(records, memoryview) else records
+    position, walked = _walk_slice(data, begin, 0, RECORDS_PER_SLICE)
     for first in range(RECORDS_PER_SLICE, record_count, RECORDS_PER_SLICE):
         yield
         stop = min(first + RECORDS_PER_SLICE, record_count)
@@ -104,14 +107,14 @@ def _joined(left: WalkResult, right: WalkResult, record_count: int) -> WalkResul
     )
 
 
-def _require_end(data: bytes, position: int, record_count: int) -> None:
+def _require_end(data: bytes | bytearray, position: int, record_count: int) -> None:
     if position > len(data):
         raise _premature_end(record_count - 1)
     if position != len(data):
         raise InvalidRecord("Incorrect declared batch size, records still remaining in file")
 
 
-def _walk_lengths(data: bytes, record_count: int) -> int:
+def _walk_lengths(data: bytes | bytearray, record_count: int) -> int:
     """Adds up the lengths in front of the records, and returns where they end. `signs` collects the lowest
     bits of the lengths, of which each is set in a negative number."""
     position = index = signs = 0
@@ -135,7 +138,7 @@ def _walk_lengths(data: bytes, record_count: int) -> int:
     return position
 
 
-def _walk_slice(data: bytes, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
+def _walk_slice(data: bytes | bytearray, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
     """The records from `position` on; where they end, and what they are like."""
     try:
         return _walk_structure(data, position, index, stop)
@@ -143,7 +146,7 @@ def _walk_slice(data: bytes, position: int, index: int, stop: int) -> tuple[int,
         return _walk_carefully(data, position, index, stop)
 
 
-def _walk_carefully(data: bytes, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
+def _walk_carefully(data: bytes | bytearray, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
     """As `_walk_structure`, but four times as slow and safe against reading behind the end."""
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     for index in range(index, stop):  # noqa: B020
@@ -158,7 +161,7 @@ def _walk_carefully(data: bytes, position: int, index: int, stop: int) -> tuple[
     return position, WalkResult(stop, minimum, maximum, maximum_index, keyless, sequential)
 
 
-def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
+def _walk_structure(data: bytes | bytearray, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
     """Walks the records in one loop without calls, because a call for each record would double its time.
 
     The varints of one and two bytes are read in place (see `protocol.varint`): a byte below 0x80 is a whole
@@ -230,7 +233,7 @@ def _walk_structure(data: bytes, position: int, index: int, stop: int) -> tuple[
     return position, WalkResult(stop, minimum, maximum, maximum_index, keyless, sequential)
 
 
-def _shape(data: bytes, position: int, index: int) -> tuple[int, int, int, int]:
+def _shape(data: bytes | bytearray, position: int, index: int) -> tuple[int, int, int, int]:
     """Any record: the position after it, its deltas of timestamp and offset still zigzagged, 1 for no key."""
     try:
         length, start = _length(data, position, index)
@@ -264,7 +267,7 @@ def _shape(data: bytes, position: int, index: int) -> tuple[int, int, int, int]:
     return end, zigzag_timestamp, (offset << 1) ^ (offset >> 31), int(key_length < 0)
 
 
-def _length(data: bytes, position: int, index: int) -> tuple[int, int]:
+def _length(data: bytes | bytearray, position: int, index: int) -> tuple[int, int]:
     if position >= len(data):
         raise _premature_end(index)
     try:

@@ -47,9 +47,11 @@ class Pending(Generic[R]):
     raised into the answer. Only an `EndsProcess` passes.
     """
 
-    __slots__ = ("_cancelled", "_deliver", "_on_cancel", "_response")
+    __slots__ = ("_cancelled", "_deliver", "_on_cancel", "_response", "holds_request")
 
-    def __init__(self) -> None:
+    def __init__(self, *, holds_request: bool = False) -> None:
+        """holds_request: most of the request stays in memory until it is answered."""
+        self.holds_request = holds_request
         self._response: R | None = None
         self._deliver: Callable[[R], None] | None = None
         self._on_cancel: Callable[[], None] | None = None

@@ -24,11 +24,20 @@ from collections.abc import Callable, Generator
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from protocol.codec.decoding import holds_records
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Kind, schema
 from protocol.errors import invariant
 
-__all__ = ["Turns", "array_of", "in_turns", "run_through", "struct_arrays_of", "with_elements"]
+__all__ = [
+    "Turns",
+    "array_of",
+    "in_turns",
+    "longest_array",
+    "run_through",
+    "struct_arrays_of",
+    "with_elements",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,3 +99,12 @@ def struct_arrays_of(response: type[Message], version: int) -> tuple[str, ...]:
         and field.tag is None
         and field.present.covers(version)
     )
+
+
+def longest_array(response: Message, version: int) -> str:
+    """The name of the response's array of structs with the most elements; empty where there is none, or none
+    that can be encoded in parts."""
+    if holds_records(type(response), version):
+        return ""
+    names = struct_arrays_of(type(response), version)
+    return max(names, key=lambda name: len(getattr(response, name) or ()), default="")
