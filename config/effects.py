@@ -40,7 +40,8 @@ HONOURED: Final = _names(
     metadata.log.segment.bytes metadata.log.segment.ms metadata.log.max.record.bytes.between.snapshots
     metadata.log.max.snapshot.interval.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms internal.metadata.max.batch.size.in.bytes
-    unclean.leader.election.enable
+    unclean.leader.election.enable unclean.leader.election.interval.ms auto.leader.rebalance.enable
+    leader.imbalance.check.interval.seconds
 
     listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
     security.inter.broker.protocol socket.request.max.bytes queued.max.request.bytes
@@ -63,6 +64,11 @@ HONOURED: Final = _names(
     log.cleaner.io.max.bytes.per.second
     num.recovery.threads.per.data.dir log.dir.failure.timeout.ms
     replica.alter.log.dirs.io.max.bytes.per.second
+    replica.lag.time.max.ms replica.selector.class
+    num.replica.fetchers replica.fetch.min.bytes replica.fetch.max.bytes replica.fetch.response.max.bytes
+    replica.fetch.wait.max.ms replica.fetch.backoff.ms replica.socket.timeout.ms
+    follower.replication.throttled.rate leader.replication.throttled.rate
+    replication.quota.window.num replication.quota.window.size.seconds
     log.message.timestamp.type log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms
 
     auto.create.topics.enable num.partitions default.replication.factor min.insync.replicas
@@ -70,6 +76,13 @@ HONOURED: Final = _names(
     delete.topic.enable create.topic.policy.class.name alter.config.policy.class.name
 
     group.min.session.timeout.ms group.max.session.timeout.ms group.initial.rebalance.delay.ms
+    group.coordinator.rebalance.protocols group.consumer.max.size group.consumer.assignors
+    group.consumer.migration.policy group.consumer.regex.refresh.interval.ms
+    group.consumer.session.timeout.ms group.consumer.min.session.timeout.ms
+    group.consumer.max.session.timeout.ms group.consumer.heartbeat.interval.ms
+    group.consumer.min.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
+    group.consumer.assignment.interval.ms group.consumer.min.assignment.interval.ms
+    group.consumer.max.assignment.interval.ms
     group.max.size offsets.topic.num.partitions offsets.topic.replication.factor
     offsets.topic.segment.bytes offsets.commit.timeout.ms offsets.retention.minutes
     offsets.retention.check.interval.ms offset.metadata.max.bytes offsets.load.buffer.size
@@ -84,7 +97,9 @@ HONOURED_BY_TOPICS: Final = _names(
     """
     cleanup.policy compression.type compression.gzip.level compression.lz4.level compression.zstd.level
     delete.retention.ms max.compaction.lag.ms min.cleanable.dirty.ratio min.compaction.lag.ms
-    file.delete.delay.ms flush.messages flush.ms index.interval.bytes internal.segment.bytes max.message.bytes
+    file.delete.delay.ms flush.messages flush.ms follower.replication.throttled.replicas
+    leader.replication.throttled.replicas
+    index.interval.bytes internal.segment.bytes max.message.bytes
     message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
     min.insync.replicas retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms
     segment.ms unclean.leader.election.enable
@@ -92,7 +107,9 @@ HONOURED_BY_TOPICS: Final = _names(
 )
 """The topic configs that have the effect that their documentation says."""
 
-HONOURED_BY_GROUPS: Final[frozenset[str]] = frozenset()
+HONOURED_BY_GROUPS: Final = _names(
+    "consumer.session.timeout.ms consumer.heartbeat.interval.ms consumer.assignment.interval.ms"
+)
 HONOURED_BY_CLIENT_METRICS: Final[frozenset[str]] = frozenset()
 
 _REASONS: Final = (
@@ -104,7 +121,7 @@ _REASONS: Final = (
     (
         "it names a Java class, and there is no JVM to load it",
         """client.quota.callback.class
-        principal.builder.class replica.selector.class group.share.persister.class.name
+        principal.builder.class group.share.persister.class.name
         sasl.server.callback.handler.class sasl.client.callback.handler.class
         sasl.login.callback.handler.class sasl.login.class
         sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class

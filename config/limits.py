@@ -29,8 +29,16 @@ LARGE_FRAME_FIRST_BYTES: Final = 64 * KIB
 LARGE_FRAME_GROWTH: Final = 4
 """And never has more than so many times the bytes that arrived, whatever was announced."""
 
-SPARE_FRAME_BYTES: Final = 2 * MIB
-"""One buffer up to this is kept for the next large frame: fresh memory costs more than the copy into it."""
+SPARE_FRAMES_BYTES: Final = 16 * MIB
+"""Buffers of large frames that are kept for the next ones, all together: memory that is made anew costs more
+than all else that is done with a frame."""
+
+LARGE_RECEIVE_BYTES: Final = 4 * MIB
+"""The kernel's receive buffer of a connection that has brought large frames, where net.core.rmem_max
+allows it."""
+
+LARGE_RECEIVE_LEAST_BYTES: Final = 1 * MIB
+"""If the machine allows less than this, the kernel's own sizing is better, and it is left alone."""
 
 LARGE_FRAME_POOL_FRACTION: Final = 0.25
 """Share of memory (or of the cgroup) for frames in flight when queued.max.request.bytes is -1."""
@@ -103,6 +111,20 @@ SLOW_TURN_MS: Final = 100
 WAITING_PRODUCE_PER_CONNECTION: Final = 16
 """Consecutive Produce requests of one connection that may wait for their answers together."""
 
+WAITING_PRODUCE_BYTES: Final = 1 * MIB
+"""No further request of a connection begins while those whose batches are not in the log yet, but copied for
+the walk of a large one or for a helper thread, have so many bytes together."""
+
+LANE_REQUESTS_REMEMBERED: Final = 64
+"""Requests of one connection and API whose bytes are remembered for the fast lane; others take the long
+way."""
+
+LANE_SHAPES: Final = 8
+"""Layouts among them: they are tried one after the other with each request."""
+
+LANE_KEY_BYTES: Final = 1 * KIB
+"""A request with more bytes before what changes in it is not remembered."""
+
 OUTPUT_QUEUE_PAUSE_BYTES: Final = 8 * MIB
 """Unsent bytes in memory beyond which a connection's requests are not read; file slices do not count."""
 
@@ -166,7 +188,14 @@ OFFLOADED_COMPRESSION_BYTES: Final = 64 * KIB
 
 WALKED_BATCHES_PER_CONNECTION: Final = 8
 """With barnabas.record.validation=auto all records of the first batches of a connection on a partition are
-read."""
+read: so many of small ones."""
+
+WALKED_BYTES_PER_CONNECTION: Final = 128 * KIB
+"""Of larger batches fewer are read: the first one, and more until they have these bytes together."""
+
+WALKED_ON_NODE_BYTES: Final = 4 * MIB
+"""Batches behind a connection's first one on a partition are read as long as the node has read less than
+this within a second: some 25 ms of the loop with records of 100 bytes."""
 
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 """Batches per producer and partition in which a repeated one is recognised, as in Kafka."""
@@ -275,7 +304,8 @@ def broken_relations() -> list[str]:
         (OUTPUT_QUEUE_RESUME_BYTES < OUTPUT_QUEUE_PAUSE_BYTES, "reading resumes below where it paused"),
         (LARGE_FRAME_FIRST_BYTES <= SCRATCH_BUFFER_BYTES, "a large frame starts no larger than scratch"),
         (SMALL_FRAME_BYTES <= SCRATCH_BUFFER_BYTES, "a small frame fits the scratch buffer"),
-        (SMALL_FRAME_BYTES <= SPARE_FRAME_BYTES, "a spare buffer is worth keeping"),
+        (SMALL_FRAME_BYTES * 8 <= SPARE_FRAMES_BYTES, "several spare buffers are kept"),
+        (LARGE_RECEIVE_LEAST_BYTES <= LARGE_RECEIVE_BYTES, "a larger receive buffer is a larger one"),
         (STARTUP_FRAME_BYTES <= SCRATCH_BUFFER_BYTES, "an unauthenticated frame fits the scratch buffer"),
         (TURN_MS < SLOW_TURN_MS, "an ordinary turn is not a slow one"),
         (
@@ -292,6 +322,10 @@ def broken_relations() -> list[str]:
             "many short take less than one",
         ),
         (OUTPUT_QUEUE_PAUSE_BYTES < ANSWER_BYTES, "an answer may be longer than what a queue pauses at"),
+        (
+            2 * (TOPIC_NAME_LENGTH + CLIENT_ID_LENGTH_FOR_METRICS) <= LANE_KEY_BYTES,
+            "a request of ordinary names can be remembered",
+        ),
         (LONG_WORK_TURN_MS <= TURN_MS, "long work gets no more of a turn than a connection"),
         (LOOKUP_INLINE_MS <= TURN_MS, "a look-up may begin within a turn"),
         (2 * METADATA_RECORDS_PER_REQUEST <= NAMED_PER_REQUEST, "as many records may be asked for as made"),
@@ -310,6 +344,7 @@ def broken_relations() -> list[str]:
         (OFFLOADED_COMPRESSION_BYTES <= DECOMPRESSION_STEP_BYTES, "inline decompression needs one step"),
         (0 < LARGE_FRAME_POOL_FRACTION < 1, "the frame pool is a part of memory"),
         (WALKED_BATCHES_PER_CONNECTION >= PRODUCER_BATCHES_REMEMBERED, "a producer's first window is walked"),
+        (WALKED_BYTES_PER_CONNECTION < WALKED_ON_NODE_BYTES, "one connection leaves others their share"),
         (ADMIN_CONNECTIONS < RESERVED_DESCRIPTORS, "admin connections fit the reserve"),
         (ACCEPTS_PER_TURN < RESERVED_DESCRIPTORS, "one accept turn fits the reserve"),
     )

@@ -1,12 +1,12 @@
 """The ports to the outside world, as protocols: clock, randomness, timers, threads, files, processes.
 
-The pure parts of the broker (protocol, storage, the raft node, the coordinators' state machines) never call
-the operating system by themselves: they are given these objects. Each port has a real side (`broker/ports/`),
-an in-memory side for tests and the simulator, and where it matters a faulty one; one contract test holds all
-sides to the same behaviour.
+The pure parts of the broker (protocol, storage, the raft node, the coordinators' state machines) do not call
+the operating system; they call these objects, which they are given. Each port has a real implementation
+(`broker/ports/`), one in memory for tests and the simulator, and some have one that fails as it is told. One
+contract test (`tests/contracts`) holds for all of them.
 
-The ports are thin on purpose: a method is here because the product calls it, and means what the system call
-of that name means. Paths are `str`, times are whole milliseconds, sizes are bytes.
+A method means what the system call of that name means. Paths are `str`, times are whole milliseconds and
+sizes are bytes unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Clock(Protocol):
-    """Wall time for timestamps that leave the process, monotonic time for everything that waits."""
+    """Wall time, for timestamps; and monotonic time, for deadlines and for measuring."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970 in UTC, as record timestamps use them. May jump either way."""
+        """Milliseconds since 1970 in UTC, as in record timestamps. It may jump forwards and backwards."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some fixed moment. Never goes back; deadlines are given in it."""
+        """Milliseconds since some fixed moment. It never goes back."""
         ...
 
     def monotonic_ns(self) -> int:
@@ -37,20 +37,20 @@ class Clock(Protocol):
 
 
 class Stalls(Protocol):
-    """Tells how long threads have waited, other than for a processor."""
+    """How long threads have waited for something else than a processor, such as a disk."""
 
     def stalled_ns(self) -> int:
-        """For how long the calling thread has neither run nor waited for a processor so far, from some fixed
-        moment on.
+        """The time in nanoseconds, since some fixed moment, for which the calling thread neither ran nor
+        waited for a processor.
 
-        What a call adds to it it has waited for the disk, if that is what it works on. The time in which the
-        loop's thread waited for a processor counts as little as the caller's own: that thread may hold the
-        interpreter meanwhile. Where the machine does not tell it is the time that has passed.
+        By how much it grows during a write is how long the write waited for the disk. Time in which the
+        loop's thread waited for a processor is not counted either, because that thread may have held the
+        interpreter. On a machine that does not tell all this, it is the time that has passed.
         """
         ...
 
     def ran_ns(self) -> int:
-        """The time for which the calling thread has run on a processor so far, in nanoseconds."""
+        """The nanoseconds for which the calling thread has run on a processor so far."""
         ...
 
 
@@ -91,9 +91,9 @@ class Timers(Protocol):
 
 
 class Offload(Protocol):
-    """Helper threads for single calls that release the GIL for their whole length (fdatasync, pread, unlink).
+    """Helper threads for single calls that release the GIL until they return (fdatasync, pread, unlink).
 
-    Python code that runs longer than a moment does not belong here: beside the loop it ruins the loop.
+    Python code does not belong here: a thread that runs it keeps the loop from running.
     """
 
     def submit(self, call: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
@@ -110,7 +110,7 @@ class ServiceManager(Protocol):
 
 
 class ChildProcess(Protocol):
-    """A process that was started to do work, and is asked one thing at a time. Calls block."""
+    """A process that was started to do work, and gets one order at a time. Its methods block."""
 
     @property
     def is_alive(self) -> bool: ...
@@ -118,19 +118,19 @@ class ChildProcess(Protocol):
     def call(
         self, order: bytes, tell: Callable[[str], None], *, timeout_seconds: float | None = None
     ) -> bytes:
-        """The process's answer to an order. tell: gets lines that it says meanwhile, for the log.
+        """The process's answer to an order. tell: gets what it logs meanwhile, line by line.
 
-        Raises `storage.jobs.JobFailed` with the reason: as the process gives it, because it has died, or
-        because it took longer than `timeout_seconds`, after which it is killed.
+        Raises `storage.jobs.JobFailed` with the reason: the one that the process gives, or that it has died,
+        or that it took longer than `timeout_seconds` and was killed.
         """
         ...
 
     def kill(self) -> None:
-        """Ends it in the middle, from any thread: a call that is under way raises JobFailed."""
+        """Kills the process, from any thread. A call that is under way raises JobFailed."""
         ...
 
     def end(self) -> None:
-        """Lets an idle process leave in order, and kills one that does not."""
+        """Asks an idle process to end, and kills it if it does not."""
         ...
 
 
@@ -150,10 +150,10 @@ class Space(NamedTuple):
 
 
 class File(Protocol):
-    """One open file. Every call may raise `OSError`, and then has done nothing or only a part.
+    """An open file. Every call may raise `OSError`, and has then done nothing or a part of its work.
 
-    There is no file position: reads and writes say where. Closing twice is harmless; anything else after the
-    close raises `ValueError`.
+    There is no file position: reads and writes are given an offset. A second close does nothing; any other
+    call after the close raises `ValueError`.
     """
 
     @property
@@ -162,11 +162,11 @@ class File(Protocol):
         ...
 
     def fileno(self) -> int | None:
-        """The descriptor for sendfile, or None where there is none (memory): then use `pread`."""
+        """The descriptor for sendfile; None for a file in memory, which is read by `pread`."""
         ...
 
     def size(self) -> int:
-        """The length in bytes, as the file system has it now."""
+        """The length of the file in bytes, now."""
         ...
 
     def pread(self, size_bytes: int, offset: int) -> bytes:
@@ -174,23 +174,23 @@ class File(Protocol):
         ...
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
-        """Writes all buffers one after the other from `offset` (pwritev), and returns the bytes written.
+        """Writes the buffers one after the other from `offset` (pwritev); the number of bytes written.
 
-        Fewer than given means that the disk took no more (the next attempt tells why by raising); the caller
-        truncates back or goes on. Writing past the end leaves a hole of zeros.
+        It may write fewer than were given; then the next write raises the reason, and the caller truncates
+        the file or tries again. A write past the end leaves zeros between.
         """
         ...
 
     def truncate(self, size_bytes: int) -> None:
-        """Gives the file exactly this length; bytes that it grows by are zeros."""
+        """Sets the length of the file; a longer file is filled up with zeros."""
         ...
 
     def fdatasync(self) -> None:
-        """Returns when content and length are safe against a power cut."""
+        """Returns when content and length would survive a power cut."""
         ...
 
     def fsync(self) -> None:
-        """As `fdatasync`, for the file's times too."""
+        """As `fdatasync`, and for the times of the file too."""
         ...
 
     def close(self) -> None: ...
@@ -224,7 +224,7 @@ class Files(Protocol):
         ...
 
     def subdirectories(self, path: str) -> list[str]:
-        """The names in the directory that are directories, found without asking for the status of each."""
+        """The names of the directories in the directory, without a call for the status of each name."""
         ...
 
     def makedirs(self, path: str) -> None:
@@ -242,10 +242,8 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> FileLock:
-        """Takes the lock file `path`, made if missing; raises `BlockingIOError` while anybody else has it.
-
-        It keeps out other processes of ours, other nodes in this process, and Apache Kafka.
-        """
+        """Locks the file `path`, which is made if it is missing. Raises `BlockingIOError` while another
+        process (of Barnabas or Apache Kafka) or another node in this process has locked it."""
         ...
 
     def fsync_directory(self, path: str) -> None:
@@ -253,7 +251,7 @@ class Files(Protocol):
         ...
 
     def sync_all(self, paths: Sequence[str]) -> None:
-        """`fdatasync` of each of these files, in no certain order; those that have gone are skipped."""
+        """Calls `fdatasync` for each of these files, in any order; a missing file is left out."""
         ...
 
     def read_bytes(self, path: str) -> bytes: ...
@@ -263,9 +261,9 @@ class Files(Protocol):
         ...
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        """Replaces the file by `data` so that a crash leaves the old content or the new one, never a mix.
+        """Replaces the content of the file by `data`; after a crash it has the old content or the new one.
 
-        Writes `path + ".tmp"`, syncs it, renames it over `path`, syncs the directory. Kafka's checkpoints
-        use the same temporary name, so a left-over one means the same to both.
+        Writes `path + ".tmp"`, syncs it, renames it to `path`, and syncs the directory. Kafka writes its
+        checkpoints with the same temporary name, so both know what such a file is.
         """
         ...

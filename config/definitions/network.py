@@ -50,9 +50,11 @@ DEFINITIONS: Final = (
     Definition("queued.max.requests", INT, 500, at_least(1), HIGH, READ_ONLY,
         "In Kafka the length of the queue between network and I/O threads."),
     Definition("socket.send.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,
-        "SO_SNDBUF of client sockets; -1 keeps the system's own sizing."),
+        "SO_SNDBUF of client sockets; -1 keeps the system's own sizing. So does a file that does not set it, "
+        "but where the system's congestion control is BBR it is 192 KiB then."),
     Definition("socket.receive.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,
-        "SO_RCVBUF of client sockets; -1 keeps the system's own sizing."),
+        "SO_RCVBUF of client sockets; -1 keeps the system's own sizing. Where it is not set, a connection "
+        "that brings large requests gets 4 MiB, as far as net.core.rmem_max allows."),
     Definition("socket.listen.backlog.size", INT, 50, at_least(1), MEDIUM, READ_ONLY,
         "Length of the system's queue of connections that wait to be accepted."),
     Definition("connections.max.idle.ms", LONG, 600_000, None, MEDIUM, READ_ONLY,

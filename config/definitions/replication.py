@@ -31,7 +31,8 @@ DEFINITIONS: Final = (
     Definition("replica.socket.receive.buffer.bytes", INT, 65536, None, HIGH, READ_ONLY,
         "SO_RCVBUF of a follower's connections to leaders."),
     Definition("replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY,
-        "In Kafka a Java class that chooses the replica from which a consumer reads."),
+        "From which replica consumers read: org.apache.kafka.common.replica.RackAwareReplicaSelector for one "
+        "in their rack; the leader without it."),
     Definition("controller.socket.timeout.ms", INT, 30000, None, MEDIUM, READ_ONLY,
         "Time after which a broker's request to the controller counts as lost."),
     Definition("num.replica.alter.log.dirs.threads", INT, None, None, HIGH, READ_ONLY,
