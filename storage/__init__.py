@@ -10,13 +10,17 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `segment`, `log_segments`           one `.log` with its indexes, and all segments of a log
 * `producer_state`, `producer_snapshot`   the last batches of each producer, to recognise repeated ones
 * `transactions`, `transaction_index`     open transactions, and those that were aborted
+* `verification`                      which producers may begin a transaction, as their coordinator has said
 * `leader_epochs`                     the first offset of each leader epoch
 * `append`, `append_checks`, `append_queue`   a batch on its way in: checked, committed or rolled back
-* `append_lane`, `group_write`        appends that wait for helper threads, and what such a thread writes
+* `waiting_append`, `append_lane`     one append that waits for helper threads, and where those of a log wait
+* `group_write`                       what such a thread writes
+* `append_pipeline`                   whether an append waits, and the stages of each that is not done inline
 * `log_disk`                          whether the disk under a log is slow, and the threads that write to it
 * `log_durability`                    how segments, producers and epochs reach the disk
 * `log_config`, `partition_log`       one partition, which owns these parts: append, read, high watermark
 * `lookup`, `time_lookup`             finds batches by offset, and records by time
+* `plain_appends`                     several batches that need nothing but their place, by one write
 * `retention`, `truncation`           which segments expire, and how a log is truncated
 * `truncation_markers`                says that checkpoints are not valid for a log that was truncated
 * `stored_batches`, `batch_scan`      the batches of a file from end to end, and the next one behind damage

@@ -12,6 +12,7 @@ from storage.errors import AppendRefused
 from storage.producer_state import (
     ProducerBatch,
     ProducerEntry,
+    check_epoch,
     check_marker,
     check_sequence,
     check_transaction,
@@ -26,6 +27,15 @@ def check_producer(
 ) -> ProducerBatch | None:
     """The batch that this one repeats, None if it is the next one. Raises AppendRefused."""
     try:
+        if header.is_transactional and (verifications := log.producer_state.verifications).is_required:
+            repeated = known is not None and known.duplicate_of(
+                header.producer_epoch, header.base_sequence, header.last_sequence
+            )
+            if not repeated:
+                verifications.check(known, header)
+        if header.base_sequence < 0:  # a coordinator's, which has none
+            check_epoch(known, header.producer_id, header.producer_epoch)
+            return None
         duplicate = check_sequence(
             known, header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence
         )
@@ -49,6 +59,7 @@ def marker_in(
     marker = marker_of(records, header)
     if marker is not None:
         check_marker(known, header, marker, log.name, transaction_version)
+        log.producer_state.verifications.forget(header.producer_id)
     return marker
 
 

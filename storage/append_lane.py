@@ -46,24 +46,21 @@ from protocol.errors import ErrorCode, InvariantViolated, invariant
 from protocol.records.errors import BatchTooLarge, RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.record_validation import Steps, judge_and_rebuild
-from protocol.records.verdict import ValidatedBatch, ValidationRules
+from protocol.records.verdict import ValidatedBatch
 from storage.append import (
-    AppendResult,
     PreparedAppend,
     judge_client_batch,
     refusal,
     result_of_copies,
     trusted_batch,
 )
-from storage.append_queue import AppendQueue
 from storage.errors import AppendRefused, CommitStopped, LogStorageError
 from storage.log_durability import Sync
 from storage.permits import Permits
+from storage.waiting_append import Outcome, WaitingAppend, WaitingCopies
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
-
-Outcome = AppendResult | AppendRefused | LogStorageError
 
 Later = Callable[[Callable[[], None]], None]
 
@@ -95,104 +92,6 @@ class LaneHelpers:
         """For batches that are judged, and may unfold into `JUDGED_BYTES`."""
         self.permits_for_huge = Permits(1)
         """For batches that unfold into more than `JUDGED_BYTES`."""
-
-
-class WaitingAppend:
-    """One batch on its way. `then` may be asked before or after its outcome is known."""
-
-    __slots__ = (
-        "_calls",
-        "batch",
-        "leader_epoch",
-        "now_ms",
-        "outcome",
-        "records",
-        "size_bytes",
-        "transaction_version",
-    )
-
-    def __init__(
-        self, records: bytearray, batch: ValidatedBatch | None, leader_epoch: int, now_ms: int
-    ) -> None:
-        """batch: None for what is not judged at all, see `WaitingCopies`."""
-        self.records = records
-        self.size_bytes = len(records)
-        self.batch = batch
-        self.leader_epoch = leader_epoch
-        self.now_ms = now_ms
-        self.transaction_version = 0
-        self.outcome: Outcome | None = None
-        self._calls: list[Callable[[Outcome], None]] = []
-
-    def then(self, call: Callable[[Outcome], None]) -> None:
-        """Calls back once, on the loop: at once if it is decided, in the order of the asking."""
-        if self.outcome is None:
-            self._calls.append(call)
-        else:
-            call(self.outcome)
-
-    def finish(self, outcome: Outcome) -> None:
-        """What the first who asked makes of the outcome, the others hear."""
-        self.outcome = outcome
-        self.records = bytearray()
-        calls, self._calls = self._calls, []
-        for call in calls:
-            call(self.outcome)
-
-    @property
-    def is_judged(self) -> bool:
-        """Its batch is validated, or needs no validation: it may be prepared when its turn comes."""
-        return self.batch is None or self.batch.is_judged
-
-    def prepare(self, queue: AppendQueue, rules: ValidationRules) -> list[PreparedAppend]:
-        """Numbers it and puts it at the end of the queue. Raises AppendRefused."""
-        if self.batch is None:
-            invariant(False, "A waiting append has a batch, or copies batches")
-            return []
-        return [
-            queue.prepare(
-                self.records, self.batch, rules, self.leader_epoch, self.now_ms, self.transaction_version
-            )
-        ]
-
-    def committed(self, results: list[AppendResult]) -> Outcome | None:
-        """The outcome, now that these of its batches are in the log; None while others are not."""
-        return results[0]
-
-
-class WaitingCopies(WaitingAppend):
-    """What a follower got from its leader: batches that are appended as they are, in one go.
-
-    If only a part of them has come into the log when the disk refuses the rest, that part stays in it: the
-    follower goes on from its log end.
-    """
-
-    __slots__ = ("_left", "_problem", "_results")
-
-    def __init__(self, batches: bytearray, now_ms: int) -> None:
-        super().__init__(batches, None, -1, now_ms)
-        self._left = 0
-        self._results: list[AppendResult] = []
-        self._problem: AppendRefused | None = None
-
-    def prepare(self, queue: AppendQueue, rules: ValidationRules) -> list[PreparedAppend]:
-        """See `WaitingAppend`. Raises AppendRefused if not even the first batch is good."""
-        copies, self._problem = queue.prepare_copies(self.records)
-        self._left = len(copies)
-        if self._problem is not None and not copies:
-            raise self._problem
-        return copies
-
-    def committed(self, results: list[AppendResult]) -> Outcome | None:
-        """See `WaitingAppend`."""
-        self._left -= len(results)
-        self._results += results
-        if self._left:
-            return None
-        if self._problem is not None:
-            return self._problem
-        last = self._results[-1]
-        return result_of_copies(self._results, last.last_offset + 1, last.log_start_offset)
 
 
 class AppendLane:
@@ -267,9 +166,9 @@ class AppendLane:
         self._admit(waiting)
         return waiting
 
-    def submit_as_follower(self, batches: ReadBuffer, now_ms: int) -> WaitingAppend:
+    def submit_as_follower(self, batches: ReadBuffer, leader_epoch: int, now_ms: int) -> WaitingAppend:
         """The leader's batches, copied. Raises AppendRefused if too much waits."""
-        waiting = WaitingCopies(bytearray(batches), now_ms)
+        waiting = WaitingCopies(bytearray(batches), leader_epoch, now_ms)
         self._admit(waiting)
         return waiting
 
@@ -290,7 +189,7 @@ class AppendLane:
         if not waiting.is_judged:
             self._unjudged.append(waiting)
         if len(self._waiting) == 1 and not self._group:
-            self.log.lane_changed()
+            self.log.appends.lane_changed()
         self._helpers.soon(self._go_on)
 
     # Judging
@@ -377,7 +276,7 @@ class AppendLane:
                 break
             self._write(group)
         if not self.is_busy:
-            self.log.lane_changed()
+            self.log.appends.lane_changed()
             quiet, self._quiet = self._quiet, []
             for call in quiet:
                 call()
@@ -395,23 +294,23 @@ class AppendLane:
             if each.outcome is not None:
                 continue
             try:
-                prepared = each.prepare(log.queue, log.rules)
+                prepared = each.prepare(log.appends.queue, log.rules)
             except AppendRefused as refused:
                 self._finish(each, refused)
                 continue
             if not prepared:  # the leader's batches were cut off within the first
-                self._finish(each, result_of_copies([], log.queue.end_offset, log.log_start_offset))
+                self._finish(each, result_of_copies([], log.appends.queue.end_offset, log.log_start_offset))
             group += [(each, one) for one in prepared]
         return group
 
     def _write(self, group: list[tuple[WaitingAppend, PreparedAppend]]) -> None:
         log = self.log
         self._group, self._lost = group, None
-        if log.durability.is_flush_due(log.queue.end_offset) or log.disk.still_slow():
+        if log.durability.is_flush_due(log.appends.queue.end_offset) or log.appends.disk.still_slow():
             self._write_in_thread()
             return
         try:
-            log.queue.write([each for _, each in group], group[-1][0].now_ms)
+            log.appends.queue.write([each for _, each in group], group[-1][0].now_ms)
         except LogStorageError as error:
             self._roll_back(error)
         else:
@@ -421,14 +320,14 @@ class AppendLane:
         """The next step of a helper thread: it begins a new segment, or writes what fits into this one."""
         log = self.log
         prepared = [each for _, each in self._group]
-        self._part = log.queue.fitting(prepared)
+        self._part = log.appends.queue.fitting(prepared)
         try:
             if not self._part:
-                roll = log.queue.roll_in_thread(prepared[0].base_offset, self._group[0][0].now_ms)
-                log.disk.submit(roll.run, self._rolled)
+                roll = log.appends.queue.roll_in_thread(prepared[0].base_offset, self._group[0][0].now_ms)
+                log.appends.disk.submit(roll.run, self._rolled)
                 return
             part = prepared[: self._part]
-            write = log.queue.write_in_thread(part, None)
+            write = log.appends.queue.write_in_thread(part, None)
         except LogStorageError as error:
             self._roll_back(error)
             return
@@ -437,7 +336,7 @@ class AppendLane:
             log.durability.write_leader_epochs()
             self._sync = log.durability.plan_sync(end_offset)
             write.sync = self._sync.call
-        log.disk.submit(write.run, self._written)
+        log.appends.disk.submit(write.run, self._written)
 
     def _rolled(self, result: object) -> None:
         """A helper thread has created the next segment's file, or has come back with an error."""
@@ -445,7 +344,7 @@ class AppendLane:
 
         def take_in() -> None:
             if self._lost is None or failed is not None:
-                self.log.queue.rolled_in_thread(failed)
+                self.log.appends.queue.rolled_in_thread(failed)
 
         if self._goes_on_after(take_in):
             self._write_in_thread()
@@ -469,13 +368,13 @@ class AppendLane:
             return result
         if not isinstance(result, int):
             raise InvariantViolated(f"a helper thread could not write to {self.log.name}: {result!r}")
-        self.log.disk.stalled(result)
+        self.log.appends.disk.stalled(result)
         return None
 
     def _written(self, result: object) -> None:
         """A helper thread has come back, with how long it stalled or with an error."""
         sync, self._sync = self._sync, None
-        if self._goes_on_after(partial(self.log.queue.written_in_thread, self._failure(result))):
+        if self._goes_on_after(partial(self.log.appends.queue.written_in_thread, self._failure(result))):
             all_is_in = self._commit(self._part)
             if sync is not None and all_is_in:
                 sync.done()
@@ -491,10 +390,10 @@ class AppendLane:
         group = self._group
         problem: CommitStopped | None = None
         try:
-            results = self.log.queue.commit([each for _, each in group[:count]])
+            results = self.log.appends.queue.commit([each for _, each in group[:count]])
         except CommitStopped as stopped:
             problem, results = stopped, list(stopped.results)
-            self.log.queue.rollback()
+            self.log.appends.queue.rollback()
         self._group = [] if problem is not None else group[count:]
         for (waiting, _), result in zip(group, results, strict=False):
             outcome = waiting.committed([result])
@@ -506,9 +405,9 @@ class AppendLane:
 
     def _roll_back(self, error: AppendRefused | LogStorageError) -> None:
         if self.log.is_abandoned:
-            self.log.queue.forget()
+            self.log.appends.queue.forget()
         else:
-            self.log.queue.rollback()
+            self.log.appends.queue.rollback()
         group, self._group = self._group, []
         self._finish_all(group, error)
 
@@ -535,4 +434,4 @@ class AppendLane:
             if each.outcome is None:
                 self._finish(each, AppendRefused(error, error.message))
         if not self.is_busy:
-            self.log.lane_changed()
+            self.log.appends.lane_changed()

@@ -120,8 +120,11 @@ class AppendQueue:
             )
         )
 
-    def prepare_copies(self, batches: ReadBuffer) -> tuple[list[PreparedAppend], AppendRefused | None]:
-        """Puts the leader's batches at the end as they are, up to the first that is cut off or bad.
+    def prepare_copies(
+        self, batches: ReadBuffer, leader_epoch: int
+    ) -> tuple[list[PreparedAppend], AppendRefused | None]:
+        """Puts the leader's batches at the end as they are, up to the first that is cut off, bad, or of a
+        later leader than the one of `leader_epoch`.
 
         Returns them, and what is to be said about the bad one, if there is one.
         """
@@ -130,6 +133,8 @@ class AppendQueue:
         log = self._log
         try:
             for position, header in headers(view):
+                if header.partition_leader_epoch > leader_epoch:
+                    break
                 expected = self.end_offset
                 if header.base_offset < expected or not is_intact(view, position, header):
                     return copies, AppendRefused(
@@ -151,7 +156,7 @@ class AppendQueue:
         """
         log = self._log
         self._was_in_thread = False
-        now_ns = log.disk.now_ns
+        now_ns = log.appends.disk.now_ns
         began_ns = now_ns()
         try:
             if self._segments.has_failed_write:
@@ -167,7 +172,7 @@ class AppendQueue:
         except OSError as error:
             self._remove_begun()
             raise self._segments.write_failed(error, whole=len(prepared) > 1) from error
-        log.disk.took(now_ns() - began_ns)
+        log.appends.disk.took(now_ns() - began_ns)
 
     def fitting(self, prepared: Sequence[PreparedAppend]) -> int:
         """How many of the first batches of the queue go into the active segment: with the next, a new one
@@ -209,7 +214,9 @@ class AppendQueue:
         self._hold(segment.log)
         buffers = [each.records for each in group]
         path, size_bytes = segment.log.path, position - start
-        return GroupWrite(file, path, buffers, start, size_bytes, log.disk.stalled_ns, cut_first, sync)
+        return GroupWrite(
+            file, path, buffers, start, size_bytes, log.appends.disk.stalled_ns, cut_first, sync
+        )
 
     def written_in_thread(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""
@@ -229,7 +236,7 @@ class AppendQueue:
             raise self._segments.write_failed(error) from error
         segment = self._segments.new_segment(base_offset, now_ms)
         self._begun.append(segment)
-        return Roll(log.files, segment.log.path, self._tails, log.disk.stalled_ns, cut_first)
+        return Roll(log.files, segment.log.path, self._tails, log.appends.disk.stalled_ns, cut_first)
 
     def rolled_in_thread(self, error: OSError | None) -> None:
         """The helper thread has come back. Raises LogStorageError if the log goes on in its old segment."""
@@ -355,11 +362,11 @@ class AppendQueue:
             )
             return
         if segment is not self._segments.active:
-            now_ns = log.disk.now_ns
+            now_ns = log.appends.disk.now_ns
             began_ns = now_ns()
             log.join_segment(segment)
             self._begun.remove(segment)
-            log.disk.took(now_ns() - began_ns)
+            log.appends.disk.took(now_ns() - began_ns)
         if each.leader_epoch != log.leader_epochs.latest_epoch:
             log.leader_epochs.assign(each.leader_epoch, each.base_offset)
         if each.producer is not None:

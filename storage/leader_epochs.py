@@ -14,6 +14,8 @@ from typing import Final
 
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
+LAST_EPOCH: Final = 0x7FFFFFFF
+"""No epoch is larger."""
 
 _NOWHERE: Final = 1 << 63
 

@@ -29,7 +29,7 @@ from storage.file_names import LOG_SUFFIX
 from storage.group_write import Cut
 from storage.log_config import LogConfig
 from storage.retention import remove_files
-from storage.segment import Segment
+from storage.segment import PlacedBatch, Segment
 
 _REMEMBERED_BATCHES: Final = 128
 """At least so many of the last batches' places are known without a look at the file."""
@@ -171,6 +171,20 @@ class LogSegments(Sequence[Segment]):
             del recent[:_REMEMBERED_BATCHES]
             del self.recent_positions[:_REMEMBERED_BATCHES]
         self.log_end_offset = last_offset + 1
+
+    def note_appends(self, placed: Sequence[PlacedBatch]) -> None:
+        """`note_append` for batches that were written behind each other to the active segment, which was not
+        empty before and has room for so many index entries."""
+        segment, config = self.active, self.config
+        if segment.appended_in_row(placed, config.index_interval_bytes):
+            segment.is_full = segment.has_full_index(config.segment_index_bytes)
+        recent = self.recent_offsets
+        recent.extend([batch[2] for batch in placed])
+        self.recent_positions.extend([batch[0] for batch in placed])
+        if len(recent) >= 2 * _REMEMBERED_BATCHES:
+            del recent[:_REMEMBERED_BATCHES]
+            del self.recent_positions[:_REMEMBERED_BATCHES]
+        self.log_end_offset = placed[-1][3] + 1
 
     def write(self, segment: Segment, group: Sequence[PreparedAppend]) -> None:
         """Writes batches one after the other to where the first one belongs. Raises OSError."""

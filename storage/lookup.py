@@ -55,6 +55,8 @@ def aborted_transactions(log: PartitionLog, from_offset: int, found: LogSlice) -
     first = log.segments.number_of(found.segment_base_offset)
     segment = log.segments[first]
     try:
+        if not any(each.transaction_index.entries() for each in log.segments[first:]):
+            return []  # most logs have none, and need no look at another index
         upper_offset = segment.locate_position(found.position + found.size_bytes)
         if upper_offset is None:
             is_last = first == len(log.segments) - 1

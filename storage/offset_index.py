@@ -4,17 +4,18 @@
     int32  position                                  where that batch starts in the .log
 
 A look-up gives the last entry at or below the offset; from its position on the batch is found by reading
-headers, 4 KiB or so. The file is read in pages of 512 entries and the last page is remembered: a consumer
-that reads a segment from end to end loads each page once, and an idle log keeps nothing in memory.
+headers, 4 KiB or so. The file is read in pages of 512 entries and the last few pages are remembered: some
+consumers that read a segment from end to end, each at its own place, load each page once, and an idle log
+keeps nothing in memory.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from config.ports import Files
 from storage.index_file import IndexFile
@@ -25,12 +26,19 @@ _ENTRY: Final = Struct(">ii")
 _OFFSET: Final = Struct(">i")
 _PAGE_ENTRIES: Final = 512
 _NO_LIMIT: Final = 1 << 62
+_REMEMBERED_PAGES: Final = 16
+"""Pages of 4 KiB that are kept at most, and so the number of readers at different places that do not disturb
+each other."""
+
+
+_Page: TypeAlias = "tuple[array[int], array[int], int]"
+"""Relative offsets, positions, and the relative offset from which on another page answers."""
 
 
 class OffsetIndex:
     """Entries in ascending order of both numbers. Reading them raises IndexLost where they are gone."""
 
-    __slots__ = ("_file", "_page_limit", "_page_offsets", "_page_positions", "base_offset")
+    __slots__ = ("_file", "_other_pages", "_page_limit", "_page_offsets", "_page_positions", "base_offset")
 
     def __init__(self, files: Files, path: str, base_offset: int, *, fresh: bool) -> None:
         self.base_offset = base_offset
@@ -39,6 +47,9 @@ class OffsetIndex:
         self._page_positions = array("i")
         self._page_limit = 0
         """The relative offset of the entry behind the page: from there on another page answers."""
+        self._other_pages: tuple[_Page, ...] = ()
+        """Pages that answered before, the last one first. None of them ever gets another entry: the one with
+        the last entry of all answers for no offset behind that."""
 
     @property
     def file(self) -> IndexFile:
@@ -66,25 +77,29 @@ class OffsetIndex:
 
     def lookup(self, offset: int) -> int:
         """Where to begin to look for the batch with `offset`: it starts there or later."""
+        return self.lookup_with_next(offset)[0]
+
+    def lookup_with_next(self, offset: int) -> tuple[int, int]:
+        """The same, and the position of the next entry if the batch may begin with `offset` there: the entry
+        before is of the offset before it. Else 0."""
         relative = offset - self.base_offset
         offsets = self._page_offsets
         if not offsets or not offsets[0] <= relative < self._page_limit:
             if not self._load_page(relative):
-                return 0
+                return 0, 0
             offsets = self._page_offsets
         found = bisect_right(offsets, relative)
-        return self._page_positions[found - 1] if found else 0
+        if not found:
+            return 0, 0
+        positions = self._page_positions
+        may_be_next = offsets[found - 1] == relative - 1 and found < len(positions)
+        return positions[found - 1], positions[found] if may_be_next else 0
 
     def offset_behind(self, position: int) -> int | None:
         """The offset of the first entry at or behind a position; None if no entry is."""
-        low, high = 0, self._file.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._entry(middle)[1] < position:
-                low = middle + 1
-            else:
-                high = middle
-        found = self._entry(low)[0] if low < self._file.count else None
+        count = self._file.count
+        first = bisect_left(range(count), position, key=lambda number: self._entry(number)[1])
+        found = self._entry(first)[0] if first < count else None
         self._file.close()
         return found
 
@@ -96,16 +111,10 @@ class OffsetIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Drops the entries at or above `offset`."""
-        low, high = 0, self._file.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._entry(middle)[0] < offset:
-                low = middle + 1
-            else:
-                high = middle
-        self._file.truncate(low)
+        kept = bisect_left(range(self._file.count), offset, key=lambda number: self._entry(number)[0])
+        self._file.truncate(kept)
         self._file.close()
-        self._forget_page()
+        self._forget_pages()
 
     def remake(self, entries: list[tuple[int, int]]) -> None:
         """These (offset, position) are all from now on."""
@@ -113,11 +122,11 @@ class OffsetIndex:
         self._file.remake(
             b"".join([_ENTRY.pack(offset - base_offset, position) for offset, position in entries])
         )
-        self._forget_page()
+        self._forget_pages()
 
     def reset(self) -> None:
         self._file.reset()
-        self._forget_page()
+        self._forget_pages()
 
     def is_sane(self, log_bytes: int) -> bool:
         """What can be seen of an index without reading the log: its size, and that its last entry fits."""
@@ -134,22 +143,33 @@ class OffsetIndex:
 
     def _load_page(self, relative: int) -> bool:
         """Makes the page current whose first entry is the last page start at or below `relative`."""
+        others = self._put_page_aside()
+        for number, (offsets, positions, limit) in enumerate(others):
+            if offsets[0] <= relative < limit:
+                self._page_offsets, self._page_positions, self._page_limit = offsets, positions, limit
+                self._other_pages = others[:number] + others[number + 1 :]
+                return True
         written = self._file.written_count
         count = self._file.count
         if written < count and self._first_of(written) <= relative:
             return self._set_page(written, count - written)
-        low, high = 0, (written + _PAGE_ENTRIES - 1) // _PAGE_ENTRIES
-        while low < high:
-            middle = (low + high) // 2
-            if self._first_of(middle * _PAGE_ENTRIES) <= relative:
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
+        page_starts = range(0, written, _PAGE_ENTRIES)
+        behind = bisect_right(page_starts, relative, key=self._first_of)
+        if behind == 0:
             self._file.close()
             return False
-        first = (low - 1) * _PAGE_ENTRIES
+        first = page_starts[behind - 1]
         return self._set_page(first, min(_PAGE_ENTRIES, written - first))
+
+    def _put_page_aside(self) -> tuple[_Page, ...]:
+        """Puts the current page in front of the others; all of them."""
+        others = self._other_pages
+        if self._page_offsets:
+            limit = self._page_limit if self._page_limit != _NO_LIMIT else self._page_offsets[-1] + 1
+            page = (self._page_offsets, self._page_positions, limit)
+            others = self._other_pages = (page, *others[: _REMEMBERED_PAGES - 2])
+        self._page_offsets = array("i")
+        return others
 
     def _set_page(self, first: int, count: int) -> bool:
         numbers = array("i", self._file.entries(first, count + 1))
@@ -165,6 +185,7 @@ class OffsetIndex:
         relative: int = _OFFSET.unpack_from(self._file.entry(number))[0]
         return relative
 
-    def _forget_page(self) -> None:
+    def _forget_pages(self) -> None:
+        self._other_pages = ()
         self._page_offsets = array("i")
         self._page_positions = array("i")

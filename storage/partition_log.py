@@ -9,15 +9,15 @@
     durability       syncs, recovery point, snapshots and checkpoints        `log_durability`
     producer_state   who wrote last, and which transactions are open         `producer_state`
     leader_epochs    which leader wrote from which offset on                 `leader_epochs`
-    queue, lane      appends that are prepared; those that wait              `append_queue`, `append_lane`
+    appends          every append that is not done at once, in stages        `append_pipeline`
 
-Consumers read from the log start up to the high watermark, followers up to the log end. There is one append
-in stages (see `append`) for all: a client's batch (`append_as_leader`), what a follower copies
-(`append_as_follower`), the broker's own records and transaction markers (`append_internal`).
-`append_as_leader` has the stages of a single batch written out in a row, because each produced batch passes
-it: 5 µs beside the checksum and the system call. What takes longer (large batches that are compressed anew,
-slow disks, appends that are synced) waits in the log's `append_lane`, if the log was given helper threads.
-After an error nothing has changed.
+Consumers read from the log start up to the high watermark, followers up to the log end. There are three ways
+in: a client's batch (`append_as_leader`), what a follower copies (`append_as_follower`), and the broker's own
+records and transaction markers (`append_internal`). All go through the append pipeline, but for a single
+batch of a client that can be stored as it came: `append_as_leader` has the stages written out in a row,
+because nearly all produced batches pass there. It takes 5 µs beside the checksum and the system call. What
+takes longer (large batches that are compressed anew, slow disks, appends that are synced) waits for helper
+threads, if the log was given any. After an error nothing has changed.
 
 Nothing here waits for the disk: syncs and small files are background tasks for the helper threads.
 """
@@ -25,33 +25,29 @@ Nothing here waits for the disk: syncs and small files are background tasks for 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 
 from config.ports import Files
-from protocol.errors import ErrorCode, InvariantViolated
+from protocol.errors import ErrorCode
 from protocol.records.errors import RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.validation import place, validate_client_batch
-from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRules
+from protocol.records.verdict import ValidationRules
 from storage import lookup, retention, time_lookup, truncation
 from storage.append import (
     LATEST_PRODUCE_VERSION,
     NO_LOG_APPEND_TIME,
     AppendResult,
-    PreparedAppend,
-    judge_client_batch,
     placed_header,
     refusal,
-    result_of_copies,
     result_of_duplicate,
-    trusted_batch,
 )
 from storage.append_checks import check_producer, too_large_for_segment
-from storage.append_lane import AppendLane, LaneHelpers, WaitingAppend
-from storage.append_queue import AppendQueue
+from storage.append_lane import LaneHelpers
+from storage.append_pipeline import AppendPipeline
 from storage.background_tasks import BackgroundTasks
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.file_io import write_fully
+from storage.leader_epochs import LAST_EPOCH
 from storage.loaded_log import LoadedLog
 from storage.log_config import LogConfig
 from storage.log_disk import SLOW_NS, LogDisk
@@ -61,30 +57,25 @@ from storage.producer_state import successor
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.slices import LogSlice
 from storage.time_lookup import FoundOffset, LookupSteps
+from storage.waiting_append import WaitingAppend
 
 
 class PartitionLog:
     """All numbers are plain to read; they change through the methods only."""
 
     __slots__ = (
-        "_calm_ms",
-        "_detours",
-        "_helpers",
-        "_inline_bytes",
         "_rules",
+        "appends",
         "background_tasks",
         "config",
-        "disk",
         "durability",
         "files",
         "high_watermark",
         "is_abandoned",
-        "lane",
         "leader_epochs",
         "log_start_offset",
         "partition",
         "producer_state",
-        "queue",
         "segments",
         "topic",
         "topic_id",
@@ -121,23 +112,10 @@ class PartitionLog:
         """The first offset that may be read; never falls but by a truncation below it."""
         self.high_watermark = found.log_start_offset
         """Below it everything is committed; log start <= high watermark <= log end."""
-        self.queue = AppendQueue(self)
-        self.lane: AppendLane | None = None
-        """Where appends wait for helper threads; None until the first has to."""
-        self.disk = LogDisk(directory)
-        """That of the log directory, if somebody has told (`use_disk`)."""
         self.is_abandoned = False
         """The log's directory is about to go, or has failed: nothing is appended any more."""
-        self._helpers: LaneHelpers | None = None
-        self._inline_bytes = 0
-        """A batch that unfolds into more is for the helper threads; 0 if there are none."""
-        self._calm_ms = -1
-        """The first append of each millisecond asks whether it may take the short way, and its write is
-        timed. One that was kept waiting is followed by one of another millisecond: a disk that is slow with
-        every write shows with the third at the latest."""
         self._rules = config.validation_rules(self.name)
-        self._detours = config.flush_messages < NO_BOUND_MS
-        """Appends may not be written at once: others wait, or each is to be synced."""
+        self.appends = AppendPipeline(self)
 
     # What it is
 
@@ -198,7 +176,7 @@ class PartitionLog:
         self.config = config
         self.segments.set_config(config)
         self._rules = config.validation_rules(self.name)
-        self.lane_changed()
+        self.appends.config_changed()
 
     def set_topic_id(self, topic_id: bytes) -> None:
         """The log had none: its `partition.metadata` is from before topic ids, or was lost."""
@@ -207,10 +185,7 @@ class PartitionLog:
     def use_disk(self, disk: LogDisk, helpers: LaneHelpers | None = None) -> None:
         """From now on writes are timed. With helpers, appends that take long wait for helper threads; without
         them every append is done at once, whatever it costs."""
-        self.disk = disk
-        self._helpers = helpers
-        self._inline_bytes = 0 if helpers is None else helpers.inline_bytes
-        self._calm_ms = -1
+        self.appends.use_disk(disk, helpers)
 
     def update_high_watermark(self, offset: int) -> bool:
         """Raises the high watermark, at most to the log end; says whether it moved."""
@@ -233,47 +208,15 @@ class PartitionLog:
         retention.log_new_start(self, reason)
         return True
 
-    # Appending: whether an append has to wait
-
     @property
     def is_waited_for(self) -> bool:
         """Appends wait for helper threads: nobody else may append, cut the log or roll it."""
-        return self.lane is not None and self.lane.is_busy
-
-    def lane_changed(self) -> None:
-        """The lane has become busy or idle, or what appends ask of the disk has changed."""
-        self._detours = self.is_waited_for or self.config.flush_messages < NO_BOUND_MS
-        self._calm_ms = -1
+        return self.appends.is_busy
 
     def give_up_waiting_appends(self, error: ErrorCode) -> None:
         """Nothing that waits comes into the log any more: each gets this error, those that are being written
         when that has ended."""
-        if self.lane is not None:
-            self.lane.give_up(error)
-
-    def _waiting_lane(self) -> AppendLane | None:
-        """The lane, if an append has to wait in it now."""
-        if self._helpers is None or not (self._detours or self.disk.still_slow()):
-            return None
-        return self._own_lane()
-
-    def _own_lane(self) -> AppendLane:
-        if self.lane is None:
-            if self._helpers is None:
-                raise InvariantViolated(f"an append to {self.name} wants helper threads, and there are none")
-            self.lane = AppendLane(self, self._helpers)
-        return self.lane
-
-    def _must_detour(self, now_ms: int) -> bool:
-        """Whether an append, the first of its millisecond, may not take the short way."""
-        if self._detours:
-            return True
-        if self.queue.prepared:
-            raise InvariantViolated(f"an append to {self.name} overtakes prepared batches")
-        if self.disk.is_slow:
-            return self._helpers is not None and self.disk.still_slow()
-        self._calm_ms = now_ms
-        return False
+        self.appends.give_up(error)
 
     # Appending
 
@@ -290,14 +233,15 @@ class PartitionLog:
         takes long waits for helper threads, if there are any, and its outcome follows. Raises AppendRefused
         (nothing changed) and LogStorageError (nothing of it is in the log)."""
         now_ns = None
-        if now_ms != self._calm_ms:
-            if self._must_detour(now_ms):
-                return self._append_by_detour(records, leader_epoch, now_ms, walk, request_version)
-            now_ns = self.disk.now_ns
+        appends = self.appends
+        if now_ms != appends.inline_ms:
+            if appends.must_detour(now_ms):
+                return appends.append_by_detour(records, leader_epoch, now_ms, walk, request_version)
+            now_ns = appends.disk.now_ns
         try:
             batch = validate_client_batch(
                 records, 0, len(records), self._rules, now_ms=now_ms, walk=walk,
-                request_version=request_version, inline_bytes=self._inline_bytes,
+                request_version=request_version, inline_bytes=appends.inline_bytes,
             )  # fmt: skip
         except RecordsError as error:
             raise refusal(error, self.log_start_offset) from error
@@ -305,8 +249,8 @@ class PartitionLog:
         size_bytes = header.batch_length + 12
         if batch.must_rebuild or len(records) != size_bytes or _is_read_only(records):
             if not batch.is_judged:
-                return self._append_by_detour(records, leader_epoch, now_ms, walk, request_version)
-            return self._append_judged(records, batch, leader_epoch, now_ms)
+                return appends.append_by_detour(records, leader_epoch, now_ms, walk, request_version)
+            return appends.append_judged(records, batch, leader_epoch, now_ms)
         segments = self.segments
         base_offset = segments.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -338,8 +282,7 @@ class PartitionLog:
         except OSError as error:
             raise segments.write_failed(error) from error
         if now_ns is not None and (took_ns := now_ns() - began_ns) > SLOW_NS:
-            self.disk.took(took_ns)
-            self._calm_ms = -1
+            appends.write_was_slow(took_ns)
         if leader_epoch != self.leader_epochs.latest_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if producer is not None:
@@ -357,65 +300,18 @@ class PartitionLog:
         A WaitingAppend as in `append_as_leader`. Raises AppendRefused for a marker of an older epoch
         (INVALID_PRODUCER_EPOCH) or of an older coordinator (TRANSACTION_COORDINATOR_FENCED), LogStorageError.
         """
-        lane = self._waiting_lane()
-        if lane is not None:
-            return lane.submit_internal(
-                records, leader_epoch=leader_epoch, now_ms=now_ms, transaction_version=transaction_version
-            )
-        return self._append_judged(records, trusted_batch(records), leader_epoch, now_ms, transaction_version)
+        return self.appends.append_internal(records, leader_epoch, now_ms, transaction_version)
 
-    def append_as_follower(self, batches: ReadBuffer, now_ms: int) -> AppendResult | WaitingAppend:
+    def append_as_follower(
+        self, batches: ReadBuffer, now_ms: int, leader_epoch: int = LAST_EPOCH
+    ) -> AppendResult | WaitingAppend:
         """Appends the leader's batches byte for byte; says from which offset to which.
 
-        A batch that is cut off at the end is left out. A WaitingAppend as in `append_as_leader`. Raises
-        AppendRefused for a damaged or misplaced batch (those before it are in the log), LogStorageError (none
-        of them is).
+        A batch that is cut off at the end is left out, and so are all from the first one of an epoch after
+        `leader_epoch` on. A WaitingAppend as in `append_as_leader`. Raises AppendRefused for a damaged or
+        misplaced batch (those before it are in the log), LogStorageError (none of them is).
         """
-        lane = self._waiting_lane()
-        if lane is not None:
-            return lane.submit_as_follower(batches, now_ms)
-        copies, problem = self.queue.prepare_copies(batches)
-        results = self._append_prepared(copies, now_ms)
-        if problem is not None:
-            raise problem
-        return result_of_copies(results, self.log_end_offset, self.log_start_offset)
-
-    def _append_by_detour(
-        self, records: ReadBuffer, leader_epoch: int, now_ms: int, walk: bool, request_version: int
-    ) -> AppendResult | WaitingAppend:
-        """`append_as_leader` for a batch that waits for helper threads; without any it is appended here."""
-        if self._helpers is not None:
-            return self._own_lane().submit(
-                records, leader_epoch=leader_epoch, now_ms=now_ms, walk=walk, request_version=request_version
-            )
-        batch = judge_client_batch(
-            records, self._rules, self.log_start_offset, now_ms=now_ms, walk=walk,
-            request_version=request_version,
-        )  # fmt: skip
-        return self._append_judged(records, batch, leader_epoch, now_ms)
-
-    def _append_judged(
-        self,
-        records: ReadBuffer,
-        batch: ValidatedBatch,
-        leader_epoch: int,
-        now_ms: int,
-        transaction_version: int = 0,
-    ) -> AppendResult:
-        prepared = self.queue.prepare(records, batch, self._rules, leader_epoch, now_ms, transaction_version)
-        return self._append_prepared([prepared], now_ms)[0]
-
-    def _append_prepared(self, prepared: Sequence[PreparedAppend], now_ms: int) -> list[AppendResult]:
-        """Writes and commits what was prepared, all of it or nothing. Raises LogStorageError."""
-        try:
-            self.queue.write(prepared, now_ms)
-            results = self.queue.commit(prepared)
-        except LogStorageError:
-            self.queue.rollback()
-            raise
-        if self.durability.is_flush_due(self.segments.log_end_offset):
-            self.durability.flush()
-        return results
+        return self.appends.append_as_follower(batches, now_ms, leader_epoch)
 
     # Reading
 
@@ -491,7 +387,8 @@ class PartitionLog:
         segments = self.segments
         if segments.active.size_bytes == 0:
             return
-        now_ns = self.disk.now_ns
+        disk = self.appends.disk
+        now_ns = disk.now_ns
         began_ns = now_ns()
         try:
             if segments.has_failed_write:
@@ -505,7 +402,7 @@ class PartitionLog:
                 raise
         except OSError as error:
             raise segments.write_failed(error) from error
-        self.disk.took(now_ns() - began_ns)
+        disk.took(now_ns() - began_ns)
 
     def join_segment(self, segment: Segment) -> None:
         """Seals the active segment and goes on in a begun one, with a snapshot of the producers. Raises
@@ -564,8 +461,8 @@ class PartitionLog:
         What waited to be appended is not in the log. Raises LogStorageError if the indexes cannot be written.
         """
         self.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.queue.prepared:
-            self.queue.rollback()  # the helper thread that wrote them has ended, and nobody heard of it
+        if self.appends.queue.prepared:
+            self.appends.queue.rollback()  # the thread that wrote them has ended, and nobody heard of it
         try:
             if self.segments.has_failed_write:
                 self.segments.undo_failed_write()

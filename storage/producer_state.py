@@ -33,13 +33,14 @@ from protocol.records.control import TransactionMarker
 from protocol.records.header import TRANSACTIONAL_BIT, BatchHeader
 from storage.errors import AppendRefused
 from storage.transactions import CompletedTransaction, OpenTransactions
+from storage.verification import Verifications
 
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 
-_LAST_SEQUENCE: Final = 2147483647
+LAST_SEQUENCE: Final = 2147483647
 _KEPT_BEFORE_NEW: Final = PRODUCER_BATCHES_REMEMBERED - 1
 
 
@@ -75,6 +76,10 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
+    def has_open_transaction(self, epoch: int) -> bool:
+        """Whether a transaction of this epoch is open."""
+        return self.transaction_first_offset != NO_OFFSET and self.epoch == epoch
+
     def followed_by(
         self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int
     ) -> ProducerEntry | None:
@@ -89,13 +94,31 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
             or self.transaction_first_offset >= 0
         ):
             return None
-        last = (first + header.last_offset_delta) & _LAST_SEQUENCE
+        last = (first + header.last_offset_delta) & LAST_SEQUENCE
         batch = ProducerBatch(first, last, base_offset, last_offset, timestamp)
         return ProducerEntry(
             self.producer_id,
             self.epoch,
             (*self.batches[-_KEPT_BEFORE_NEW:], batch),
             timestamp,
+            self.coordinator_epoch,
+            self.transaction_first_offset,
+        )
+
+    def sequence_after(self, epoch: int) -> int:
+        """The first sequence of the batch that is next in this epoch, if that needs nothing but to be noted;
+        -1 if it needs more."""
+        if epoch != self.epoch or not self.batches or self.transaction_first_offset >= 0:
+            return -1
+        return self.batches[-1].last_sequence + 1
+
+    def followed_by_all(self, batches: list[ProducerBatch]) -> ProducerEntry:
+        """`followed_by` for batches that follow each other, of this epoch and outside a transaction."""
+        return ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            (*self.batches, *batches)[-PRODUCER_BATCHES_REMEMBERED:],
+            batches[-1].timestamp,
             self.coordinator_epoch,
             self.transaction_first_offset,
         )
@@ -112,12 +135,14 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
 class ProducerState:
     """The producers of one partition, by id."""
 
-    __slots__ = ("_entries", "transactions")
+    __slots__ = ("_entries", "transactions", "verifications")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self.transactions = OpenTransactions()
         """Those that the entries tell of, and the decided ones that are not replicated yet."""
+        self.verifications = Verifications()
+        """Those that are about to begin. They are the leader's alone, and no snapshot has them."""
         if entries:
             self.replace_all(entries)
 
@@ -164,6 +189,7 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self._entries[producer_id]
+        self.verifications.remove_expired(now_ms, expiration_ms)
         return len(expired)
 
 
@@ -181,12 +207,7 @@ def check_sequence(
     duplicate = entry.duplicate_of(epoch, first_sequence, last_sequence)
     if duplicate is not None:
         return duplicate
-    if epoch < entry.epoch:
-        raise AppendRefused(
-            ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch "
-            f"{entry.epoch}",
-        )
+    check_epoch(entry, producer_id, epoch)
     expected = 0 if epoch > entry.epoch else _next_sequence(entry.last_sequence)
     if first_sequence != expected and entry.epoch != NO_EPOCH:
         raise AppendRefused(
@@ -195,6 +216,16 @@ def check_sequence(
             f"{entry.last_sequence} (last in the log), epoch {epoch} after {entry.epoch}",
         )
     return None
+
+
+def check_epoch(entry: ProducerEntry | None, producer_id: int, epoch: int) -> None:
+    """Raises AppendRefused for a producer whose id another one has taken over."""
+    if entry is not None and epoch < entry.epoch:
+        raise AppendRefused(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch "
+            f"{entry.epoch}",
+        )
 
 
 def check_transaction(entry: ProducerEntry | None, header: BatchHeader, name: str) -> None:
@@ -274,4 +305,4 @@ def successor(
 
 
 def _next_sequence(last_sequence: int) -> int:
-    return 0 if last_sequence == _LAST_SEQUENCE else last_sequence + 1
+    return 0 if last_sequence == LAST_SEQUENCE else last_sequence + 1

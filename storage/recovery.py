@@ -17,6 +17,11 @@ point): pages reach the disk in any order, a full segment may lose its end while
 What is behind the hole was acknowledged all the same, perhaps by this replica alone, so it is not thrown away
 unasked: the error says that a power cut explains it, and what to do.
 
+If the end that a segment lost began exactly at a batch, the file tells nothing of it. The offsets up to the
+next segment are then missing, as compaction may have left them, and readers go on behind them. Such a gap is
+accepted, as Apache Kafka does (its LogLoader recovers segment by segment and compares no offsets between
+them), but it is told.
+
 A producer's state comes from the newest snapshot and the headers behind it. What another process has read
 already (`recovery_job`) is believed: only the tail is read again.
 """
@@ -268,6 +273,8 @@ class _Scan:
         file_bytes = segment.log.file().size()
         if self.producers is None:
             self.producers = self.producers_at(segment.base_offset)
+        # Offsets that are missing between two segments were compacted away, or lost in a power cut. As in
+        # Kafka nobody can tell which: the topic's configs are not known yet.
         end_offset = max(expected_offset, segment.base_offset)
         self._epochs.truncate_from_end(end_offset)  # the checkpoint may know what is lost
         segment.begin_rebuild()

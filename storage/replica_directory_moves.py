@@ -229,7 +229,7 @@ class ReplicaDirectoryMoves:
         return (
             move.active_offset == log.active.base_offset
             and not log.is_waited_for
-            and not log.queue.prepared
+            and not log.appends.queue.prepared
             and all(move.copied.get(each.base_offset) == each.size_bytes for each in log.segments[:-1])
             and move.missing_bytes <= LAST_BYTES
         )

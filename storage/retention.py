@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 SEGMENT_DELETION: Final = "segment deletion"
 CLIENT_DELETES: Final = "client delete records request"
+LEADER_INCREMENTS: Final = "leader offset increment"
 SNAPSHOT_GENERATED: Final = "snapshot generated"
 """Why a log start moves."""
 
@@ -91,7 +92,7 @@ def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> list[str]:
     for number, segment in enumerate(log.segments[:at_most]):
         is_active = segment is log.active
         end_offset = log.log_end_offset if is_active else log.segments[number + 1].base_offset
-        if is_active and (not segment.size_bytes or log.queue.prepared):
+        if is_active and (not segment.size_bytes or log.appends.queue.prepared):
             break
         if end_offset > log.high_watermark:
             break

@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from config.ports import Files
 from protocol.records.errors import CorruptRecord
@@ -57,6 +57,11 @@ _PLACE: Final = Struct(">qi11xi")
 """Base offset, batch length, last offset delta: all that a look-up wants of a header."""
 _READ_BYTES: Final = 4096
 _SMALLEST_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
+
+
+PlacedBatch: TypeAlias = tuple[int, int, int, int, int]
+"""A batch and its place: position, size, base offset, last offset, largest timestamp. A plain tuple, since it
+is made for each batch that producers send."""
 
 
 class Located(NamedTuple):
@@ -149,11 +154,7 @@ class Segment:
             self.max_timestamp_offset = last_offset
         self.size_bytes = position + size_bytes
         if self.bytes_since_index_entry > interval:
-            try:
-                self.offset_index.append(last_offset, position)
-                self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-            except IndexLost:
-                self.remake_indexes()
+            self._index(last_offset, position)
             self.bytes_since_index_entry = size_bytes
             return True
         self.bytes_since_index_entry += size_bytes
@@ -161,11 +162,43 @@ class Segment:
             self.first_timestamp = max_timestamp
         return False
 
+    def appended_in_row(self, placed: Sequence[PlacedBatch], interval: int) -> bool:
+        """`appended` for batches behind each other, of which none is the segment's first."""
+        since, largest, is_indexed = self.bytes_since_index_entry, self.max_timestamp, False
+        for position, size_bytes, _, last_offset, max_timestamp in placed:
+            if max_timestamp > largest:
+                self.max_timestamp = largest = max_timestamp
+                self.max_timestamp_offset = last_offset
+            if since > interval:
+                self.size_bytes = position + size_bytes
+                self._index(last_offset, position)
+                since, is_indexed = 0, True
+            since += size_bytes
+        position, size_bytes, _, _, _ = placed[-1]
+        self.size_bytes = position + size_bytes
+        self.bytes_since_index_entry = since
+        return is_indexed
+
+    def _index(self, last_offset: int, position: int) -> None:
+        """Both indexes get an entry for a batch."""
+        try:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        except IndexLost:
+            self.remake_indexes()
+
     def has_full_index(self, segment_index_bytes: int) -> bool:
         """Whether an index could not take another entry (and the last timestamp's at the seal)."""
         return (
             self.offset_index.count >= segment_index_bytes // OFFSET_ENTRY_BYTES
             or self.time_index.count >= segment_index_bytes // TIME_ENTRY_BYTES - 1
+        )
+
+    def index_entries_left(self, segment_index_bytes: int) -> int:
+        """How many more entries there may be before `has_full_index` says so."""
+        return min(
+            segment_index_bytes // OFFSET_ENTRY_BYTES - self.offset_index.count,
+            segment_index_bytes // TIME_ENTRY_BYTES - 1 - self.time_index.count,
         )
 
     def seal(self) -> None:
@@ -234,13 +267,21 @@ class Segment:
         Raises OSError and CorruptSegment.
         """
         try:
-            position = start = self.offset_index.lookup(offset)
+            position, following = self.offset_index.lookup_with_next(offset)
         except IndexLost:
             self.remake_indexes()
-            position = start = self.offset_index.lookup(offset)
+            position, following = self.offset_index.lookup_with_next(offset)
+        start = position
         end = self.size_bytes
         file = self.log.file()
         data = b""
+        if following - position > _READ_BYTES:
+            # A large batch has an entry, so this one mostly begins where the next entry points to.
+            data = file.pread(_PLACE.size, following)
+            if len(data) == _PLACE.size and _PLACE.unpack(data)[0] == offset:
+                position = start = following
+            else:
+                data = b""
         while position < end:
             relative = position - start
             if relative + _PLACE.size > len(data):

@@ -29,7 +29,7 @@ class FileOwner(Protocol):
 class SharedFile:
     """A file that is opened when first needed and closed when nobody holds it any more."""
 
-    __slots__ = ("_file", "_files", "_holds", "_open_files", "_retired", "_write", "owner", "path")
+    __slots__ = ("_file", "_files", "_holds", "_open_files", "_retired", "_write", "owner", "path", "warm")
 
     def __init__(self, files: Files, path: str, *, write: bool) -> None:
         self.path = path
@@ -42,6 +42,8 @@ class SharedFile:
         self._open_files: OpenFiles | None = getattr(files, "open_files", None)
         """Counts open files, if the side of the files port has a bound for them."""
         self.owner: FileOwner | None = None
+        self.warm = (0, 0, 0)
+        """What whoever sends slices has noted, see `broker.network.response_pieces.SharedBySlices`."""
 
     def file(self) -> File:
         """The open file. Raises OSError if it cannot be opened, ValueError after it was closed for good."""

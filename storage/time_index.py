@@ -10,6 +10,7 @@ added if it is not there yet: the last entry then says when the segment has expi
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Final
 
@@ -63,27 +64,15 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The last entry with a timestamp at or below the given one, or (-1, base offset)."""
-        low, high = 0, self._file.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._entry(middle)[0] <= timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        found = self._entry(low - 1) if low else (NO_TIMESTAMP, self.base_offset)
+        behind = bisect_right(range(self._file.count), timestamp, key=lambda number: self._entry(number)[0])
+        found = self._entry(behind - 1) if behind else (NO_TIMESTAMP, self.base_offset)
         self._file.close()
         return found
 
     def truncate_to(self, offset: int) -> None:
         """Drops the entries at or above `offset`."""
-        low, high = 0, self._file.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._entry(middle)[1] < offset:
-                low = middle + 1
-            else:
-                high = middle
-        self._file.truncate(low)
+        kept = bisect_left(range(self._file.count), offset, key=lambda number: self._entry(number)[1])
+        self._file.truncate(kept)
         self._file.close()
         self._last = None
 

@@ -66,5 +66,5 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
 
 
 def _require_nothing_prepared(log: PartitionLog) -> None:
-    if log.queue.prepared:
+    if log.appends.queue.prepared:
         invariant(False, "Nothing is cut off under a prepared batch", log=log.name)

@@ -50,7 +50,7 @@ class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanerStatistics(msgspec.Struct):
-    """Read by metrics."""
+    """Counters of the cleaner since its start, for the metrics."""
 
     passes: int = 0
     bytes_read: int = 0

@@ -185,7 +185,7 @@ def _rebuilt(header: BatchHeader, data: bytes, kept: list[KeyedRecord], horizon_
 
 
 def _shifted(data: bytes, record: KeyedRecord, shift: int) -> bytes:
-    """The record with another timestamp delta."""
+    """The bytes of a record whose timestamp delta is `shift` larger."""
     _, end, timestamp_delta, after_timestamp, *_ = record
     body = bytearray(1)
     append_signed(body, timestamp_delta + shift)

@@ -75,7 +75,7 @@ class CleanResult(msgspec.Struct, frozen=True):
     end_offset: int
     counts: FilterCounts
     map_entries: int
-    """Distinct keys of the dirty part."""
+    """How many different keys the dirty part of the log has."""
     is_map_full: bool
 
 
@@ -176,7 +176,7 @@ class _CleaningPass:
     # The second reading
 
     def write_group(self, sources: list[SourceSegment]) -> CleanedGroup:
-        """One new segment out of some."""
+        """Writes one new segment with what is kept of the sources."""
         plan = self._plan
         base_offset = sources[0].base_offset
         self.remove_cleaned(base_offset)

@@ -45,7 +45,7 @@ class NoKey(Exception):
 
 
 def as_text(record: Record) -> Shown:
-    """Bytes as UTF-8, whatever they are."""
+    """Decodes key and value as UTF-8; bytes that are not valid become replacement characters."""
     key = None if record.key is None else record.key.decode("utf-8", "replace")
     return key, None if record.value is None else record.value.decode("utf-8", "replace")
 
