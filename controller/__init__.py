@@ -12,6 +12,8 @@ In reading order:
 * `state_machine`       images over time: the newest, the committed, and who waits for what
 * `appends`             from a decision's records to the batches that are appended
 * `quorum_controller`   brings the above together: requests in, answers out when committed
+* `leader_tasks`        elections that nobody asks for: unclean ones, and back to preferred leaders
+* `election_watch`      counts the elections that are committed, and tells of them
 * `policies`            decisions that wait for the operator's own rules
 * `config_requests`     what is checked before changes of configs are decided
 * `services`, `handlers/`, `handler_table`   one file per API of the controller listener

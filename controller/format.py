@@ -10,7 +10,7 @@ without it is not formatted, and formatting it again is safe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TextIO
 
@@ -23,6 +23,7 @@ from controller.metadata.log import METADATA_PARTITION
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.metadata.random_ids import random_uuid
 from controller.metadata.snapshots import BOOTSTRAP_FILE, encode_snapshot, read_snapshot
+from controller.metadata.supported_features import default_levels
 from controller.metadata.topic_names import METADATA_TOPIC
 from controller.raft.identity import Address, ReplicaKey
 from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
@@ -62,7 +63,8 @@ class Formatter(msgspec.Struct, frozen=True):
 
     cluster_id is a UUID in text. standalone: the node becomes the one voter of a new quorum, unless
     first_voters names its voters or the config does (`controller.quorum.voters`, kraft.version 0); without
-    all of these it finds the quorum by its config, and may join it.
+    all of these it finds the quorum by its config, and may join it. features: levels of other features than
+    metadata.version, where they are not the default ones.
     """
 
     cluster_id: str
@@ -73,6 +75,7 @@ class Formatter(msgspec.Struct, frozen=True):
     standalone: bool = True
     ignore_formatted: bool = False
     metadata_version: int = LATEST_METADATA_VERSION
+    features: Mapping[str, int] | None = None
     first_voters: Sequence[Voter] = ()
 
     @property
@@ -117,13 +120,23 @@ class Formatter(msgspec.Struct, frozen=True):
         name = METADATA_VERSION_NAMES[self.metadata_version]
         kind = "data directory"
         if is_metadata:
-            kind = "dynamic metadata voter directory" if self._names_voters else "metadata directory"
+            kind = "metadata directory"
+            if self._names_voters:
+                is_voter = not self.first_voters or any(
+                    voter.key.id == self.config.node_id for voter in self.first_voters
+                )
+                kind = "dynamic metadata voter directory" if is_voter else "dynamic metadata directory"
         print(f"Formatting {kind} {path} with {METADATA_VERSION} {name}.", file=output)
         directory_id = self._directory_id(is_metadata=is_metadata)
         now_ms = self.clock.wall_ms()
         self.files.makedirs(path)
         if is_metadata:
-            records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=self.metadata_version)]
+            levels = default_levels(self.metadata_version) if self.features is None else self.features
+            records = [
+                FeatureLevelRecord(name=name, feature_level=level)
+                for name, level in ((METADATA_VERSION, self.metadata_version), *sorted(levels.items()))
+                if level > 0
+            ]
             content = encode_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0)
             self.files.write_atomically(f"{path}/{BOOTSTRAP_FILE}", content)
             if self._names_voters:
@@ -144,14 +157,16 @@ class Formatter(msgspec.Struct, frozen=True):
         return random_uuid(self.random_source)
 
     def _write_first_voters(self, path: str, directory_id: bytes, now_ms: int) -> None:
-        own = Voter(ReplicaKey(self.config.node_id, directory_id), self._endpoints())
-        voters = VoterSet.of(self.first_voters or (own,))
+        voters = VoterSet.of(self.first_voters or (self._own_voter(directory_id),))
         directory = f"{path}/{partition_directory(METADATA_TOPIC, METADATA_PARTITION)}"
         self.files.makedirs(directory)
         content = encode_snapshot(
             (), epoch=0, now_ms=now_ms, last_contained_timestamp_ms=now_ms, voters=voters.to_record()
         )
         write_snapshot(self.files, directory, FORMAT_SNAPSHOT, content)
+
+    def _own_voter(self, directory_id: bytes) -> Voter:
+        return Voter(ReplicaKey(self.config.node_id, directory_id), self._endpoints())
 
     def _endpoints(self) -> Endpoints:
         """Where this controller listens; a listener on every interface or any port is corrected at the

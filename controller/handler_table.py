@@ -1,4 +1,8 @@
-"""What a controller listener serves: the one table of its APIs. ApiVersions is read from it."""
+"""What a controller listener serves: the one table of its APIs. ApiVersions is read from it.
+
+A node that is a broker alone has a replica of the metadata log and no controller listener. Its own broker
+reads the log by the two requests of `observer_handlers`, on the same loop.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Final
 from controller.handlers import (
     allocate_producer_ids,
     alter_configs,
+    alter_partition,
     alter_partition_reassignments,
     api_versions,
     assign_replicas_to_dirs,
@@ -29,11 +34,11 @@ from controller.handlers import (
     unregister_broker,
     update_features,
 )
-from controller.services import ControllerServices
+from controller.services import ControllerServices, ObserverServices
 from protocol.registry import ApiKey
 from protocol.serving.handler_table import LISTENER_CONTROLLER, HandlerTable, ServedApi, serve
 
-__all__ = ["controller_handlers"]
+__all__ = ["controller_handlers", "observer_handlers"]
 
 SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.FETCH, fetch.handle),
@@ -51,6 +56,7 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.UPDATE_FEATURES, update_features.handle),
     serve(ApiKey.ENVELOPE, envelope.handle),
     serve(ApiKey.FETCH_SNAPSHOT, fetch_snapshot.handle),
+    serve(ApiKey.ALTER_PARTITION, alter_partition.handle),
     serve(ApiKey.DESCRIBE_CLUSTER, describe_cluster.handle),
     serve(ApiKey.BROKER_REGISTRATION, broker_registration.handle),
     serve(ApiKey.BROKER_HEARTBEAT, broker_heartbeat.handle),
@@ -65,3 +71,13 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
 
 def controller_handlers() -> HandlerTable:
     return HandlerTable(LISTENER_CONTROLLER, SERVED)
+
+
+OF_THE_LOG: Final[tuple[ServedApi[ObserverServices], ...]] = (
+    serve(ApiKey.FETCH, fetch.handle),
+    serve(ApiKey.FETCH_SNAPSHOT, fetch_snapshot.handle),
+)
+
+
+def observer_handlers() -> HandlerTable:
+    return HandlerTable(LISTENER_CONTROLLER, OF_THE_LOG)

@@ -19,16 +19,19 @@ does; a transaction that an earlier leader left open is aborted. Then it registe
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from config.broker_config import BrokerConfig
 from config.ports import Clock, RandomSource, Timer, Timers
 from controller.appends import appends
+from controller.election_watch import ElectionWatch
 from controller.idle import IdleWatch
-from controller.metadata.image.brokers import BrokerEndpoint, VersionRange
+from controller.leader_tasks import LeaderTasks
+from controller.metadata.image.brokers import BrokerEndpoint, BrokerRegistration, VersionRange
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
-from controller.metadata.image.features import METADATA_VERSION, FeaturesImage
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION, FeaturesImage
 from controller.metadata.image.replayer import MetadataBatch
 from controller.metadata.log import LeaderAndEpoch, MetadataLog, NotLeader, SnapshotId
 from controller.metadata.metadata_version import (
@@ -50,7 +53,7 @@ from controller.state_machine import ImageTimeline
 from controller.subjects import brokers as broker_subject
 from controller.subjects.configs import ConfigRules
 from controller.subjects.controllers import register_controller, registration_request
-from controller.subjects.feature_updates import requested_updates, update_features
+from controller.subjects.feature_updates import one_min_insync_replicas, requested_updates, update_features
 from controller.subjects.liveness import BrokerLiveness
 from controller.subjects.producer_ids import allocate_producer_ids
 from controller.subjects.result import ControllerError, Decision
@@ -77,9 +80,16 @@ from protocol.serving.pending import Pending
 
 __all__ = ["QuorumController"]
 
+_log = logging.getLogger("barnabas.controller")
+
 R = TypeVar("R")
 
 BOOTSTRAP_TRANSACTION: Final = "Bootstrap records"
+
+CLEAN_SHUTDOWN_SINCE: Final = 3
+"""The version of BrokerRegistration that tells the epoch of the broker's former life, if it ended cleanly."""
+
+_log = logging.getLogger("barnabas.controller")
 
 
 class QuorumController:
@@ -121,6 +131,15 @@ class QuorumController:
             timers,
             lambda: self._append([NoOpRecord()]),
         )
+        self._leader_tasks = LeaderTasks(
+            config,
+            clock,
+            timers,
+            newest=lambda: self._timeline.newest,
+            rules=self.rules.leadership,
+            decide=lambda decide: self._unasked(decide),
+        )
+        self.elections = ElectionWatch()
         self._following = False
         self.timed_out_heartbeats = 0
         """Brokers that were fenced because nothing was heard of them."""
@@ -158,6 +177,8 @@ class QuorumController:
     def _committed(self, image: ClusterImage, delta: ImageDelta) -> None:
         if delta.features is not None and self.is_active:
             self._register_itself()
+        if self._following:
+            self.elections.committed(delta, tells=self.is_active)
         self._tell(image, delta)
 
     def _tell(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
@@ -202,6 +223,7 @@ class QuorumController:
             self._liveness.grace(broker.id, broker.epoch, now_ms)
         self._arm_session_timer()
         self._idle.start()
+        self._leader_tasks.start()
         self._register_itself()
 
     def _register_itself(self) -> None:
@@ -237,6 +259,9 @@ class QuorumController:
             )
         self._refuse_unsupported(FeaturesImage(levels))
         records = self._bootstrap_records
+        if levels.get(ELIGIBLE_LEADER_REPLICAS):
+            minimum = self.rules.static_min_insync_replicas
+            records = [*records, *one_min_insync_replicas(self._timeline.newest, minimum)]
         if levels[METADATA_VERSION] >= TRANSACTIONS_LEVEL:
             begin, end = BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION), EndTransactionRecord()
             records = [begin, *records, end]
@@ -254,6 +279,7 @@ class QuorumController:
     def _resign(self) -> None:
         self._active_epoch = None
         self._idle.stop()
+        self._leader_tasks.stop()
         self._liveness.clear()
         if self._session_timer is not None:
             self._session_timer.cancel()
@@ -295,20 +321,35 @@ class QuorumController:
     ) -> Pending[R]:
         """Appends what a subject decided and promises its response. Each handler of a subject calls this."""
         pending: Pending[R] = Pending()
+        self._decide(decide, refuse, pending)
+        return pending
+
+    def _decide(
+        self,
+        decide: Callable[[ClusterImage], Decision[R]],
+        refuse: Callable[[ErrorCode], R],
+        pending: Pending[R],
+    ) -> None:
         if self._active_epoch is None:
             pending.complete(refuse(ErrorCode.NOT_CONTROLLER))
-            return pending
+            return
         try:
             decision = decide(self._timeline.newest)
         except ControllerError as fault:
             pending.complete(refuse(fault.code))
-            return pending
+            return
         self._append(decision.records)
+        if decision.is_part:
+            self._timers.call_soon(lambda: self._decide(decide, refuse, pending))
+            return
         self._timeline.when_committed(
             lambda: pending.complete(decision.response),
             lambda: pending.complete_by(lambda: refuse(ErrorCode.NOT_CONTROLLER)),
         )
-        return pending
+
+    def _unasked(self, decide: Callable[[ClusterImage], Decision[None]]) -> None:
+        """A decision of which nobody waits for an answer."""
+        self.decide(decide, lambda code: None)
 
     # Features
 
@@ -325,6 +366,7 @@ class QuorumController:
                     node_id=self.node_id,
                     supported=self.supported_features,
                     kraft_version=self.log.kraft_version,
+                    min_insync_replicas=self.rules.static_min_insync_replicas,
                 )
             except ControllerError as fault:
                 refusal = UpdateFeaturesResponse(error_code=fault.code, error_message=fault.message)
@@ -394,16 +436,17 @@ class QuorumController:
 
     def unregister_broker(self, request: UnregisterBrokerRequest) -> Pending[UnregisterBrokerResponse]:
         def decide(image: ClusterImage) -> Decision[UnregisterBrokerResponse]:
-            allows_unclean = self.rules.unclean_elections(image)
-            decision = broker_subject.unregister_broker(image, request, allows_unclean=allows_unclean)
             self._liveness.forget(request.broker_id)
-            return decision
+            return broker_subject.unregister_broker(image, request, self.rules.leadership(image))
 
         return self.decide(
             decide, lambda code: UnregisterBrokerResponse(error_code=code, error_message=code.message)
         )
 
-    def register_broker(self, request: BrokerRegistrationRequest) -> Pending[BrokerRegistrationResponse]:
+    def register_broker(
+        self, request: BrokerRegistrationRequest, version: int
+    ) -> Pending[BrokerRegistrationResponse]:
+        """version: of the request."""
         now_ms = self._clock.monotonic_ms()
 
         def decide(image: ClusterImage) -> Decision[BrokerRegistrationResponse]:
@@ -411,16 +454,22 @@ class QuorumController:
             has_session = existing is not None and self._liveness.has_session(
                 existing.id, existing.epoch, now_ms
             )
-            decision = broker_subject.register_broker(
-                image,
-                request,
-                cluster_id=self.cluster_id,
-                has_session=has_session,
-                next_offset=self.log.end_offset,
-                allows_unclean=self.rules.unclean_elections(image),
-            )
-            self._liveness.heard(request.broker_id, decision.response.broker_epoch, now_ms)
-            self._arm_session_timer()
+            try:
+                decision = broker_subject.register_broker(
+                    image,
+                    request,
+                    cluster_id=self.cluster_id,
+                    has_session=has_session,
+                    next_offset=self.log.end_offset,
+                    tells_clean_shutdown=version >= CLEAN_SHUTDOWN_SINCE,
+                    rules=self.rules.leadership(image),
+                )
+            except ControllerError as fault:  # the answer has no room for a sentence
+                _log.warning("Broker %d is not registered: %s", request.broker_id, fault.message)
+                raise
+            if not decision.is_part:
+                self._liveness.heard(request.broker_id, decision.response.broker_epoch, now_ms)
+                self._arm_session_timer()
             return decision
 
         return self.decide(decide, lambda code: BrokerRegistrationResponse(error_code=code))
@@ -433,16 +482,19 @@ class QuorumController:
                 image,
                 request,
                 handed_over=self._handed_over(image, request.broker_id),
-                allows_unclean=self.rules.unclean_elections(image),
+                rules=self.rules.leadership(image),
             )
             self._liveness.heard(
                 request.broker_id, request.broker_epoch, now_ms, request.current_metadata_offset
             )
-            if decision.response.should_shut_down:
+            broker = image.brokers.get(request.broker_id)
+            if broker is not None and broker.fenced and not decision.response.is_fenced:
+                self._leader_tasks.broker_returned(image, broker.id)
+            if decision.response.should_shut_down and not decision.is_part:
                 self._liveness.forget(request.broker_id)
-            elif request.want_shut_down:
+            elif request.want_shut_down and decision.records:
                 last_move = self.log.end_offset + len(decision.records) - 1
-                self._liveness.begin_shutdown(request.broker_id, last_move)
+                self._liveness.shuts_down(request.broker_id, last_move)
             self._arm_session_timer()
             return decision
 
@@ -467,12 +519,27 @@ class QuorumController:
             return
         for broker_id in self._liveness.overdue(self._clock.monotonic_ms()):
             self._liveness.forget(broker_id)
-            image = self._timeline.newest
-            broker = image.brokers.get(broker_id)
+            broker = self._timeline.newest.brokers.get(broker_id)
             if broker is not None and not broker.fenced:
                 self.timed_out_heartbeats += 1
-                self._append(broker_subject.fence_broker(image, broker, self.rules.unclean_elections(image)))
+                _log.info(
+                    "Fencing broker %d at epoch %d because its session has timed out.",
+                    broker_id,
+                    broker.epoch,
+                )
+                self._fence(broker)
         self._arm_session_timer()
+
+    def _fence(self, broker: BrokerRegistration) -> None:
+        """Fences this life of a broker, in as many turns as its partitions need."""
+
+        def decide(image: ClusterImage) -> Decision[None]:
+            current = image.brokers.get(broker.id)
+            if current is None or current.fenced or current.epoch != broker.epoch:
+                return Decision((), None)
+            return broker_subject.fence_broker(image, current, self.rules.leadership(image))
+
+        self._unasked(decide)
 
 
 def _bootstrap_option(config: BrokerConfig) -> str:

@@ -1,6 +1,8 @@
-"""What the handlers of the controller listener are given."""
+"""What the handlers of the controller listener are given, and those of a broker that has a replica alone."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import msgspec
 
@@ -12,7 +14,36 @@ from controller.metadata.policies import Policies
 from controller.quorum_controller import QuorumController
 from protocol.serving.handler_table import HandlerTable
 
-__all__ = ["ControllerServices"]
+__all__ = ["ControllerServices", "LogServices", "ObserverServices"]
+
+
+class LogServices(Protocol):
+    """What it takes to read the metadata log."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def log(self) -> MetadataLog: ...
+
+
+class ObserverServices(msgspec.Struct, gc=True):
+    """The replica of a node that is a broker alone: only its own broker reads it."""
+
+    node_id: int
+    cluster_id: str
+    clock: Clock
+    timers: Timers
+    log: MetadataLog
 
 
 class ControllerServices(msgspec.Struct, gc=True):

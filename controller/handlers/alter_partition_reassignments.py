@@ -31,6 +31,6 @@ def handle(
         return alter_partition_reassignments_refused(request, ErrorCode.POLICY_VIOLATION)
     controller = services.controller
     return controller.decide(
-        lambda image: alter_reassignments(image, request, controller.rules.unclean_elections(image)),
+        lambda image: alter_reassignments(image, request, controller.rules.leadership(image)),
         lambda error: alter_partition_reassignments_refused(request, error),
     )

@@ -28,6 +28,6 @@ def handle(
     controller = services.controller
 
     def decide(image: ClusterImage) -> Decision[AssignReplicasToDirsResponse]:
-        return assign_replicas(image, request, controller.rules.unclean_elections(image))
+        return assign_replicas(image, request, controller.rules.leadership(image))
 
     return controller.decide(decide, lambda code: AssignReplicasToDirsResponse(error_code=code))

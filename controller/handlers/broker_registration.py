@@ -22,4 +22,4 @@ def handle(
 ) -> Pending[BrokerRegistrationResponse] | BrokerRegistrationResponse:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return BrokerRegistrationResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return services.controller.register_broker(request)
+    return services.controller.register_broker(request, context.version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from config.limits import NAMED_PER_REQUEST
 from controller.services import ControllerServices
-from controller.subjects.elections import elect_leaders
+from controller.subjects.elections import Elections
 from protocol.errors import ErrorCode
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.refusals import TOO_LARGE, elect_leaders_refused
@@ -29,4 +29,5 @@ def handle(
         return refuse(ErrorCode.REQUEST_TIMED_OUT)
     if sum(len(topic.partitions) for topic in request.topic_partitions or ()) > NAMED_PER_REQUEST:
         return refuse(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    return services.controller.decide(lambda image: elect_leaders(image, request), refuse)
+    controller = services.controller
+    return controller.decide(Elections(request, controller.rules.leadership).decide, refuse)

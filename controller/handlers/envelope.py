@@ -7,16 +7,27 @@ wrapping.
 
 Only APIs that brokers forward are unwrapped. NOT_CONTROLLER on the envelope lets the broker look for the
 active controller; other faults of the wrapping are its own, never the client's. Needs CLUSTER_ACTION.
+
+A long request is decoded in turns, and its answer is encoded in turns if the handler has it at once, as if
+the client had sent the request to the controller directly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from ipaddress import ip_address
 from typing import Any, Final
 
-from config.limits import LONG_REQUEST_BYTES, ONE_STEP_MEMORY_BYTES
+from config.limits import ONE_STEP_MEMORY_BYTES, PLAIN_REQUEST_BYTES
 from controller.services import ControllerServices
-from protocol.codec.compiler import decode, decoder, encode, stepping_decoder
+from protocol.codec.compiler import (
+    around_encoder,
+    decode,
+    decoder,
+    elements_encoder,
+    encode,
+    stepping_decoder,
+)
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import ResponseHeader, decode_request_header
@@ -27,7 +38,7 @@ from protocol.serving.handler_table import ServedApi
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal, Session
-from protocol.serving.turns import run_through
+from protocol.serving.turns import Turns, in_turns, longest_array
 
 PRINCIPAL_VERSION: Final = 0
 
@@ -66,13 +77,15 @@ class _Refused(Exception):
         self.error = error
 
 
+@in_turns
 def handle(
     services: ControllerServices, context: RequestContext, request: EnvelopeRequest
-) -> EnvelopeResponse | Pending[EnvelopeResponse]:
+) -> Turns[EnvelopeResponse | Pending[EnvelopeResponse]]:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
-        served, inner, wrapped = _open(services, context, request)
+        served, inner, position = _open(services, context, request)
+        wrapped = yield from _decoded(served, inner.version, request.request_data, position)
     except _Refused as refused:
         return EnvelopeResponse(error_code=refused.error)
     except ProtocolError:
@@ -80,15 +93,18 @@ def handle(
     if not services.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     answer = served.handler(services, inner, wrapped)
-    if not isinstance(answer, Pending):
+    if isinstance(answer, Pending):
+        return answer.then(lambda response: _close(inner, response))
+    if len(request.request_data) <= PLAIN_REQUEST_BYTES:
         return _close(inner, answer)
-    return answer.then(lambda response: _close(inner, response))
+    return (yield from _close_in_turns(inner, answer))
 
 
 def _open(
     services: ControllerServices, context: RequestContext, envelope: EnvelopeRequest
-) -> tuple[ServedApi[Any], RequestContext, Any]:
-    """The wrapped request, its handler, and a context that speaks for the client."""
+) -> tuple[ServedApi[Any], RequestContext, int]:
+    """The handler of the wrapped request, a context that speaks for the client, and where the request begins
+    behind its header."""
     principal = _principal(envelope.request_principal)
     host = _host(envelope.client_host_address)
     header, position = decode_request_header(envelope.request_data, 0)
@@ -98,9 +114,6 @@ def _open(
     version = header.request_api_version
     if not served.min_version <= version <= served.max_version:
         raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
-    wrapped, end = _decoded(served, version, envelope.request_data, position)
-    if end != len(envelope.request_data):
-        raise _Refused(ErrorCode.INVALID_REQUEST)
     outer = context.session
     session = Session(
         connection_id=outer.connection_id,
@@ -119,15 +132,21 @@ def _open(
         authorizer=context.authorizer,
         frame_size_bytes=len(envelope.request_data),
     )
-    return served, inner, wrapped
+    return served, inner, position
 
 
-def _decoded(served: ServedApi[Any], version: int, data: bytes, position: int) -> tuple[Message, int]:
-    """The wrapped request and its end; a long one takes no more memory than if it came by itself."""
+def _decoded(
+    served: ServedApi[Any], version: int, data: bytes, position: int
+) -> Generator[None, None, Message]:
+    """The wrapped request; a long one takes no more memory than if it came by itself."""
     request = api(served.api_key).request
-    if len(data) <= LONG_REQUEST_BYTES:
-        return decoder(request, version)(data, position)
-    return run_through(stepping_decoder(request, version)(data, position, ONE_STEP_MEMORY_BYTES))
+    if len(data) <= PLAIN_REQUEST_BYTES:
+        wrapped, end = decoder(request, version)(data, position)
+    else:
+        wrapped, end = yield from stepping_decoder(request, version)(data, position, ONE_STEP_MEMORY_BYTES)
+    if end != len(data):
+        raise _Refused(ErrorCode.INVALID_REQUEST)
+    return wrapped
 
 
 def _principal(data: bytes | None) -> Principal:
@@ -149,6 +168,22 @@ def _host(address: bytes) -> str:
 
 def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
     """The answer as the client will get it, less the four bytes of its size."""
+    return EnvelopeResponse(response_data=_header(inner) + encode(response, inner.version))
+
+
+def _close_in_turns(inner: RequestContext, response: Message) -> Generator[None, None, EnvelopeResponse]:
+    """As `_close`; the elements of the response's longest array are encoded in turns."""
+    cls, version = type(response), inner.version
+    name = longest_array(response, version)
+    elements = getattr(response, name) if name else None
+    if elements is None:
+        return _close(inner, response)
+    encoded: list[bytes] = []
+    yield from elements_encoder(cls, version, name)(elements, encoded)
+    before, after = around_encoder(cls, version, name)(response, len(elements))
+    return EnvelopeResponse(response_data=b"".join([_header(inner), before, *encoded, after]))
+
+
+def _header(inner: RequestContext) -> bytes:
     header = ResponseHeader(correlation_id=inner.correlation_id)
-    header_version = api(inner.api_key).response_header_version(inner.version)
-    return EnvelopeResponse(response_data=encode(header, header_version) + encode(response, inner.version))
+    return encode(header, api(inner.api_key).response_header_version(inner.version))

@@ -6,7 +6,7 @@ Each fetch names the epoch of the record before its offset: if the log has no su
 answer says where the two part. A fetch at the end waits for news, at most max_wait_ms; a client that
 tells its own high watermark (18) below ours is answered at once. Only the leader gives other nodes records,
 committed or not (`controller.raft.serving`). This process's own broker is served whoever leads, with what is
-committed and applied here. Needs CLUSTER_ACTION.
+committed and applied here; the high watermark is -1 to it until the quorum has told it. Needs CLUSTER_ACTION.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from controller.metadata.log import METADATA_PARTITION, LeaderAndEpoch, ReadOutcome
 from controller.metadata.topic_names import METADATA_TOPIC
-from controller.services import ControllerServices
+from controller.services import LogServices
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -34,7 +34,7 @@ Partition = FetchRequest.FetchPartition
 
 
 def handle(
-    services: ControllerServices, context: RequestContext, request: FetchRequest
+    services: LogServices, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Pending[FetchResponse] | Pending[Message]:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -53,7 +53,7 @@ def handle(
         context.version >= HIGH_WATERMARK_SINCE and partition.high_watermark < services.log.high_watermark
     )
     if _says_something(outcome) or request.max_wait_ms == 0 or behind:
-        return _answer(services, context, ErrorCode.NONE, services.log.high_watermark, outcome)
+        return _answer(services, context, ErrorCode.NONE, services.log.known_high_watermark, outcome)
     return _wait(services, context, request, partition)
 
 
@@ -89,7 +89,7 @@ def _fault(leader: LeaderAndEpoch, request: FetchRequest, partition: Partition) 
     return ErrorCode.NONE
 
 
-def _read(services: ControllerServices, request: FetchRequest, partition: Partition) -> ReadOutcome:
+def _read(services: LogServices, request: FetchRequest, partition: Partition) -> ReadOutcome:
     max_bytes = max(0, min(request.max_bytes, LARGEST_ANSWER_BYTES))
     return services.log.read(partition.fetch_offset, partition.last_fetched_epoch, max_bytes)
 
@@ -102,7 +102,7 @@ def _says_something(outcome: ReadOutcome) -> bool:
 
 
 def _wait(
-    services: ControllerServices, context: RequestContext, request: FetchRequest, partition: Partition
+    services: LogServices, context: RequestContext, request: FetchRequest, partition: Partition
 ) -> Pending[FetchResponse]:
     pending: Pending[FetchResponse] = Pending()
 
@@ -113,7 +113,7 @@ def _wait(
 
     def answer_now() -> FetchResponse:
         outcome = _read(services, request, partition)
-        return _answer(services, context, ErrorCode.NONE, services.log.high_watermark, outcome)
+        return _answer(services, context, ErrorCode.NONE, services.log.known_high_watermark, outcome)
 
     def tidy_up() -> None:
         forget()
@@ -126,7 +126,7 @@ def _wait(
 
 
 def _answer(
-    services: ControllerServices,
+    services: LogServices,
     context: RequestContext,
     error: ErrorCode,
     high_watermark: int,
@@ -157,7 +157,7 @@ def _answer(
 
 
 def _leader_endpoint(
-    services: ControllerServices, context: RequestContext, leader: LeaderAndEpoch
+    services: LogServices, context: RequestContext, leader: LeaderAndEpoch
 ) -> list[FetchResponse.NodeEndpoint]:
     endpoints = services.log.quorum(context.now_ms).endpoints.get(leader.leader_id, {})
     endpoint = endpoints.get(context.session.listener)

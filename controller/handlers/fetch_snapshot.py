@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.metadata.log import METADATA_PARTITION, SnapshotId
 from controller.metadata.topic_names import METADATA_TOPIC
-from controller.services import ControllerServices
+from controller.services import LogServices
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -26,7 +26,7 @@ LARGEST_PIECE_BYTES: Final = 1 << 20
 
 
 def handle(
-    services: ControllerServices, context: RequestContext, request: FetchSnapshotRequest
+    services: LogServices, context: RequestContext, request: FetchSnapshotRequest
 ) -> FetchSnapshotResponse | Pending[Message]:
     if not context.allows_cluster(Operation.CLUSTER_ACTION):
         return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -48,7 +48,7 @@ def handle(
 
 
 def _piece(
-    services: ControllerServices, asked: FetchSnapshotRequest.PartitionSnapshot, max_bytes: int
+    services: LogServices, asked: FetchSnapshotRequest.PartitionSnapshot, max_bytes: int
 ) -> PartitionSnapshot:
     leader = services.log.leader
     answer = PartitionSnapshot(

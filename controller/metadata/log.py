@@ -118,6 +118,11 @@ class MetadataLog(Protocol):
         ...
 
     @property
+    def known_high_watermark(self) -> int:
+        """`high_watermark`, or -1 until a leader has told it in this life."""
+        ...
+
+    @property
     def size_since_snapshot_bytes(self) -> int:
         """The size of the log after the newest snapshot, which a restart must replay."""
         ...

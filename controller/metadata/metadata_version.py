@@ -10,6 +10,7 @@ oldest of them could not read. Readers take every version; writers follow this t
      15    3.7-IV0   controllers register (KIP-919)
      17    3.7-IV2   log directories of brokers and replicas (KIP-858)
      23    4.0-IV1   eligible leader replicas in partition records (KIP-966)
+     26    4.1-IV0   a new cluster begins with eligible leader replicas
      30    4.3-IV0   cordoned log directories (KIP-1066)
 
 The levels between change what brokers say to each other, or what a new cluster begins with.
@@ -35,7 +36,10 @@ from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord
 __all__ = [
     "CONTROLLER_REGISTRATION_LEVEL",
     "CORDONED_LEVEL",
+    "DEFAULT_ELIGIBLE_LEADERS_LEVEL",
+    "DEFAULT_GROUP_VERSION_LEVEL",
     "DIRECTORIES_LEVEL",
+    "ELIGIBLE_LEADERS_LEVEL",
     "LATEST_METADATA_VERSION",
     "LOWEST_METADATA_VERSION",
     "METADATA_VERSION_NAMES",
@@ -54,6 +58,8 @@ TRANSACTIONS_LEVEL: Final = 13
 CONTROLLER_REGISTRATION_LEVEL: Final = 15
 DIRECTORIES_LEVEL: Final = 17
 ELIGIBLE_LEADERS_LEVEL: Final = 23
+DEFAULT_GROUP_VERSION_LEVEL: Final = 22
+DEFAULT_ELIGIBLE_LEADERS_LEVEL: Final = 26
 CORDONED_LEVEL: Final = 30
 
 _NAMES: Final = (

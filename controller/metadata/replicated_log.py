@@ -76,6 +76,7 @@ class ReplicatedMetadataLog:
         self._clock = clock
         self._node_id = node_id
         self._listeners: list[MetadataLogListener] = []
+        self._leader_watchers: list[Callable[[], None]] = []
         self._own: deque[tuple[MetadataBatch, AccumulatedBatch | None]] = deque()
         self._applied_offset = self._node.high_watermark
         self._leader = LeaderAndEpoch(NO_LEADER, self._node.epoch)
@@ -118,6 +119,10 @@ class ReplicatedMetadataLog:
         epoch."""
         return self._leader
 
+    def watch_leader(self, callback: Callable[[], None]) -> None:
+        """Calls back whenever another leader is known, or none any more."""
+        self._leader_watchers.append(callback)
+
     @property
     def leader_address(self) -> Address | None:
         """The address at which controllers reach the leader; None if there is none or this replica leads."""
@@ -135,6 +140,10 @@ class ReplicatedMetadataLog:
     @property
     def high_watermark(self) -> int:
         return self._node.high_watermark
+
+    @property
+    def known_high_watermark(self) -> int:
+        return self._node.high_watermark if self._node.knows_high_watermark else UNKNOWN_HIGH_WATERMARK
 
     @property
     def size_since_snapshot_bytes(self) -> int:
@@ -190,7 +199,7 @@ class ReplicatedMetadataLog:
             self._commits.note(max(0, now_ms - oldest_ms), now_ms)
         if now_ms >= self._next_clean_up_ms:
             self._next_clean_up_ms = now_ms + self._clean_up_interval_ms
-            self._driver.feed(self._clean_up)
+            self.clean_up()
 
     def _apply(self, batch: MetadataBatch) -> None:
         self._applied_offset = batch.last_offset + 1
@@ -224,6 +233,8 @@ class ReplicatedMetadataLog:
         self._note_election(leader)
         for listener in self._listeners:
             listener.leader_changed(self._leader)
+        for callback in self._leader_watchers:
+            callback()
 
     def _note_election(self, leader: LeaderAndEpoch) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -400,6 +411,10 @@ class ReplicatedMetadataLog:
         self._size_since_snapshot_bytes = 0
         for listener in self._listeners:
             listener.load_snapshot(snapshot, image)
+
+    def clean_up(self) -> None:
+        """Looks which snapshots and which part of the log may go, as soon as the replica is ready for it."""
+        self._driver.feed(self._clean_up)
 
     def _clean_up(self, now_ms: int) -> Ready:
         """Gives up the oldest snapshot if it is too old or they are too many, and the log that only it

@@ -13,12 +13,26 @@ from types import MappingProxyType
 from typing import Final
 
 from controller.metadata.image.brokers import VersionRange
-from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION, FeaturesImage
-from controller.metadata.metadata_version import LATEST_METADATA_VERSION, LOWEST_METADATA_VERSION
+from controller.metadata.image.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    FeaturesImage,
+)
+from controller.metadata.metadata_version import (
+    DEFAULT_ELIGIBLE_LEADERS_LEVEL,
+    DEFAULT_GROUP_VERSION_LEVEL,
+    ELIGIBLE_LEADERS_LEVEL,
+    LATEST_METADATA_VERSION,
+    LOWEST_METADATA_VERSION,
+)
 
 __all__ = [
     "SUPPORTED_FEATURES",
     "UnsupportedCluster",
+    "default_levels",
+    "dependency_fault",
     "unsupported_levels",
     "way_back",
 ]
@@ -32,8 +46,29 @@ SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
     {
         METADATA_VERSION: VersionRange(LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION),
         KRAFT_VERSION: VersionRange(0, 1),
+        ELIGIBLE_LEADER_REPLICAS: VersionRange(0, 1),
+        GROUP_VERSION: VersionRange(0, 1),
     }
 )
+
+
+def default_levels(metadata_version: int) -> Mapping[str, int]:
+    """The levels of a new cluster that begins with a `metadata.version`, as Kafka has them, of the other
+    features that are supported; without those at level 0."""
+    has_elr = metadata_version >= DEFAULT_ELIGIBLE_LEADERS_LEVEL
+    return ({ELIGIBLE_LEADER_REPLICAS: 1} if has_elr else {}) | (
+        {GROUP_VERSION: 1} if metadata_version >= DEFAULT_GROUP_VERSION_LEVEL else {}
+    )
+
+
+def dependency_fault(name: str, level: int, metadata_version: int) -> str | None:
+    """Kafka's sentence on a level that needs a higher `metadata.version`."""
+    if name != ELIGIBLE_LEADER_REPLICAS or level == 0 or metadata_version >= ELIGIBLE_LEADERS_LEVEL:
+        return None
+    return (
+        f"{name} could not be set to {level} because it depends on {METADATA_VERSION} level "
+        f"{ELIGIBLE_LEADERS_LEVEL}"
+    )
 
 
 def unsupported_levels(features: FeaturesImage, supported: Mapping[str, VersionRange]) -> list[str]:

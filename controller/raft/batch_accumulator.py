@@ -80,6 +80,6 @@ class AccumulatedBatch:
         return self._builder.estimated_size_bytes
 
     def close(self) -> bytearray:
-        """The batch; nothing more comes into it."""
+        """Builds the batch, and takes no more records."""
         self.is_open = False
         return self._builder.build()

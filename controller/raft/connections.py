@@ -41,7 +41,7 @@ class Connections:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is under way to anybody."""
+        """Whether no request to any peer waits for its response."""
         return not self._sent
 
     def is_free(self, peer_id: int, now_ms: int) -> bool:
@@ -79,7 +79,7 @@ class Connections:
         return [request_id for request_id, sent in self._sent.items() if sent.deadline_ms <= now_ms]
 
     def any_free(self, peers: Sequence[Peer], now_ms: int, random_source: RandomSource) -> Peer | None:
-        """One that can be asked, by chance."""
+        """A random one of the peers that may be sent a request now; None if there is none."""
         if not peers:
             return None
         first = random_source.below(len(peers))

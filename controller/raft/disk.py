@@ -135,7 +135,7 @@ class ReplicaDisk:
         write_quorum_state(self.files, self.directory, quorum_state_file(state, kraft_version, voters))
 
     def append(self, records: bytes) -> None:
-        """Written, and not synced. Raises MetadataLogFailed."""
+        """Writes record batches to the end of the log, without a sync. Raises MetadataLogFailed."""
         with named_refusals(self.directory):
             self.log.append_as_follower(records, now_ms=self._clock.wall_ms())
 

@@ -87,6 +87,7 @@ class RaftDriver:
         self._timer_deadline_ms = NEVER
         self._wake_at_ms = NEVER
         self._is_stopped = False
+        self._has_told_of_another_cluster = False
         self._on_shut_down: Callable[[], None] | None = None
         self.on_commit: Callable[[int], None] = lambda high_watermark: None
         self.on_leader: Callable[[LeaderAndEpoch], None] = lambda leader: None
@@ -172,7 +173,7 @@ class RaftDriver:
         return base_offset
 
     def feed(self, event: Input) -> None:
-        """Something else happened."""
+        """Gives the node an input, as soon as the disk has done what the inputs before it asked for."""
         if not self._is_stopped:
             self._inputs.append(event)
             self._run()
@@ -183,7 +184,7 @@ class RaftDriver:
         self.feed(lambda now_ms: self.node.shut_down(timeout_ms, now_ms))
 
     def stop(self) -> None:
-        """Nothing happens any more."""
+        """Drops all inputs and timers and closes the connections; the node hears of nothing any more."""
         self._is_stopped = True
         self._inputs.clear()
         self._gathered.clear()
@@ -312,7 +313,18 @@ class RaftDriver:
             self._timers.call_soon(done)
 
     def _answered(self, request_id: int, message: Message) -> None:
+        if isinstance(message, FetchResponse) and message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._tell_of_another_cluster()
         self.feed(lambda now_ms: self.node.receive_response(request_id, message, now_ms))
+
+    def _tell_of_another_cluster(self) -> None:
+        """Once in a life: the replica asks on, because other controllers may be of its own cluster."""
+        if not self._has_told_of_another_cluster:
+            self._has_told_of_another_cluster = True
+            _log.error(
+                "A controller belongs to another cluster than the directory of this node "
+                "(INCONSISTENT_CLUSTER_ID). Check controller.quorum.bootstrap.servers and log.dirs"
+            )
 
     def _failed(self, request_id: int, error: ErrorCode) -> None:
         self.feed(lambda now_ms: self.node.request_failed(request_id, error, now_ms))

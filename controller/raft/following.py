@@ -174,7 +174,8 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     else:
         if told.records is not None and not _append(replica, told.records):
             return False
-        replica.raise_high_watermark(told.high_watermark)
+        if told.high_watermark >= 0:  # a leader that has committed nothing yet does not know it either
+            replica.raise_high_watermark(told.high_watermark)
     _reached_leader(replica, state)
     return True
 

@@ -50,7 +50,7 @@ class RaftLog(Protocol):
         ...
 
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
-        """As `read`, in memory; whole batches only."""
+        """As `read`, but the batches are copied into memory, and the last one is whole too."""
         ...
 
     def snapshots(self) -> Sequence[SnapshotId]:
@@ -58,7 +58,7 @@ class RaftLog(Protocol):
         ...
 
     def snapshot_control(self, snapshot: SnapshotId) -> SnapshotControl:
-        """Of one that is there."""
+        """Reads the voters and the kraft.version of a snapshot, which must be there."""
         ...
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:

@@ -91,7 +91,7 @@ class LogView:
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
-        """The newest that holds state."""
+        """The newest snapshot, but for the empty one that formatting writes."""
         newest = self.snapshots[-1] if self.snapshots else None
         return None if newest == BOOTSTRAP_SNAPSHOT else newest
 
@@ -188,7 +188,7 @@ class LogView:
         self.snapshots.append(snapshot)
 
     def advance_start(self, snapshot: SnapshotId) -> None:
-        """Nothing before this snapshot is kept."""
+        """Has the log begin at this snapshot: what lies before it is removed."""
         self.operations.append(AdvanceLogStart(snapshot))
         self.snapshots = [each for each in self.snapshots if each >= snapshot]
         self.start_offset = snapshot.end_offset

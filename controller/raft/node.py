@@ -140,7 +140,7 @@ class RaftNode:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record in the log."""
+        """The leader epoch of the last record in the log."""
         return self._replica.log.last_epoch
 
     @property
@@ -152,6 +152,11 @@ class RaftNode:
     def high_watermark(self) -> int:
         """Below it everything is committed, as this replica knows; at the start the newest snapshot's end."""
         return self._replica.high_watermark
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """It was told in this life. Before that `high_watermark` may lie far below what is committed here."""
+        return self._replica.knows_high_watermark
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
@@ -172,7 +177,7 @@ class RaftNode:
 
     @property
     def wall_offset_ms(self) -> int:
-        """Wall time less now_ms."""
+        """How far the wall clock is ahead of the monotonic clock, in milliseconds."""
         return self._replica.wall_offset_ms
 
     @wall_offset_ms.setter
@@ -201,7 +206,7 @@ class RaftNode:
     # What happens to it
 
     def start(self, now_ms: int) -> Ready:
-        """The first input of a life."""
+        """Begins the work of this replica. To be called once, before any other input."""
         self._replica.now_ms = now_ms
         begin_life(self._replica)
         return self._settle(now_ms)
@@ -240,7 +245,7 @@ class RaftNode:
         return self._settle(now_ms)
 
     def _handle_answer(self, peer_id: int, kind: type[Message], offset: int, message: Message) -> bool:
-        """Says whether the peer did well."""
+        """Whether the response is of use; if not, the peer is not asked again for a while."""
         replica = self._replica
         if isinstance(message, FetchResponse):
             return following.handle_fetch_answer(replica, offset, message)

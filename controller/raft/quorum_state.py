@@ -74,7 +74,7 @@ def encode(state: QuorumStateFile) -> bytes:
 
 
 def write(files: Files, directory: str, state: QuorumStateFile) -> None:
-    """Synced when it returns."""
+    """Replaces the file. It is synced when this returns."""
     files.write_atomically(f"{directory}/{QUORUM_STATE_FILE}", encode(state))
 
 

@@ -67,6 +67,8 @@ class Replica:
         """How often the role has changed or begun anew."""
         newest = self.log.latest_snapshot
         self.high_watermark = 0 if newest is None else newest.end_offset
+        self.knows_high_watermark = False
+        """A leader has told it in this life, or is this replica."""
         self.shut_down_deadline_ms: int | None = None
         self.connections = Connections(config.retry_backoff_ms)
         self._bootstrap_peers = tuple(
@@ -183,7 +185,7 @@ class Replica:
             self.connections.forget_all()
 
     def begin(self, role: Role, state: RoleState) -> None:
-        """The role of a life's first moment."""
+        """Takes the role with which a replica starts, which is no transition."""
         invariant(role in STARTING_ROLES and not self.turns, "a life begins once", role=role.name)
         self.role = role
         self.state = state
@@ -226,6 +228,7 @@ class Replica:
 
     def raise_high_watermark(self, offset: int) -> bool:
         """Everything below `offset` is committed, as far as it is here."""
+        self.knows_high_watermark = True
         offset = min(offset, self.log.end_offset)
         if offset <= self.high_watermark:
             return False
@@ -274,7 +277,7 @@ class Replica:
         return self._announced
 
     def take_ready(self, wake_at_ms: int) -> Ready:
-        """All effects since the last call."""
+        """Takes out all effects that have come together since the last call."""
         operations, sync = self.log.take()
         messages = self._messages
         self._messages = []

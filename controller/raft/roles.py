@@ -36,7 +36,7 @@ UNKNOWN: Final = -1
 
 
 class Unattached(msgspec.Struct):
-    """election_deadline_ms counts for voters only."""
+    """Knows no leader. At election_deadline_ms a voter begins to ask for votes; observers have none."""
 
     election_deadline_ms: int
 
@@ -138,7 +138,7 @@ class Leader(msgspec.Struct):
 
     epoch_start_offset: int
     counted: VoterSet
-    """The voters that `voters` was made for."""
+    """The set of voters whose progress `voters` holds."""
     voters: dict[int, Progress]
     observers: dict[ReplicaKey, Progress]
     check_quorum_deadline_ms: int

@@ -34,7 +34,7 @@ class Role(Enum):
     PROSPECTIVE = "prospective"
     """Asks whether it would get votes, without a new epoch."""
     CANDIDATE = "candidate"
-    """Asks for votes in its new epoch."""
+    """Has begun a new epoch and asks for votes in it."""
     LEADER = "leader"
     FOLLOWER = "follower"
     RESIGNED = "resigned"

@@ -97,7 +97,7 @@ class VoterSet(msgspec.Struct, frozen=True):
 
     @property
     def majority(self) -> int:
-        """So many of them decide."""
+        """How many of the voters are a majority."""
         return len(self.by_id) // 2 + 1
 
     def has(self, key: ReplicaKey) -> bool:
@@ -111,7 +111,7 @@ class VoterSet(msgspec.Struct, frozen=True):
         return [voter.key for voter in self.by_id.values()]
 
     def endpoints_of(self, voter_id: int) -> Endpoints:
-        """Empty for who is no voter."""
+        """Where a voter listens; empty if there is no voter with this id."""
         voter = self.by_id.get(voter_id)
         return MappingProxyType({}) if voter is None else voter.endpoints
 
@@ -178,7 +178,7 @@ class VoterHistory:
         self._refresh()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log was cut there."""
+        """Forgets the voters and versions of records that were truncated."""
         self._voters = [entry for entry in self._voters if entry[0] < end_offset]
         self._versions = [entry for entry in self._versions if entry[0] < end_offset]
         self._refresh()

@@ -242,7 +242,7 @@ def fetch_snapshot_answer(
     partition: FetchSnapshotResponse.PartitionSnapshot,
     topic_name: str = METADATA_TOPIC,
 ) -> FetchSnapshotResponse:
-    """The leader is named in it here."""
+    """Wraps a partition's answer, and names the leader in it."""
     if partition.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         partition.current_leader = FetchSnapshotResponse.LeaderIdAndEpoch(replica.leader_id, replica.epoch)
     topic = FetchSnapshotResponse.TopicSnapshot(name=topic_name, partitions=[partition])

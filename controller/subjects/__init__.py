@@ -10,7 +10,9 @@ In reading order:
 * `placement`, `assignments`        on which brokers new replicas lie, and checks of manual assignments
 * `topics`, `partition_growth`      topics are created and deleted, and get more partitions
 * `partition_change`                puts a change of a partition together: election, end of a reassignment
+* `leadership`                      the same in an image of the cluster: who may lead, by which configs
 * `partitions`                      partitions get other leaders when brokers come and go
+* `alter_partition`                 a leader asks for another set of in-sync replicas
 * `elections`, `reassignment`       leader elections and reassignments that an operator asks for
 * `liveness`, `brokers`             heartbeats, and registration, fencing and shutdown of brokers
 * `directories`                     in which log directory each replica lies

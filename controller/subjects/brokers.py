@@ -21,17 +21,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
+from itertools import islice
+from typing import Final
 
 from controller.metadata.image.brokers import BrokerRegistration, VersionRange, is_reserved_directory
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.features import METADATA_VERSION, FeaturesImage
 from controller.metadata.metadata_version import CORDONED_LEVEL, DIRECTORIES_LEVEL
+from controller.subjects.leadership import LeadershipRules
 from controller.subjects.partitions import (
-    AllowsUnclean,
+    MOVES_PER_TURN,
     broker_departs,
-    broker_returns,
+    broker_died,
+    elect,
     leads_anything,
     leaves_directories,
+    waiting_for,
 )
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
@@ -44,6 +49,9 @@ from protocol.metadata_log.registrations import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
+
+UNKNOWN_EPOCH: Final = -2
+"""The epoch of a broker that was not registered; no broker names it."""
 
 __all__ = [
     "BrokerControlState",
@@ -82,18 +90,25 @@ def register_broker(
     cluster_id: str,
     has_session: bool,
     next_offset: int,
-    allows_unclean: AllowsUnclean,
+    tells_clean_shutdown: bool,
+    rules: LeadershipRules,
 ) -> Decision[BrokerRegistrationResponse]:
     """next_offset: of the first record that this decision returns. has_session: the id's present incarnation
-    is alive. Raises what Kafka answers to a bad registration."""
+    is alive. tells_clean_shutdown: the request's version has the epoch of the life before (KIP-966).
+
+    Raises what Kafka answers to a bad registration. The decision may be a part.
+    """
     existing = image.brokers.get(request.broker_id)
     _check_registration(image, request, existing, cluster_id, has_session)
-    records: list[Message] = []
     same = existing is not None and existing.incarnation_id == request.incarnation_id
-    if existing is not None and not same:
-        records += broker_departs(
-            image.topics, existing.id, lambda broker: image.brokers.is_active(broker), allows_unclean
-        )
+    records: list[Message] = []
+    if not same:
+        former_epoch = UNKNOWN_EPOCH if existing is None else existing.epoch
+        was_clean = not tells_clean_shutdown or former_epoch == request.previous_broker_epoch
+        departs = broker_departs if was_clean else broker_died
+        records = departs(image, request.broker_id, rules)
+        if len(records) >= MOVES_PER_TURN:
+            return Decision(records, BrokerRegistrationResponse(), is_part=True)
     epoch = next_offset + len(records)
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -219,49 +234,67 @@ def heartbeat(
     request: BrokerHeartbeatRequest,
     *,
     handed_over: bool,
-    allows_unclean: AllowsUnclean,
+    rules: LeadershipRules,
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Handles a broker's heartbeat: fences or unfences it, or lets it shut down.
+    """Handles a broker's heartbeat: fences or unfences it, or lets it shut down. The decision may be a part.
 
     Raises STALE_BROKER_EPOCH, for an unknown broker too, as Kafka does.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise ControllerError(ErrorCode.STALE_BROKER_EPOCH)
-    leads = request.want_shut_down and leads_anything(image.topics, broker.id)
+    leads = request.want_shut_down and leads_anything(image, broker.id)
     state = next_state(broker, request, leads=leads, handed_over=handed_over)
-    records = _transition(image, broker, state, allows_unclean)
-    records += _directories(image, broker, request, allows_unclean)
+    records, is_part = _transition(image, broker, state, rules)
+    if not is_part:
+        more, is_part = _directories(image, broker, request, rules)
+        records = [*records, *more]
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
         should_shut_down=state is BrokerControlState.SHUTDOWN_NOW,
     )
-    return Decision(records, response)
+    return Decision(records, response, is_part)
 
 
 def _transition(
-    image: ClusterImage, broker: BrokerRegistration, state: BrokerControlState, allows_unclean: AllowsUnclean
-) -> list[Message]:
+    image: ClusterImage, broker: BrokerRegistration, state: BrokerControlState, rules: LeadershipRules
+) -> tuple[list[Message], bool]:
+    """The records, and whether they are a part."""
     before = state_of(broker)
+    if state is BrokerControlState.CONTROLLED_SHUTDOWN:
+        records: list[Message] = []
+        if before is not state:
+            records.append(_change(broker, in_controlled_shutdown=1))
+        moves = broker_departs(image, broker.id, rules)
+        return [*records, *moves], len(moves) >= MOVES_PER_TURN
     if state is before or (before is BrokerControlState.FENCED and state is BrokerControlState.SHUTDOWN_NOW):
-        return []
-    if state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW):
-        return fence_broker(image, broker, allows_unclean)
-    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+        return [], False
     if state is BrokerControlState.UNFENCED:
-        change.fenced = -1
-        return [change, *broker_returns(image.topics, broker.id, image.brokers.is_active, allows_unclean)]
-    change.in_controlled_shutdown = 1
-    return [change, *broker_departs(image.topics, broker.id, image.brokers.is_active, allows_unclean)]
+        waiting = islice(waiting_for(image, broker.id), MOVES_PER_TURN)
+        elected = elect(image, waiting, rules, arriving=broker.id)
+        return [_change(broker, fenced=-1), *elected], False
+    fencing = fence_broker(image, broker, rules)
+    return list(fencing.records), fencing.is_part
+
+
+def _change(
+    broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0
+) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.id,
+        broker_epoch=broker.epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+    )
 
 
 def _directories(
     image: ClusterImage,
     broker: BrokerRegistration,
     request: BrokerHeartbeatRequest,
-    allows_unclean: AllowsUnclean,
-) -> list[Message]:
+    rules: LeadershipRules,
+) -> tuple[list[Message], bool]:
     """Directories that the broker lost (KIP-858) or wants no new replicas in (KIP-1066)."""
     lost = tuple(directory for directory in request.offline_log_dirs if directory in broker.log_dirs)
     cordoned = request.cordoned_log_dirs
@@ -271,34 +304,32 @@ def _directories(
         and tuple(cordoned) != (broker.cordoned_log_dirs or ())
     )
     if not lost and not newly_cordoned:
-        return []
+        return [], False
+    moves = leaves_directories(image, broker.id, lost, rules) if lost else []
+    if len(moves) >= MOVES_PER_TURN:
+        return moves, True
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
     if lost:
         change.log_dirs = [directory for directory in broker.log_dirs if directory not in lost]
     if newly_cordoned:
         change.cordoned_log_dirs = cordoned
-    moves = (
-        leaves_directories(image.topics, broker.id, lost, image.brokers.is_active, allows_unclean)
-        if lost
-        else []
-    )
-    return [change, *moves]
+    return [*moves, change], False
 
 
-def fence_broker(
-    image: ClusterImage, broker: BrokerRegistration, allows_unclean: AllowsUnclean
-) -> list[Message]:
-    """Takes its leaderships and ISR places away, then fences it: clients are told of the new leaders
-    first."""
-    moves = broker_departs(image.topics, broker.id, image.brokers.is_active, allows_unclean)
-    fence = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=1)
-    return [*moves, fence]
+def fence_broker(image: ClusterImage, broker: BrokerRegistration, rules: LeadershipRules) -> Decision[None]:
+    """Takes its leaderships and ISR places away, then fences it: clients are told of the new leaders first.
+    The decision may be a part."""
+    moves = broker_departs(image, broker.id, rules)
+    if len(moves) >= MOVES_PER_TURN:
+        return Decision(moves, None, is_part=True)
+    return Decision([*moves, _change(broker, fenced=1)], None)
 
 
 def unregister_broker(
-    image: ClusterImage, request: UnregisterBrokerRequest, *, allows_unclean: AllowsUnclean
+    image: ClusterImage, request: UnregisterBrokerRequest, rules: LeadershipRules
 ) -> Decision[UnregisterBrokerResponse]:
-    """Forgets a broker, alive or not; partitions lose it as leader and from their ISRs first."""
+    """Forgets a broker, alive or not; partitions lose it as leader and from their ISRs first. The decision
+    may be a part."""
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         sentence = f"Broker ID {request.broker_id} is not currently registered"
@@ -306,6 +337,8 @@ def unregister_broker(
             error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=sentence
         )
         return Decision((), response)
-    moves = broker_departs(image.topics, broker.id, image.brokers.is_active, allows_unclean)
+    moves = broker_departs(image, broker.id, rules)
+    if len(moves) >= MOVES_PER_TURN:
+        return Decision(moves, UnregisterBrokerResponse(), is_part=True)
     gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
     return Decision([*moves, gone], UnregisterBrokerResponse())

@@ -11,13 +11,13 @@ A config of a broker is written even if its value stays: brokers then look again
 store that was renewed under the same path).
 
 With eligible leader replicas (KIP-966) `min.insync.replicas` is the cluster's: that of one broker cannot be
-set, that of the cluster cannot be taken away.
+set, that of the cluster cannot be taken away. Where it changes, replicas that are eligible by the old one may
+not be by the new one: the topic's eligible replicas are forgotten, or those of all topics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from config.catalogue import BROKER, TOPIC
 from config.definition import Definition
@@ -26,6 +26,7 @@ from config.limits import CONFIG_VALUE_LENGTH, METADATA_RECORDS_PER_REQUEST
 from config.list_changes import changed_list
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
 from controller.metadata.policies import ConfigQuestion, Judge
 from controller.metadata.resource_changes import (
     ConfigChangeResult,
@@ -33,16 +34,14 @@ from controller.metadata.resource_changes import (
     ResourceChange,
     too_large,
 )
-from controller.subjects.configs import CLUSTER_DEFAULT, ConfigRules
+from controller.subjects.configs import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, ConfigRules
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.cluster import ConfigRecord
+from protocol.metadata_log.topics import ClearElrRecord
 
 __all__ = ["alter_configs"]
-
-ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
-MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 def alter_configs(
@@ -71,7 +70,19 @@ def alter_configs(
             outcomes.append(ConfigChangeResult(resource.kind, resource.name, ErrorCode.NONE, None))
         if len(records) > METADATA_RECORDS_PER_REQUEST:
             return Decision((), too_large(resources))
+    if image.features.level(ELIGIBLE_LEADER_REPLICAS):
+        records += _forgotten_eligible(records)
     return Decision([] if validate_only else records, outcomes)
+
+
+def _forgotten_eligible(records: Sequence[Message]) -> list[Message]:
+    """What follows from changes of `min.insync.replicas`."""
+    forgotten: list[Message] = []
+    for record in records:
+        if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
+            is_topic = record.resource_type == ConfigResourceType.TOPIC
+            forgotten.append(ClearElrRecord(topic_name=record.resource_name if is_topic else ""))
+    return forgotten
 
 
 def _alter(

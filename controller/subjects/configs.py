@@ -7,7 +7,7 @@ this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from config.broker_config import BrokerConfig
@@ -18,7 +18,9 @@ from config.errors import InvalidValue, RefusedChange
 from config.topic_config import validate_topic_config
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType, ConfigsImage
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
 from controller.metadata.topic_names import name_fault
+from controller.subjects.leadership import LeadershipRules
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsResponse
@@ -26,6 +28,9 @@ from protocol.messages.create_topics import CreateTopicsResponse
 __all__ = ["ConfigRules"]
 
 OVERRIDES_REMEMBERED: Final = 100
+
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 CLUSTER_DEFAULT = ""
 """The name of the broker resource that stands for the defaults of all brokers."""
@@ -104,16 +109,31 @@ class ConfigRules:
             shown = self._shown[key] = [rows[name] for name in sorted(rows)]
         return shown
 
-    def unclean_elections(self, image: ClusterImage) -> Callable[[str], bool]:
-        """A function that tells whether a topic's partitions may be led by a replica that is not in sync."""
-        name = "unclean.leader.election.enable"
-        otherwise = self.in_force(image.configs).flag(name)
+    def leadership(self, image: ClusterImage) -> LeadershipRules:
+        """What the configs say of elections."""
+        in_force = self.in_force(image.configs)
+        otherwise = in_force.flag(UNCLEAN_ELECTION)
+        minimum = in_force.integer(MIN_INSYNC_REPLICAS)
+        topics = ConfigResourceType.TOPIC
 
-        def allows(topic: str) -> bool:
-            own = image.configs.of(ConfigResourceType.TOPIC, topic).get(name)
+        def allows_unclean(topic: str) -> bool:
+            own = image.configs.of(topics, topic).get(UNCLEAN_ELECTION)
             return otherwise if own is None else own.strip().lower() == "true"
 
-        return allows
+        def min_insync_replicas(topic: str) -> int | None:
+            own = image.configs.of(topics, topic).get(MIN_INSYNC_REPLICAS)
+            return minimum if own is None else int(own)
+
+        def no_minimum(topic: str) -> int | None:
+            return None
+
+        has_elr = image.features.level(ELIGIBLE_LEADER_REPLICAS) > 0
+        return LeadershipRules(allows_unclean, min_insync_replicas if has_elr else no_minimum)
+
+    @property
+    def static_min_insync_replicas(self) -> int:
+        """What this node's file says, or the default."""
+        return self._config.integer(MIN_INSYNC_REPLICAS)
 
 
 def _check_broker_name(name: str) -> None:

@@ -12,6 +12,10 @@ controllers. All updates of a request are decided one after the other, and the f
     metadata.version    lower only if no level above the target added anything to the log's records
     kraft.version       is raised in the log itself, and never lowered
     others              a FeatureLevelRecord; 0 switches the feature off
+
+Eligible leader replicas want one `min.insync.replicas` for all: who switches them on writes the one in force
+down for the cluster, if none is, and takes away those of single brokers. Switched off they are forgotten
+partition by partition, with the next change of each.
 """
 
 from __future__ import annotations
@@ -24,22 +28,29 @@ import msgspec
 
 from controller.metadata.image.brokers import VersionRange
 from controller.metadata.image.cluster_image import ClusterImage
-from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION
+from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
 from controller.metadata.metadata_version import loses_metadata
+from controller.metadata.supported_features import dependency_fault
 from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.update_features import UpdateFeaturesRequest
-from protocol.metadata_log.cluster import FeatureLevelRecord
+from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 
-__all__ = ["FeatureChange", "FeatureUpdate", "UpgradeType", "requested_updates", "update_features"]
+__all__ = [
+    "FeatureChange",
+    "FeatureUpdate",
+    "UpgradeType",
+    "one_min_insync_replicas",
+    "requested_updates",
+    "update_features",
+]
 
 UPGRADE_TYPES_SINCE: Final = 1
 """The first version of UpdateFeatures in which a request says what kind of change it wants."""
 
 KAFKA_FEATURES: Final = (
-    "eligible.leader.replicas.version",
-    "group.version",
     "share.version",
     "streams.version",
     "transaction.version",
@@ -95,8 +106,10 @@ def update_features(
     node_id: int,
     supported: Mapping[str, VersionRange],
     kraft_version: int,
+    min_insync_replicas: int,
 ) -> FeatureChange:
     """node_id, supported: this controller and what it can run. kraft_version: the one in force.
+    min_insync_replicas: that of this controller's file, or the default.
 
     Raises INVALID_UPDATE_VERSION with Kafka's sentence on the first fault.
     """
@@ -110,8 +123,35 @@ def update_features(
         else:
             if name == METADATA_VERSION:
                 _check_metadata_version(update, current)
+            _check_dependency(image, updates, name, update.level)
             records.append(FeatureLevelRecord(name=name, feature_level=update.level))
+    switched_on = updates.get(ELIGIBLE_LEADER_REPLICAS)
+    if switched_on is not None and switched_on.level > 0:
+        records = [*one_min_insync_replicas(image, min_insync_replicas), *records]
     return FeatureChange(records, raised)
+
+
+def one_min_insync_replicas(image: ClusterImage, min_insync_replicas: int) -> list[Message]:
+    """The records that leave the cluster with one `min.insync.replicas` for all brokers."""
+    name, kind = "min.insync.replicas", ConfigResourceType.BROKER
+    records: list[Message] = []
+    if name not in image.configs.of(kind, ""):
+        value = str(min_insync_replicas)
+        records.append(ConfigRecord(resource_type=kind, resource_name="", name=name, value=value))
+    for resource_type, broker in sorted(image.configs.by_resource):
+        if resource_type == kind and broker and name in image.configs.of(kind, broker):
+            records.append(ConfigRecord(resource_type=kind, resource_name=broker, name=name, value=None))
+    return records
+
+
+def _check_dependency(
+    image: ClusterImage, updates: Mapping[str, FeatureUpdate], name: str, level: int
+) -> None:
+    proposed = updates.get(METADATA_VERSION)
+    metadata_version = image.features.metadata_version if proposed is None else proposed.level
+    fault = dependency_fault(name, level, metadata_version)
+    if fault is not None:
+        raise _invalid(name, level, fault)
 
 
 def _check(

@@ -79,10 +79,10 @@ class BrokerLiveness:
             return None
         return min(contact.last_ms for contact in self._contacts.values()) + self.session_timeout_ms
 
-    def begin_shutdown(self, broker_id: int, offset: int) -> None:
-        """Remembers the last offset of the records that moved its leaderships away, at the first call."""
+    def shuts_down(self, broker_id: int, offset: int) -> None:
+        """Remembers the last offset of the records that move its leaderships away."""
         contact = self._contacts.get(broker_id)
-        if contact is not None and contact.shutdown_offset is None:
+        if contact is not None:
             contact.shutdown_offset = offset
 
     def shutdown_offset(self, broker_id: int) -> int:

@@ -1,109 +1,136 @@
-"""Who leads a partition when brokers come and go: which changes that asks for. `partition_change` makes them.
+"""Who leads a partition when brokers come and go: which changes that asks for. `leadership` makes them.
 
 The rules are Kafka's:
 
-* A departing broker leaves the ISR, except when it is the last in it: then the ISR stays as it is, because
-  its members are those that have all acknowledged data, and the partition waits for them without a leader.
+* A departing broker leaves the ISR. Without eligible leader replicas the last one stays in it: the ISR is
+  then who has all acknowledged data, and the partition waits for them without a leader. With them the ISR
+  gets empty, and they are who has it.
+* A broker that died is not even eligible: what it had not flushed is lost (KIP-966). It is known to have died
+  when it registers again and does not know the epoch of its former life.
 * `unclean.leader.election.enable` lets any active replica lead then.
 
-Fencing scans all partitions; that happens once per broker that goes, not per heartbeat.
+The index of the image names the partitions of a broker: a broker that goes costs what it leaves. A large
+decision is made in parts, one in a turn of the loop: `limit` is the number of records of a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
-from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicsImage
-from controller.subjects.partition_change import Election, IsActive, change_partition
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.partition_index import Group, PartitionKey
+from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage
+from controller.subjects.leadership import Leadership, LeadershipRules
+from controller.subjects.partition_change import Election
 from protocol.codec.message import Message
 
-__all__ = ["AllowsUnclean", "broker_departs", "broker_returns", "leads_anything", "leaves_directories"]
+__all__ = [
+    "MOVES_PER_TURN",
+    "broker_departs",
+    "broker_died",
+    "elect",
+    "leads_anything",
+    "leaves_directories",
+    "partitions_at",
+    "waiting_for",
+]
 
-AllowsUnclean = Callable[[str], bool]
-
-
-Concerns = Callable[[PartitionRegistration], bool]
+MOVES_PER_TURN: Final = 1_000
+"""The partitions that change in one turn of the loop: some milliseconds for making, writing and replaying
+their records."""
 
 
 def broker_departs(
-    topics: TopicsImage, broker_id: int, is_active: IsActive, allows_unclean: AllowsUnclean
+    image: ClusterImage, broker_id: int, rules: LeadershipRules, limit: int = MOVES_PER_TURN
 ) -> list[Message]:
-    """Changes for a broker that is fenced or shuts down: out of the ISRs, and nobody's leader."""
-    return _departs(topics, broker_id, is_active, allows_unclean, lambda partition: True)
+    """Changes for a broker that is fenced or shuts down: out of the ISRs, and nobody's leader. If they are as
+    many as the limit, there may be more when these are replayed."""
+    leadership = Leadership(image, rules, leaving=broker_id)
+    return _out_of_isr(image, image.topics.index.partitions(Group.IN_ISR, broker_id), leadership, limit)
+
+
+def broker_died(
+    image: ClusterImage, broker_id: int, rules: LeadershipRules, limit: int = MOVES_PER_TURN
+) -> list[Message]:
+    """The same for a broker that is known to have died: it is not eligible any more either."""
+    leadership = Leadership(image, rules, died=broker_id)
+    index = image.topics.index
+    records = _out_of_isr(image, index.partitions(Group.IN_ISR, broker_id), leadership, limit)
+    eligible = index.partitions(Group.IN_ELR, broker_id)
+    return [*records, *_out_of_isr(image, eligible, leadership, limit - len(records))]
 
 
 def leaves_directories(
-    topics: TopicsImage,
+    image: ClusterImage,
     broker_id: int,
     lost: tuple[bytes, ...],
-    is_active: IsActive,
-    allows_unclean: AllowsUnclean,
+    rules: LeadershipRules,
+    limit: int = MOVES_PER_TURN,
 ) -> list[Message]:
     """Changes for the replicas of one broker that lay in directories which went offline (KIP-858)."""
 
-    def lay_there(partition: PartitionRegistration) -> bool:
-        return partition.directories[partition.replicas.index(broker_id)] in lost
+    def lay_there() -> Iterator[PartitionKey]:
+        for key in image.topics.index.partitions(Group.IN_ISR, broker_id):
+            partition = image.topics.by_id[key.topic_id].partitions[key.number]
+            if partition.directories[partition.replicas.index(broker_id)] in lost:
+                yield key
 
-    return _departs(topics, broker_id, is_active, allows_unclean, lay_there)
+    return _out_of_isr(image, lay_there(), Leadership(image, rules, leaving=broker_id), limit)
 
 
-def _departs(
-    topics: TopicsImage,
-    broker_id: int,
-    is_active: IsActive,
-    allows_unclean: AllowsUnclean,
-    concerns: Concerns,
+def _out_of_isr(
+    image: ClusterImage, keys: Iterable[PartitionKey], leadership: Leadership, limit: int
 ) -> list[Message]:
-    def acceptable(replica: int) -> bool:
-        return replica != broker_id and is_active(replica)
-
     records: list[Message] = []
-    for name, topic_id, index, partition in _partitions(topics):
-        if broker_id in partition.isr and concerns(partition):
-            isr = tuple(replica for replica in partition.isr if replica != broker_id)
-            election = _election(allows_unclean(name))
-            records += _changed(topic_id, index, partition, isr, acceptable, election)
+    for topic, index, partition in partitions_at(image, keys):
+        if len(records) >= limit:
+            break
+        isr = leadership.without_gone(partition.isr)
+        if not isr and partition.leader == NO_LEADER and leadership.waits_for_isr(topic):
+            continue  # It waits for this broker already; of such there may be many, at each look.
+        change = leadership.change(topic, index, isr=isr)
+        if change is not None:
+            records.append(change)
     return records
 
 
-def broker_returns(
-    topics: TopicsImage, broker_id: int, is_active: IsActive, allows_unclean: AllowsUnclean
+def elect(
+    image: ClusterImage,
+    keys: Iterable[PartitionKey],
+    rules: LeadershipRules,
+    *,
+    arriving: int = NO_LEADER,
+    election: Election | None = None,
 ) -> list[Message]:
-    """Changes for a broker that is unfenced: partitions that waited for a leader may have one now."""
-
-    def acceptable(replica: int) -> bool:
-        return replica == broker_id or is_active(replica)
-
-    records: list[Message] = []
-    for name, topic_id, index, partition in _partitions(topics):
-        if partition.leader == NO_LEADER and broker_id in partition.replicas:
-            election = _election(allows_unclean(name))
-            records += _changed(topic_id, index, partition, partition.isr, acceptable, election)
-    return records
+    """Changes of those of the partitions that get another leader by an election, by the kind that their topic
+    allows unless one is named. arriving: a broker that is being unfenced."""
+    leadership = Leadership(image, rules, arriving=arriving)
+    changes = (
+        leadership.change(topic, index, election=election) for topic, index, _ in partitions_at(image, keys)
+    )
+    return [change for change in changes if change is not None]
 
 
-def _changed(
-    topic_id: bytes,
-    index: int,
-    partition: PartitionRegistration,
-    isr: tuple[int, ...],
-    is_active: IsActive,
-    election: Election,
-) -> list[Message]:
-    change = change_partition(topic_id, index, partition, isr=isr, is_active=is_active, election=election)
-    return [] if change is None else [change]
+def waiting_for(image: ClusterImage, broker_id: int) -> Iterator[PartitionKey]:
+    """The partitions without a leader of which a broker has a replica."""
+    by_id = image.topics.by_id
+    for key in image.topics.index.partitions(Group.LED_BY):
+        if broker_id in by_id[key.topic_id].partitions[key.number].replicas:
+            yield key
 
 
-def leads_anything(topics: TopicsImage, broker_id: int) -> bool:
+def leads_anything(image: ClusterImage, broker_id: int) -> bool:
     """Whether a broker still leads any partition."""
-    return any(partition.leader == broker_id for _, _, _, partition in _partitions(topics))
+    return (Group.LED_BY, broker_id) in image.topics.index
 
 
-def _election(allows_unclean: bool) -> Election:
-    return Election.UNCLEAN if allows_unclean else Election.ONLINE
-
-
-def _partitions(topics: TopicsImage) -> Iterator[tuple[str, bytes, int, PartitionRegistration]]:
-    for name, topic in topics.by_name.items():
-        for index, partition in topic.partitions.items():
-            yield name, topic.id, index, partition
+def partitions_at(
+    image: ClusterImage, keys: Iterable[PartitionKey]
+) -> Iterator[tuple[TopicImage, int, PartitionRegistration]]:
+    """The partitions of these keys as far as they are there."""
+    by_id = image.topics.by_id
+    for topic_id, index in keys:
+        topic = by_id.get(topic_id)
+        if topic is not None and index in topic.partitions:
+            yield topic, index, topic.partitions[index]

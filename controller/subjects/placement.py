@@ -1,25 +1,29 @@
-"""Which brokers hold a new topic's partitions, the preferred leader first.
+"""Which brokers hold a new topic's partitions, the preferred leader first: Kafka's StripedReplicaPlacer.
 
-Rules, in order of weight: a broker holds a partition once; replicas lie in as many racks as there are; the
-first replica is an unfenced broker; leaders and replicas are spread evenly. Fenced brokers take replicas only
-when there are not enough unfenced ones (they may come back), never the first place.
+A broker holds a partition once, and the first replica is an unfenced broker. The racks are taken in turn, and
+within a rack its brokers are, the unfenced ones before the fenced ones: partition p begins one rack and, in
+each rack, one broker further than partition p - 1, which makes stripes::
 
-The racks are taken in turn, and within a rack its brokers are, with one turn for leaders and one for
-followers: partition p begins at the next rack with the next leader, and the other racks give their next
-followers. Start and order are drawn by chance, so that many topics with one partition do not all meet on
-the first broker. When a rack's brokers have all been used in a partition, its turn is skipped.
+    racks A (brokers 1, 2), B (3, 4), C (5, 6), three replicas
+    partition 0:  1 3 5      partition 1:  4 6 2      partition 2:  5 1 3 …
+
+Leaders and replicas are spread evenly by that. Where the stripes begin is drawn by chance, so that many
+topics with one partition do not all meet on the first broker; and when each unfenced broker has had its turn
+to lead, racks and brokers are shuffled, so that the same brokers do not follow the same leader for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from config.ports import RandomSource
 from controller.subjects.result import ControllerError
 from protocol.errors import ErrorCode
 
 __all__ = ["UsableBroker", "place_replicas"]
+
+T = TypeVar("T")
 
 
 class UsableBroker(NamedTuple):
@@ -30,32 +34,91 @@ class UsableBroker(NamedTuple):
     fenced: bool
 
 
+class _Ring:
+    """Brokers in their order, each of them once in a round; every round begins one broker further on."""
+
+    def __init__(self, brokers: list[int], random_source: RandomSource) -> None:
+        self._brokers = sorted(brokers)
+        self._start = random_source.below(len(brokers)) if brokers else 0
+        self._taken = 0
+        self._round = 0
+
+    def take(self, round_: int) -> int | None:
+        """The next broker of the round, None if all have been taken."""
+        if not self._brokers:
+            return None
+        if round_ != self._round:
+            self._round, self._taken = round_, 0
+            self._start = (self._start + 1) % len(self._brokers)
+        if self._taken >= len(self._brokers):
+            return None
+        broker = self._brokers[(self._taken + self._start) % len(self._brokers)]
+        self._taken += 1
+        return broker
+
+    def shuffle(self, random_source: RandomSource) -> None:
+        _shuffle(self._brokers, random_source)
+
+
 class _Rack:
-    """The brokers of one rack in their drawn order, and whose turn is next, to lead and to follow."""
+    """The brokers of one rack."""
 
-    def __init__(self, brokers: list[int], fenced: list[int], start: int) -> None:
-        self.brokers = brokers
-        self.fenced = fenced
-        self.next_leader = start
-        self.next_follower = start + 1
+    def __init__(self, brokers: Sequence[UsableBroker], random_source: RandomSource) -> None:
+        self.fenced = _Ring([broker.id for broker in brokers if broker.fenced], random_source)
+        self.unfenced = _Ring([broker.id for broker in brokers if not broker.fenced], random_source)
 
-    def take_leader(self, used: list[int]) -> int | None:
-        return self._take("next_leader", used)
+    def take(self, round_: int) -> int | None:
+        broker = self.unfenced.take(round_)
+        return self.fenced.take(round_) if broker is None else broker
 
-    def take_follower(self, used: list[int]) -> int | None:
-        return self._take("next_follower", used)
 
-    def _take(self, turn: str, used: list[int]) -> int | None:
-        first: int = getattr(self, turn)
-        for step in range(len(self.brokers)):
-            broker = self.brokers[(first + step) % len(self.brokers)]
-            if broker not in used:
-                setattr(self, turn, first + step + 1)
-                return broker
-        return None
+class _Placer:
+    """All racks, with the turn that comes next."""
 
-    def take_fenced(self, used: list[int]) -> int | None:
-        return next((broker for broker in self.fenced if broker not in used), None)
+    def __init__(self, brokers: Sequence[UsableBroker], random_source: RandomSource) -> None:
+        by_rack: dict[str | None, list[UsableBroker]] = {}
+        for broker in brokers:
+            by_rack.setdefault(broker.rack, []).append(broker)
+        names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
+        self._racks = [_Rack(by_rack[name], random_source) for name in names]
+        self._unfenced = sum(not broker.fenced for broker in brokers)
+        self._random_source = random_source
+        self._first = random_source.below(len(names))
+        self._round = 0
+
+    def place(self, replication_factor: int) -> list[int]:
+        """The replicas of the next partition. At least one broker is unfenced, and there are enough."""
+        if self._round == self._unfenced > 1:
+            self._shuffle()
+            self._round = 0
+        racks, first = self._racks, self._first % len(self._racks)
+        replicas: list[int] = []
+        leading = first
+        while not replicas:
+            leader = racks[leading].unfenced.take(self._round)
+            if leader is None:
+                leading = (leading + 1) % len(racks)
+            else:
+                replicas.append(leader)
+        rack = first
+        skipped: int | None = leading
+        while len(replicas) < replication_factor:
+            if rack == skipped:  # It has given the leader in this turn of the racks.
+                skipped = None
+            else:
+                broker = racks[rack].take(self._round)
+                if broker is not None:
+                    replicas.append(broker)
+            rack = (rack + 1) % len(racks)
+        self._round += 1
+        self._first = first + 1
+        return replicas
+
+    def _shuffle(self) -> None:
+        _shuffle(self._racks, self._random_source)
+        for rack in self._racks:
+            rack.unfenced.shuffle(self._random_source)
+            rack.fenced.shuffle(self._random_source)
 
 
 def place_replicas(
@@ -66,6 +129,11 @@ def place_replicas(
     Raises INVALID_REPLICATION_FACTOR where Kafka does, with its sentences.
     """
     unable = f"Unable to replicate the partition {replication_factor} time(s): "
+    if all(broker.fenced for broker in brokers):
+        raise ControllerError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{unable}All brokers are currently fenced, or have all their log directories cordoned.",
+        )
     if replication_factor > len(brokers):
         raise ControllerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -73,58 +141,11 @@ def place_replicas(
             f"{len(brokers)} broker(s) are registered or some brokers have all their log directories "
             "cordoned.",
         )
-    if all(broker.fenced for broker in brokers):
-        raise ControllerError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{unable}All brokers are currently fenced or have all their log directories cordoned.",
-        )
-    racks = _racks(brokers, random_source)
-    first = random_source.below(len(racks))
-    return [
-        _place_one(racks, (first + partition) % len(racks), replication_factor)
-        for partition in range(partitions)
-    ]
+    placer = _Placer(brokers, random_source)
+    return [placer.place(replication_factor) for _ in range(partitions)]
 
 
-def _racks(brokers: Sequence[UsableBroker], random_source: RandomSource) -> list[_Rack]:
-    by_rack: dict[str, list[UsableBroker]] = {}
-    for broker in sorted(brokers):
-        by_rack.setdefault(broker.rack or "", []).append(broker)
-    racks = []
-    for members in by_rack.values():
-        unfenced = _shuffled([broker.id for broker in members if not broker.fenced], random_source)
-        fenced = _shuffled([broker.id for broker in members if broker.fenced], random_source)
-        racks.append(_Rack(unfenced, fenced, random_source.below(len(unfenced)) if unfenced else 0))
-    return racks
-
-
-def _place_one(racks: list[_Rack], first: int, replication_factor: int) -> list[int]:
-    turns = racks[first:] + racks[:first]
-    replicas: list[int] = []
-    for rack in turns:
-        leader = rack.take_leader(replicas)
-        if leader is not None:
-            replicas.append(leader)
-            turns.remove(rack)
-            turns.append(rack)
-            break
-    # The first round goes on through the other racks, later rounds fill up; fenced brokers come last of all.
-    for take in (_Rack.take_follower, _Rack.take_fenced):
-        while len(replicas) < replication_factor:
-            before = len(replicas)
-            for rack in turns:
-                broker = take(rack, replicas)
-                if broker is not None:
-                    replicas.append(broker)
-                if len(replicas) == replication_factor:
-                    return replicas
-            if len(replicas) == before:
-                break
-    return replicas
-
-
-def _shuffled(ids: list[int], random_source: RandomSource) -> list[int]:
-    for last in range(len(ids) - 1, 0, -1):
+def _shuffle(items: list[T], random_source: RandomSource) -> None:
+    for last in range(len(items) - 1, 0, -1):
         other = random_source.below(last + 1)
-        ids[last], ids[other] = ids[other], ids[last]
-    return ids
+        items[last], items[other] = items[other], items[last]

@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.partition_index import Group
 from controller.metadata.image.topics import PartitionRegistration, TopicImage
 from controller.metadata.topic_names import shown_name
-from controller.subjects.assignments import bad_assignment, check_replicas, default_directory
-from controller.subjects.partition_change import Election, change_partition, is_reassigning
-from controller.subjects.partitions import AllowsUnclean
+from controller.subjects.assignments import bad_assignment, check_replicas
+from controller.subjects.leadership import Leadership, LeadershipRules
+from controller.subjects.partition_change import Election, is_reassigning
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -45,11 +46,12 @@ MovingTopic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 
 
 def alter_reassignments(
-    image: ClusterImage, request: AlterPartitionReassignmentsRequest, allows_unclean: AllowsUnclean
+    image: ClusterImage, request: AlterPartitionReassignmentsRequest, rules: LeadershipRules
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Each partition has its own answer. allows_unclean: by topic, for a move back that needs it."""
+    """Each partition has its own answer."""
     if not request.topics:
         return Decision((), AlterPartitionReassignmentsResponse())
+    leadership = Leadership(image, rules)
     records: list[Message] = []
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
@@ -59,7 +61,7 @@ def alter_reassignments(
         for target in topic.partitions:
             answer = PartitionAnswer(target.partition_index, ErrorCode.NONE, None)
             try:
-                change = _alter(image, topic.name, target, request, allows_unclean)
+                change = _alter(image, topic.name, target, request, leadership)
             except ControllerError as fault:
                 answer.error_code = fault.code
                 # Kafka sends no text where it is only the code's own.
@@ -77,7 +79,7 @@ def _alter(
     name: str,
     target: AlterPartitionReassignmentsRequest.ReassignablePartition,
     request: AlterPartitionReassignmentsRequest,
-    allows_unclean: AllowsUnclean,
+    leadership: Leadership,
 ) -> PartitionChangeRecord | None:
     index = target.partition_index
     topic = image.topics.by_name.get(name)
@@ -91,22 +93,20 @@ def _alter(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
         )
     if target.replicas is None:
-        return _cancel(image, topic, index, partition, allows_unclean(name))
+        return _cancel(topic, index, partition, leadership)
     check_replicas(image, target.replicas, None)
     if not request.allow_replication_factor_change:
         _check_factor(partition, target.replicas)
     wanted = tuple(target.replicas)
     removing = tuple(sorted(replica for replica in partition.replicas if replica not in wanted))
     adding = tuple(sorted(replica for replica in wanted if replica not in partition.replicas))
-    return change_partition(
-        topic.id,
+    return leadership.change(
+        topic,
         index,
-        partition,
-        is_active=image.brokers.is_active,
+        election=Election.ONLINE,
         replicas=wanted + removing,
         removing=removing,
         adding=adding,
-        directory_of=lambda broker_id: default_directory(image, broker_id),
     )
 
 
@@ -121,7 +121,7 @@ def _check_factor(partition: PartitionRegistration, wanted: Sequence[int]) -> No
 
 
 def _cancel(
-    image: ClusterImage, topic: TopicImage, index: int, partition: PartitionRegistration, allows_unclean: bool
+    topic: TopicImage, index: int, partition: PartitionRegistration, leadership: Leadership
 ) -> PartitionChangeRecord | None:
     """Cancels the reassignment: the partition goes back to its replicas without those that were being
     added."""
@@ -133,23 +133,13 @@ def _cancel(
         raise bad_assignment("Invalid replica assignment: addingReplicas contains all replicas.")
     if not isr:
         # Only comers are in sync: whoever leads then lacks what they have.
-        if not allows_unclean:
+        if leadership.election(topic) is not Election.UNCLEAN:
             raise bad_assignment(
                 f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
                 "unclean leader election."
             )
         isr = replicas[:1]
-    return change_partition(
-        topic.id,
-        index,
-        partition,
-        is_active=image.brokers.is_active,
-        isr=isr,
-        replicas=replicas,
-        removing=(),
-        adding=(),
-        election=Election.UNCLEAN if allows_unclean else Election.ONLINE,
-    )
+    return leadership.change(topic, index, isr=isr, replicas=replicas, removing=(), adding=())
 
 
 def list_reassignments(
@@ -158,8 +148,11 @@ def list_reassignments(
     """The reassignments of the requested partitions, or of all. Other partitions are left out."""
     response = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is None:
-        for topic in image.topics.by_name.values():
-            _list(response, topic, topic.partitions)
+        moving: dict[bytes, list[int]] = {}
+        for topic_id, index in image.topics.index.partitions(Group.REASSIGNING):
+            moving.setdefault(topic_id, []).append(index)
+        for topic_id, indexes in moving.items():
+            _list(response, image.topics.by_id[topic_id], indexes)
         return response
     for asked in request.topics:
         found = image.topics.by_name.get(asked.name)

@@ -19,10 +19,16 @@ R = TypeVar("R")
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
-    """records go into one batch: they are committed together or not at all. May be empty."""
+    """records go into one batch: they are committed together or not at all. May be empty.
+
+    is_part: the decision is too large for one turn of the loop, and Kafka does not promise that it happens
+    at once. It is made again in the next turn, on what the image is then; the response of a part is never
+    sent.
+    """
 
     records: Sequence[Message]
     response: R
+    is_part: bool = False
 
 
 class ControllerError(Exception):

@@ -9,6 +9,7 @@ In reading order:
 
 * `brokers`, `topics`, `configs`, `features`, `producer_ids`   the subjects that decisions look at
 * `quotas`, `record_table`   subjects that are only remembered, so that a snapshot loses nothing
+* `partition_index`      the partitions by broker, for decisions about a broker that comes or goes
 * `mappings`             copies the mappings of an image quickly
 * `cluster_image`        all of them together: `ClusterImage`, `ImageDelta`, `replay`, `image_records`
 * `replayer`             the same over batches, with metadata transactions

@@ -16,10 +16,20 @@ from controller.metadata.image.mappings import copied
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import FeatureLevelRecord
 
-__all__ = ["KRAFT_VERSION", "METADATA_VERSION", "FeaturesDelta", "FeaturesImage"]
+__all__ = [
+    "ELIGIBLE_LEADER_REPLICAS",
+    "GROUP_VERSION",
+    "KRAFT_VERSION",
+    "METADATA_VERSION",
+    "FeaturesDelta",
+    "FeaturesImage",
+]
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+GROUP_VERSION: Final = "group.version"
+"""Level 1 switches eligible leader replicas on (KIP-966)."""
 
 NOT_FINALIZED: Final = 0
 

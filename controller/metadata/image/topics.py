@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from controller.metadata.image.mappings import copied
+from controller.metadata.image.partition_index import Change, PartitionIndex
 from protocol.codec.message import Message
 from protocol.errors import InvariantViolated
 from protocol.metadata_log.topics import (
@@ -127,11 +128,29 @@ class TopicImage(msgspec.Struct, frozen=True):
     partitions: Mapping[int, PartitionRegistration] = MappingProxyType({})
 
 
-class TopicsImage(msgspec.Struct, frozen=True):
-    """All topics, by name and by topic id. Both mappings hold the same values."""
+class TopicsImage(msgspec.Struct, frozen=True, eq=False):
+    """All topics, by name and by topic id. Both mappings hold the same values, and make two images equal."""
 
     by_name: Mapping[str, TopicImage] = MappingProxyType({})
     by_id: Mapping[bytes, TopicImage] = MappingProxyType({})
+    known_index: PartitionIndex | None = None
+    """The index, once somebody has asked for it or for that of an earlier image."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicsImage) and self.by_name == other.by_name
+
+    @property
+    def index(self) -> PartitionIndex:
+        """The partitions by broker. The first question is answered by a look at all partitions."""
+        known = self.known_index
+        if known is None:
+            known = PartitionIndex().changed(
+                (topic_id, number, None, partition)
+                for topic_id, topic in self.by_id.items()
+                for number, partition in topic.partitions.items()
+            )
+            msgspec.structs.force_setattr(self, "known_index", known)
+        return known
 
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
         image = self.by_name.get(topic)
@@ -234,4 +253,14 @@ class TopicsDelta:
             topic = delta.apply()
             by_id[topic_id] = topic
             by_name[topic.name] = topic
-        return TopicsImage(MappingProxyType(by_name), MappingProxyType(by_id))
+        known = self.base.known_index
+        index = None if known is None else known.changed(self._index_changes())
+        return TopicsImage(MappingProxyType(by_name), MappingProxyType(by_id), index)
+
+    def _index_changes(self) -> Iterator[Change]:
+        for topic_id in self.deleted:
+            for number, partition in self.base.by_id[topic_id].partitions.items():
+                yield topic_id, number, partition, None
+        for topic_id, delta in self.changed.items():
+            for number, after in delta.partitions.items():
+                yield topic_id, number, delta.base.partitions.get(number), after
