@@ -16,16 +16,18 @@ from __future__ import annotations
 import logging
 import struct
 from bisect import bisect_left
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from broker.dispatch.failures import failure_response, raise_failure
 from broker.dispatch.lane import Lane
 from broker.dispatch.long_request import LongRequest
 from broker.dispatch.malformed import MalformedLog
-from broker.dispatch.routes import Route, Routes
+from broker.dispatch.routes import RemembersRequests, Route, Routes
 from broker.dispatch.waiting import WaitingAnswer
 from broker.metrics.histogram import BOUNDS_NS
-from broker.metrics.requests import RequestMetrics
+from broker.metrics.requests import RequestCounts, RequestMetrics
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import BYTES_LIKE, Piece, as_pieces
@@ -70,11 +72,13 @@ class Dispatcher:
         lane: Lane,
         throttle: Throttle | None = None,
         metrics: RequestMetrics | None = None,
+        fast_lanes: Mapping[int, RemembersRequests] = MappingProxyType({}),
     ) -> None:
         """lane: where requests go that take longer than a turn of the loop; one for all dispatchers of a
-        node."""
+        node. fast_lanes: by API key, what remembers plain requests. No quota may be in force then."""
         self.metrics = metrics or RequestMetrics()
-        self.routes = Routes(handlers, self.metrics)
+        self._throttle = None if throttle is None or isinstance(throttle, NoThrottle) else throttle
+        self.routes = Routes(handlers, self.metrics, fast_lanes if self._throttle is None else {})
         self.current: RequestContext | None = None
         self._made_routes = self.routes.made
         self.services = services
@@ -82,7 +86,6 @@ class Dispatcher:
         self._lane = lane
         self._clock = clock
         self._authorizer = authorizer
-        self._throttle = None if throttle is None or isinstance(throttle, NoThrottle) else throttle
         self._malformed = MalformedLog()
         self._wall_ms = 0
         self._wall_read_ns = -_WALL_CLOCK_VALID_NS - 1
@@ -97,8 +100,7 @@ class Dispatcher:
             route = self._made_routes.get((api_key << 16) | version) or self.routes.find(api_key, version)
             if route is None:
                 return self._unserved(connection, frame, arrived_ns)
-            at = _HEADER_BYTES
-            client_id = ""
+            at, client_id = _HEADER_BYTES, ""
             if name_length > 0:
                 at += name_length
                 try:
@@ -134,14 +136,15 @@ class Dispatcher:
             response = route.handler(self.services, context, request)
             if response.__class__ is not route.response_class and response is not None:
                 if not _is_finished(route, response):
-                    connection.now_ns = self.monotonic_ns()
-                    return WaitingAnswer(self, connection, route, context, request, response, arrived_ns)
+                    return self._wait(connection, route, context, request, response, arrived_ns, frame)
                 response = response.response
             if api_key == ApiKey.API_VERSIONS:
                 _note_client_software(connection.session, version, request, response)
             pieces = (
                 None if response is None else self._encode(connection, route, context, response, arrived_ns)
             )
+            if route.remembers is not None:
+                route.remembers.remember(self, connection, route, frame, context, request, response)
         except (CloseConnection, EndsProcess):
             connection.now_ns = self.monotonic_ns()
             raise
@@ -149,14 +152,56 @@ class Dispatcher:
             pieces = self.answer_failure(connection, route, context, request)
         connection.now_ns = now_ns = self.monotonic_ns()
         bucket = bisect_left(BOUNDS_NS, now_ns - arrived_ns)
-        times = route.times
+        connection.last_served = times = route.times
         times.local[bucket] += 1
         if queued_ns := arrived_ns - connection.turn_began_ns:
             times.queue[bisect_left(BOUNDS_NS, queued_ns)] += 1
             bucket = bisect_left(BOUNDS_NS, queued_ns + now_ns - arrived_ns)
         times.total[bucket] += 1
-        connection.last_served = times
         return pieces
+
+    def _wait(
+        self,
+        connection: Connection,
+        route: Route,
+        context: RequestContext,
+        request: Message,
+        pending: Pending[Any],
+        arrived_ns: int,
+        frame: memoryview,
+    ) -> WaitingAnswer:
+        if route.remembers is not None:
+            route.remembers.remember(self, connection, route, frame, context, request, pending)
+        connection.now_ns = self.monotonic_ns()
+        return WaitingAnswer(self, connection, route, context, request, pending, arrived_ns, frame)
+
+    # What the fast lanes ask for (see `broker.fast_lane`)
+
+    def begin_remembered(self, context: RequestContext, arrived_ns: int) -> int:
+        """Requests like the one of this context are handled now; the wall clock in milliseconds."""
+        self.current = context
+        if arrived_ns - self._wall_read_ns > _WALL_CLOCK_VALID_NS:
+            self._wall_read_ns = arrived_ns
+            self._wall_ms = self._clock.wall_ms()
+        return self._wall_ms
+
+    def count_remembered(
+        self, connection: Connection, counts: RequestCounts, requests: int, received_bytes: int, began_ns: int
+    ) -> None:
+        """Some requests were answered together. Each of them took its share of the time, and waited for the
+        rest of it."""
+        counts.requests += requests
+        counts.received_bytes += received_bytes
+        connection.now_ns = now_ns = self.monotonic_ns()
+        times = connection.last_served = counts.times
+        local_ns = (now_ns - began_ns) // requests
+        total_ns = now_ns - connection.turn_began_ns
+        bucket = bisect_left(BOUNDS_NS, local_ns)
+        times.local[bucket] += requests
+        if total_ns > local_ns:
+            times.queue[bisect_left(BOUNDS_NS, total_ns - local_ns)] += requests
+            bucket = bisect_left(BOUNDS_NS, total_ns)
+        times.total[bucket] += requests
 
     def give_up(self, pending: Pending[Any], connection: Connection) -> None:
         """The peer has gone while its answer was pending. One that is there already counts no longer."""
@@ -243,9 +288,19 @@ class Dispatcher:
             connection.close(str(response))
             return
         try:
-            if response.__class__ is not route.response_class:
+            if response.__class__ is list and route.remembers is not None:
+                pieces = response  # of a fast lane, which has encoded it
+            elif response.__class__ is not route.response_class:
                 raise_failure(route.name, response)
-            pieces = self._encode(connection, route, waiting.context, response, began_ns - waiting.local_ns)
+            else:
+                pieces = self._encode(
+                    connection, route, waiting.context, response, began_ns - waiting.local_ns
+                )
+                if waiting.frame and route.remembers is not None:
+                    frame = memoryview(waiting.frame)
+                    route.remembers.remember(
+                        self, connection, route, frame, waiting.context, waiting.request, response
+                    )
         except EndsProcess:
             raise
         except Exception:
@@ -341,7 +396,7 @@ class Dispatcher:
     def unreadable(
         self, connection: Connection, frame: memoryview | bytes, error: Exception
     ) -> CloseConnection:
-        """Counts and tells it; what to raise."""
+        """Counts and logs a request that could not be read. Returns what the caller raises."""
         connection.now_ns = self.monotonic_ns()
         what = "a request"
         if len(frame) >= _HEADER_BYTES:

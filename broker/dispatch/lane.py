@@ -83,7 +83,7 @@ class Lane:
         self._schedule()
 
     def decoded(self, work: Work) -> None:
-        """Its frame is needed no longer."""
+        """Gives back the memory of the request's frame, which is needed no longer."""
         self._memory.hold(work, 0)
 
     def leave(self, work: Work) -> None:

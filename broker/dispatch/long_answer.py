@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.network.response_pieces import Piece
 from config.limits import ANSWER_BYTES
 from protocol.codec.compiler import elements_encoder
-from protocol.codec.decoding import holds_records
 from protocol.codec.message import Message, Struct
 from protocol.errors import invariant
 from protocol.framing import encode_long_response
 from protocol.serving.pending import CloseConnection, Pending
-from protocol.serving.turns import Turns, array_of, struct_arrays_of
+from protocol.serving.turns import Turns, array_of, longest_array
 
 if TYPE_CHECKING:
     from broker.dispatch.routes import Route
@@ -29,7 +28,7 @@ Steps = Generator[None, None, None]
 
 
 class AnswerTooLong(CloseConnection):
-    """More than anybody is sent."""
+    """An answer would be longer than `ANSWER_BYTES`; its connection is closed instead."""
 
 
 class LongAnswer:
@@ -75,7 +74,7 @@ class LongAnswer:
     ) -> Generator[None, None, list[Piece]]:
         """The whole answer: what was collected, and the response itself."""
         if not self._array:
-            self._array = _longest_array(response, version)
+            self._array = longest_array(response, version)
         elements = getattr(response, self._array) if self._array else None
         if elements is None:  # no array of structs, or a null one: it has no elements, and no count either
             self._array = ""
@@ -118,12 +117,3 @@ class LongAnswer:
             raise AnswerTooLong(
                 f"the answer to a {self._route.name} request would be longer than {ANSWER_BYTES} bytes"
             )
-
-
-def _longest_array(response: Message, version: int) -> str:
-    """The name of the array of structs with the most elements; empty where there is none to be encoded in
-    parts."""
-    if holds_records(type(response), version):
-        return ""
-    names = struct_arrays_of(type(response), version)
-    return max(names, key=lambda name: len(getattr(response, name) or ()), default="")

@@ -240,7 +240,7 @@ class LongRequest(DelayedAnswer):
             self._lane.again(self)
 
     def _late(self, response: Any) -> Steps:
-        """A pending answer that is there."""
+        """Encodes an answer that was pending and has come now."""
         context = self.context
         if context is None:
             return

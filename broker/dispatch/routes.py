@@ -6,10 +6,11 @@ those that clients are known to want before they come.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from broker.metrics.requests import RequestCounts, RequestMetrics
 from broker.network.response_pieces import Piece
@@ -21,6 +22,11 @@ from protocol.codec.schema import Kind, schema
 from protocol.framing import encode_response_frame
 from protocol.registry import ApiKey, api
 from protocol.serving.handler_table import HandlerTable, ServedApi
+
+if TYPE_CHECKING:
+    from broker.dispatch.dispatcher import Dispatcher
+    from broker.network.connection import Connection
+    from protocol.serving.request_context import RequestContext
 
 ErrorCounter = Callable[[Any, dict[int, int]], None]
 """Adds the error codes of a response, zero left out, to a count per code."""
@@ -44,13 +50,38 @@ _NO_BOUND: Final = 1 << 31
 """Of a request without arrays: what it takes is what its frame takes."""
 
 
+class RemembersRequests(Protocol):
+    """Makes the fast lanes of one API, one per connection (`broker.fast_lane`)."""
+
+    def wants(self, request: Any) -> bool:
+        """Whether a request whose answer comes later may be remembered then."""
+        ...
+
+    def remember(
+        self,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        route: Route,
+        frame: memoryview,
+        context: RequestContext,
+        request: Any,
+        response: Any,
+    ) -> None:
+        """Keeps a request that was handled for the connection's lane, if it was a plain one.
+
+        frame: as it came, without its size; valid until this returns. response: None if there is none, and
+        a Pending if it comes later.
+        """
+        ...
+
+
 class Route:
     """One API at one version, on one kind of listener. `index` is where the dispatcher finds it.
 
     keeps_request: an answer that comes later may need its request, to say of each item in it that it failed.
     A Produce request is never kept, its records are not ours by then. keeps_frame: see `ServedApi`.
     plain_bytes: a frame up to this is decoded and handled in one go. memory_bytes: what the arrays of a
-    longer one may take.
+    longer one may take. remembers: keeps plain requests for the fast lane, where the API has one.
     """
 
     __slots__ = (
@@ -68,13 +99,20 @@ class Route:
         "memory_bytes",
         "name",
         "plain_bytes",
+        "remembers",
         "response_class",
         "times",
         "turns",
         "version",
     )
 
-    def __init__(self, registration: ServedApi[Any], version: int, counts: RequestCounts) -> None:
+    def __init__(
+        self,
+        registration: ServedApi[Any],
+        version: int,
+        counts: RequestCounts,
+        remembers: RemembersRequests | None = None,
+    ) -> None:
         api_key, handler = registration.api_key, registration.handler
         described = api(api_key)
         self.api_key = api_key
@@ -90,6 +128,7 @@ class Route:
         self.count_errors = error_counter(described.response)
         self.keeps_request = not self.is_produce and not has_own_error_code(described.response, version)
         self.keeps_frame = registration.keeps_frame
+        self.remembers = remembers
         self.counts = counts
         self.times = counts.times
         self.turns = registration.turns
@@ -102,8 +141,14 @@ class Route:
 class Routes:
     """The routes of a handler table. A dict from `index` to route: one look-up per request."""
 
-    def __init__(self, handlers: HandlerTable, metrics: RequestMetrics) -> None:
+    def __init__(
+        self,
+        handlers: HandlerTable,
+        metrics: RequestMetrics,
+        remembers: Mapping[int, RemembersRequests] = MappingProxyType({}),
+    ) -> None:
         self.handlers = handlers
+        self._remembers = remembers
         self._metrics = metrics
         self.made: dict[int, Route] = {}
 
@@ -120,7 +165,7 @@ class Routes:
             if registration is None or not registration.min_version <= version <= registration.max_version:
                 return None
             counts = self._metrics.counts(api(api_key).name, version)
-            route = Route(registration, version, counts)
+            route = Route(registration, version, counts, self._remembers.get(api_key))
             self.made[self.index(api_key, version)] = route
         return route
 

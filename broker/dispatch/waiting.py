@@ -26,6 +26,7 @@ class WaitingAnswer(DelayedAnswer):
         "_pending",
         "arrived_ns",
         "context",
+        "frame",
         "local_ns",
         "request",
         "route",
@@ -38,17 +39,24 @@ class WaitingAnswer(DelayedAnswer):
         connection: Connection,
         route: Route,
         context: RequestContext,
-        request: Message,
+        request: Message | None,
         pending: Pending[Any],
         arrived_ns: int,
+        frame: memoryview | None = None,
     ) -> None:
-        """The connection's `now_ns` is when the wait begins."""
+        """The connection's `now_ns` is when the wait begins. frame: kept if the fast lane may want to
+        remember the request when it is answered."""
         super().__init__(connection, route.is_produce)
+        if pending.holds_request:
+            self.held_bytes = context.frame_size_bytes
         self._dispatcher = dispatcher
         self._pending = pending
         self.route = route
         self.context = context
         self.request = request if route.keeps_request else None
+        self.frame = b""
+        if frame is not None and route.remembers is not None and route.remembers.wants(request):
+            self.request, self.frame = request, frame.tobytes()
         self.arrived_ns = arrived_ns
         self.waits_since_ns = now_ns = connection.now_ns
         self.local_ns = now_ns - arrived_ns
@@ -60,5 +68,5 @@ class WaitingAnswer(DelayedAnswer):
         self._dispatcher.answer_late(self, response)
 
     def cancel(self) -> None:
-        """The peer has gone."""
+        """Gives up the answer, because the peer has gone."""
         self._dispatcher.give_up(self._pending, self.connection)

@@ -13,6 +13,10 @@ awaited, a throttle, an output queue that is too long, a turn that is over, a fr
 server that is going down, a peer that has sent its last byte. While any bit is set nothing is parsed and the
 wire does not read; when the last one is cleared, parsing goes on from the kept tail without a new read.
 
+**Fast lanes.** A request that is like an earlier one may be answered by a fast lane (`broker.fast_lane`). The
+lane of its API is asked first; what it declines is served. While earlier requests wait for their answers only
+the lane of Produce is asked.
+
 **Turns.** A turn ends after 64 requests, 2 ms or 1 MiB of answers; the rest follows through the ready queue.
 
 **Faults.** What is raised in here, or comes through from the service, is a fault of ours. It ends this
@@ -28,12 +32,19 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, Final
 
-from broker.network.interfaces import DelayedAnswer, Service, Wire
-from broker.network.large_frame import LargeFrame
+from broker.network.interfaces import DelayedAnswer, FastLane, Service, Wire
+from broker.network.large_frame import AwaitedFrame, LargeFrame
 from broker.network.memory import RequestMemory
 from broker.network.ready_queue import ReadyQueue
 from broker.network.response_pieces import BYTES_LIKE, Piece, release_pieces
-from config.limits import TURN_MS, TURN_REQUESTS, TURN_SENT_BYTES, WAITING_PRODUCE_PER_CONNECTION
+from config.limits import (
+    SMALL_FRAME_BYTES,
+    TURN_MS,
+    TURN_REQUESTS,
+    TURN_SENT_BYTES,
+    WAITING_PRODUCE_BYTES,
+    WAITING_PRODUCE_PER_CONNECTION,
+)
 from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess
 from protocol.serving.pending import CloseConnection
@@ -80,6 +91,7 @@ class Connection:
         "_begun_at",
         "_clock",
         "_is_queued",
+        "_lanes",
         "_large",
         "_memory",
         "_mute",
@@ -91,6 +103,7 @@ class Connection:
         "_tail_at",
         "_timers",
         "_waiting",
+        "_waiting_bytes",
         "_wire",
         "holds",
         "last_served",
@@ -128,11 +141,13 @@ class Connection:
         self._clock = clock
         self._timers = timers
         self._is_queued = False
+        self._lanes: dict[int, FastLane] | None = None
         self._tail: bytearray | memoryview | None = None
         self._tail_at = 0
         self._begun_at = 0
-        self._large: LargeFrame | None = None
+        self._large: LargeFrame | AwaitedFrame | None = None
         self._waiting: list[DelayedAnswer] = []
+        self._waiting_bytes = 0
         self._out: list[Piece] = []
         self._mute: Timer | None = None
 
@@ -158,18 +173,7 @@ class Connection:
         try:
             self.received_bytes += count
             large = self._large
-            if large is not None:
-                large.filled_bytes += count
-                if large.complete:
-                    self._large = None
-                    self._tail, self._tail_at = large.frame, 0
-                    self._parse_tail()
-                    if self._tail is None:
-                        self._memory.give_back(large.buffer)
-                    self._flush()
-                else:
-                    self.now_ns = self._clock.monotonic_ns()
-                    self._await_room(large)
+            if large is not None and self._received_large(large, count):
                 return
             memory = self._memory
             end = self._begun_at + count
@@ -186,6 +190,47 @@ class Connection:
             raise
         except Exception:
             self.failed()
+
+    def _received_large(self, large: LargeFrame | AwaitedFrame, count: int) -> bool:
+        """What arrived in a buffer of its own. False if it lies in the scratch buffer after all."""
+        if isinstance(large, AwaitedFrame):
+            self._large = None
+            if large.buffer is None:
+                self._begun_at = 0
+                return False
+            self._received_awaited(large, memoryview(large.buffer)[:count])
+            return True
+        large.filled_bytes += count
+        if large.complete:
+            self._large = None
+            self._tail, self._tail_at = large.frame, 0
+            self._parse_tail()
+            if self._tail is None and not self.holds & CLOSED:
+                self._memory.give_back(large.buffer)
+                self._large = AwaitedFrame(self._memory, self, large.size_bytes)
+            self._flush()
+        else:
+            self.now_ns = self._clock.monotonic_ns()
+            self._await_room(large)
+        return True
+
+    def _received_awaited(self, awaited: AwaitedFrame, view: memoryview) -> None:
+        """Handles what was read behind a large frame, in the buffer that is borrowed for it."""
+        count = len(view)
+        at = self._parse(view, 0, count)
+        is_open = not self.holds & CLOSED
+        size = self._needs_buffer(view) if at == 0 and is_open else 0
+        if size:
+            self._large = large = LargeFrame.in_place(awaited, size, count)
+            self._await_room(large)
+        else:
+            rest = bytearray(view[at:])
+            awaited.give_back()
+            if rest and is_open:
+                self._keep(memoryview(rest))
+            elif is_open and count > SMALL_FRAME_BYTES:
+                self._large = awaited
+        self._flush()
 
     def peer_gone(self, reason: str) -> None:
         """Ends the connection because the peer will take no answer: pending answers are cancelled and no
@@ -243,6 +288,21 @@ class Connection:
         self._mute = None
         self.holds &= ~MUTED
         self._schedule()
+
+    def fast_lane(self, api_key: int) -> FastLane | None:
+        return None if self._lanes is None else self._lanes.get(api_key)
+
+    def use_fast_lane(self, api_key: int, lane: FastLane) -> None:
+        """From now on the lane is asked first whenever a request of this API comes. api_key: up to 255."""
+        if self._lanes is None:
+            self._lanes = {}
+        self._lanes[api_key] = lane
+
+    def wait_for(self, answer: DelayedAnswer) -> None:
+        """A request was taken whose answer comes later, or behind answers that do."""
+        self._waiting_bytes += answer.held_bytes
+        self._waiting.append(answer)
+        self._check_window()
 
     def memory_freed(self) -> None:
         if self.holds & AWAITS_MEMORY:
@@ -339,6 +399,15 @@ class Connection:
                 self.holds |= TURN_OVER
                 self._schedule()
                 break
+            lanes = self._lanes
+            if lanes is not None and size > 1 and (not self._waiting or not view[at + 5]):
+                lane = lanes.get(view[at + 5])
+                if lane is not None and (reached := lane.take(self, view, at, end, left, out)) != at:
+                    at = reached
+                    left -= lane.taken
+                    sent += lane.sent_bytes
+                    now_ns = self.now_ns
+                    continue
             left -= 1
             # The request begins with its API key, and Produce has 0: only its requests may wait together.
             if self._waiting and (size < 2 or view[at + 4] or view[at + 5]):
@@ -362,8 +431,7 @@ class Connection:
                     out.append(piece)
                     sent += len(piece) if isinstance(piece, BYTES_LIKE) else piece.size_bytes
             elif answer is not None:
-                self._waiting.append(answer)  # type: ignore[arg-type]
-                self._check_window()
+                self.wait_for(answer)  # type: ignore[arg-type]
         return at
 
     @staticmethod
@@ -376,7 +444,11 @@ class Connection:
 
     def _check_window(self) -> None:
         waiting = self._waiting
-        if waiting and (not waiting[-1].is_produce or len(waiting) >= WAITING_PRODUCE_PER_CONNECTION):
+        if waiting and (
+            not waiting[-1].is_produce
+            or len(waiting) >= WAITING_PRODUCE_PER_CONNECTION
+            or self._waiting_bytes >= WAITING_PRODUCE_BYTES
+        ):
             self.holds |= AWAITS_ANSWER
 
     def _parse_tail(self) -> None:
@@ -414,7 +486,7 @@ class Connection:
             self._tail, self._tail_at = bytearray(rest), 0
             self._memory.hold(self, len(rest))
 
-    def _await_room(self, large: LargeFrame) -> None:
+    def _await_room(self, large: LargeFrame | AwaitedFrame) -> None:
         if large.make_room():
             self.holds &= ~AWAITS_MEMORY
         else:
@@ -436,7 +508,7 @@ class Connection:
             pieces = waiting[0].pieces
             if pieces is None:
                 break
-            waiting.pop(0)
+            self._waiting_bytes -= waiting.pop(0).held_bytes
             self._out += pieces
         self.holds &= ~AWAITS_ANSWER
         self._check_window()

@@ -2,7 +2,8 @@
 
 Almost every request is read into the scratch buffer, handled there as a view and forgotten. Two things
 outlive the turn: the cut-off tail of a small frame, and a cut-off frame that is larger than 128 KiB. Both are
-accounted here, against `queued.max.request.bytes`:
+accounted here, against `queued.max.request.bytes`. Beside that bound 16 MiB at most are kept in buffers that
+large frames have left for the next ones.
 
 * A tail is already in memory when its size is known, so it is entered without asking. What limits it is the
   size of a read: when the pool is full, a read takes 16 KiB at most.
@@ -22,7 +23,7 @@ from config.limits import (
     LARGE_FRAME_POOL_MINIMUM_BYTES,
     SCRATCH_BUFFER_BYTES,
     SMALL_FRAME_BYTES,
-    SPARE_FRAME_BYTES,
+    SPARE_FRAMES_BYTES,
 )
 
 SCARCE_READ_BYTES: Final = 16 * 1024
@@ -58,7 +59,8 @@ class RequestMemory:
         self.full = False
         self._held: dict[MemoryHolder, int] = {}
         self._waiting: dict[MemoryHolder, None] = {}
-        self._spare: bytearray | None = None
+        self._spares: list[bytearray] = []
+        self.spare_bytes = 0
 
     @property
     def largest_small_frame_bytes(self) -> int:
@@ -70,17 +72,31 @@ class RequestMemory:
         """The number of holders that wait for room in the pool."""
         return len(self._waiting)
 
-    def take_buffer(self, size_bytes: int) -> bytearray:
-        """A buffer of at least `size_bytes` for one large frame; it may hold old bytes."""
-        spare, self._spare = self._spare, None
-        return spare if spare is not None and len(spare) >= size_bytes else bytearray(size_bytes)
+    def take_buffer(self, holder: MemoryHolder, size_bytes: int) -> bytearray:
+        """A buffer of at least `size_bytes`, which the holder has been allowed; it may hold old bytes."""
+        return self.borrow(holder, size_bytes) or bytearray(size_bytes)
+
+    def borrow(self, holder: MemoryHolder, size_bytes: int) -> bytearray | None:
+        """A buffer that an earlier frame has left, of at least `size_bytes`. The holder has all of it in
+        memory from now on, and nothing else. None if there is none, or the pool has no room for it."""
+        spares = self._spares
+        before = self._held.get(holder, 0)
+        for index in range(len(spares) - 1, -1, -1):
+            size = len(spares[index])
+            if size >= size_bytes and self.used_bytes - before + size <= self.bound_bytes:
+                self.spare_bytes -= size
+                self.hold(holder, size)
+                return spares.pop(index)
+        return None
 
     def give_back(self, buffer: bytearray) -> None:
-        """Takes back a buffer that is no longer used; it may serve the next large frame."""
-        if SMALL_FRAME_BYTES < len(buffer) <= SPARE_FRAME_BYTES:
+        """Takes back a buffer that is no longer used; it may serve another large frame."""
+        size = len(buffer)
+        if SMALL_FRAME_BYTES < size <= SPARE_FRAMES_BYTES - self.spare_bytes:
             if self.poison:
-                buffer[:] = bytes((_POISON,)) * len(buffer)
-            self._spare = buffer
+                buffer[:] = bytes((_POISON,)) * size
+            self._spares.append(buffer)
+            self.spare_bytes += size
 
     def space_after(self, tail_bytes: int) -> memoryview:
         """Where the next read puts its bytes, after `tail_bytes` of an earlier read were copied to the

@@ -29,6 +29,9 @@ cheaper than a system call, a copy of a large one is not."""
 _READ_BYTES: Final = 256 * 1024
 """The bytes of a slice that are read at once for a transport that cannot send files."""
 
+_PUSHED_SLICE_BYTES: Final = 48 * 1024
+"""From this size on a slice does not wait to share a packet with the bytes before it."""
+
 SLICE_COST_BYTES: Final = 64 * 1024
 """The cost of an unsent slice in the queue's length: it takes no memory, but keeps a file open."""
 
@@ -68,11 +71,11 @@ class _SliceInFlight:
 
     __slots__ = ("descriptor", "is_cold", "left_bytes", "position", "slice")
 
-    def __init__(self, piece: FileSlice, descriptor: int) -> None:
+    def __init__(self, piece: FileSlice, descriptor: int, sent_bytes: int) -> None:
         self.slice = piece
         self.descriptor = descriptor
-        self.position = piece.position
-        self.left_bytes = piece.size_bytes
+        self.position = piece.position + sent_bytes
+        self.left_bytes = piece.size_bytes - sent_bytes
         self.is_cold = False
         """Whether a part was not in memory. Helper threads then send the rest too, without asking again."""
 
@@ -111,6 +114,73 @@ class OutputQueue:
         """Whether a helper thread is using the socket or the file of the first slice."""
         return self._busy is not None
 
+    def send(self, pieces: list[Piece], budget_bytes: int) -> bool:
+        """Sends the pieces of answers while nothing else waits, and queues only what does not leave at once.
+
+        It does what `append` and `write` do together, and returns and raises what they do, without making
+        items of pieces that leave in this call.
+        """
+        transport = self._transport
+        head: list[BytesLike] = []
+        number, is_full = 0, False
+        try:
+            for number, piece in enumerate(pieces):
+                if isinstance(piece, BYTES_LIKE):
+                    if len(piece) > _JOIN_BYTES:
+                        break
+                    head.append(piece)
+                    continue
+                size, descriptor = piece.size_bytes, piece.fileno()
+                if descriptor is None or budget_bytes <= 0 or not self._is_at_hand(piece, descriptor, size):
+                    break
+                if head:
+                    head = self._send_head(head, _MSG_MORE if size < _PUSHED_SLICE_BYTES else 0)
+                    if head:
+                        is_full = transport.sends_files
+                        break
+                wanted = min(size, budget_bytes)
+                sent = os.sendfile(transport.descriptor, descriptor, piece.position, wanted)
+                self.sent_bytes += sent
+                budget_bytes -= sent
+                if sent < size:
+                    self._append_slice(piece, sent)
+                    number += 1
+                    is_full = 0 < sent < wanted
+                    break
+                piece.release()
+            else:
+                number = len(pieces)
+                head = self._send_head(head, 0)
+                is_full = bool(head) and transport.sends_files
+        except (BlockingIOError, InterruptedError):
+            is_full = True
+        except BaseException:
+            release_pieces(pieces[number:])
+            raise
+        if head or number < len(pieces):
+            self.append([*head, *pieces[number:]])
+        return not is_full and self.write(budget_bytes)
+
+    def _send_head(self, parts: list[BytesLike], flags: int) -> list[BytesLike]:
+        """Sends bytes as one; what did not leave, which is nothing if all did."""
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        if not data:
+            return []
+        sent = self._transport.send(data, flags)
+        self.sent_bytes += sent
+        return [] if sent == len(data) else [memoryview(data)[sent:]]
+
+    def _is_at_hand(self, piece: FileSlice, descriptor: int, size_bytes: int) -> bool:
+        """Whether the loop may send the whole slice: it is not empty, and all of it in memory."""
+        if not size_bytes or not self._transport.sends_files:
+            return False
+        cold = self._cold
+        return (
+            cold is None
+            or piece.is_recent
+            or cold.is_warm(piece.shared, descriptor, piece.position, size_bytes)
+        )
+
     def append(self, pieces: list[Piece]) -> None:
         """Takes over the pieces of an answer; small pieces next to each other are joined. Raises OSError if
         the file of a slice cannot be opened."""
@@ -140,7 +210,7 @@ class OutputQueue:
                 self._items.append(memoryview(data))
                 self.cost_bytes += len(data)
 
-    def _append_slice(self, piece: FileSlice) -> None:
+    def _append_slice(self, piece: FileSlice, sent_bytes: int = 0) -> None:
         descriptor = piece.fileno()
         if descriptor is None:
             data = piece.read()
@@ -151,7 +221,7 @@ class OutputQueue:
         elif piece.size_bytes == 0:
             piece.release()
         else:
-            self._items.append(_SliceInFlight(piece, descriptor))
+            self._items.append(_SliceInFlight(piece, descriptor, sent_bytes))
             self.cost_bytes += SLICE_COST_BYTES
 
     def write(self, budget_bytes: int) -> bool:
@@ -165,14 +235,22 @@ class OutputQueue:
             while items and budget_bytes > 0 and self._busy is None:
                 item = items[0]
                 if isinstance(item, memoryview):
+                    wanted = len(item)
                     sent = self._send(item, len(items) > 1)
                 elif self._transport.sends_files:
-                    sent = self._send_file(item, budget_bytes)
+                    wanted = self._bytes_in_memory(item, min(item.left_bytes, budget_bytes))
+                    if wanted == 0:
+                        self._send_by_helper(item)
+                        return False
+                    sent = os.sendfile(self._transport.descriptor, item.descriptor, item.position, wanted)
+                    self._advance(item, sent)
                 else:
                     self._load(item)
                     continue
                 budget_bytes -= sent
                 self.sent_bytes += sent
+                if sent < wanted and self._transport.sends_files:
+                    return False  # the socket is full, and would only say so if it were asked again
         except (BlockingIOError, InterruptedError):
             return False
         return not items
@@ -184,16 +262,6 @@ class OutputQueue:
             self._items.pop(0)
         else:
             self._items[0] = data[sent:]
-        return sent
-
-    def _send_file(self, item: _SliceInFlight, budget_bytes: int) -> int:
-        """Sends a part of the slice and returns the number of bytes; 0 if a helper thread has to do it."""
-        count = self._bytes_in_memory(item, min(item.left_bytes, budget_bytes))
-        if count == 0:
-            self._send_by_helper(item)
-            return 0
-        sent = os.sendfile(self._transport.descriptor, item.descriptor, item.position, count)
-        self._advance(item, sent)
         return sent
 
     def _load(self, item: _SliceInFlight) -> None:
@@ -225,9 +293,10 @@ class OutputQueue:
             return count
         if item.is_cold:
             return 0
-        warm = self._cold.warm_bytes(item.descriptor, item.position, count)
-        item.is_cold = not warm
-        return warm
+        if not self._cold.is_warm(item.slice.shared, item.descriptor, item.position, count):
+            item.is_cold = True
+            return 0
+        return count
 
     def _send_by_helper(self, item: _SliceInFlight) -> None:
         count = min(item.left_bytes, COLD_PART_BYTES)

@@ -11,8 +11,22 @@ from collections.abc import Iterable
 from typing import Any, Final, Protocol, TypeAlias
 
 
+class SharedBySlices(Protocol):
+    """The open file of slices: one object for all of them."""
+
+    warm: tuple[int, int, int]
+    """The network's note of what lies in memory: its first byte, the byte behind it, and the time in ns up to
+    which that is taken for true. NOTHING_WARM as long as nothing is known."""
+
+
+NOTHING_WARM: Final = (0, 0, 0)
+
+
 class FileSlice(Protocol):
     """A range of bytes in an open file."""
+
+    @property
+    def shared(self) -> SharedBySlices: ...
 
     @property
     def size_bytes(self) -> int: ...

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
 
 from broker.network.acceptor import Acceptor
 from broker.network.cold_reads import ColdReads
@@ -17,7 +19,11 @@ from broker.network.interfaces import Channel, ListenerSettings, Traffic
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.output import Transport, plain
 from broker.network.sockets import SocketChannel
+from config.limits import LARGE_RECEIVE_BYTES, LARGE_RECEIVE_LEAST_BYTES
 from config.ports import Clock, Timers
+
+RMEM_MAX: Final = Path("/proc/sys/net/core/rmem_max")
+"""The largest receive buffer that a process may ask the kernel for, in bytes (sysctl net.core.rmem_max)."""
 
 
 class SocketNetwork:
@@ -42,6 +48,7 @@ class SocketNetwork:
         self._clock = clock
         self._timers = timers
         self._make_transport = make_transport or (lambda sock, _: plain(sock))
+        self._large_receive_bytes = large_receive_bytes()
         self.disconnects = Disconnects(loop)
 
     def listen(
@@ -64,6 +71,7 @@ class SocketNetwork:
                 traffic=acceptor.traffic,
                 on_closed=on_closed,
                 cold=self.cold,
+                large_receive_bytes=0 if settings.receive_buffer_bytes > 0 else self._large_receive_bytes,
             )
             on_accept(channel, port)
 
@@ -138,6 +146,16 @@ class SocketNetwork:
     def close(self) -> None:
         """Implements `interfaces.Network`."""
         self.disconnects.close()
+
+
+def large_receive_bytes(rmem_max: Path = RMEM_MAX) -> int:
+    """The kernel's receive buffer for a connection with large requests: up to 4 MiB, as far as the machine
+    allows; 0 where that is so little that the kernel does better by itself, or not known."""
+    try:
+        allowed = int(rmem_max.read_text())
+    except (OSError, ValueError):
+        return 0
+    return 0 if allowed < LARGE_RECEIVE_LEAST_BYTES else min(allowed, LARGE_RECEIVE_BYTES)
 
 
 def resolve(names: Sequence[str]) -> dict[str, list[str]]:

@@ -30,7 +30,12 @@ from broker.network.disconnects import Disconnects
 from broker.network.interfaces import ChannelUser, Traffic
 from broker.network.output import OutputQueue, Transport
 from broker.network.response_pieces import Piece, release_pieces
-from config.limits import OUTPUT_QUEUE_PAUSE_BYTES, OUTPUT_QUEUE_RESUME_BYTES, TURN_SENT_BYTES
+from config.limits import (
+    OUTPUT_QUEUE_PAUSE_BYTES,
+    OUTPUT_QUEUE_RESUME_BYTES,
+    SMALL_FRAME_BYTES,
+    TURN_SENT_BYTES,
+)
 from protocol.errors import EndsProcess
 
 _log = logging.getLogger("barnabas.network")
@@ -48,6 +53,7 @@ class SocketChannel:
     __slots__ = (
         "_disconnects",
         "_finished",
+        "_large_receive_bytes",
         "_linger",
         "_loop",
         "_on_closed",
@@ -77,7 +83,10 @@ class SocketChannel:
         traffic: Traffic,
         on_closed: Callable[[SocketChannel], None],
         cold: ColdReads | None = None,
+        large_receive_bytes: int = 0,
     ) -> None:
+        """large_receive_bytes: the kernel's receive buffer once so much arrives at a time that the requests
+        are large; 0 leaves it as it is."""
         self.host = host
         self.descriptor = transport.descriptor
         self.open = True
@@ -89,6 +98,7 @@ class SocketChannel:
         self._disconnects = disconnects
         self._traffic = traffic
         self._on_closed = on_closed
+        self._large_receive_bytes = large_receive_bytes
         self._reading = False
         self._writing = False
         self._linger = False
@@ -132,12 +142,21 @@ class SocketChannel:
             connection.peer_finished()
             self._await_break()
             return
+        if count > SMALL_FRAME_BYTES and self._large_receive_bytes:
+            self._widen()
         traffic = self._traffic
         traffic.received_bytes += count
         sent_before = traffic.sent_bytes
         connection.received(count)
         if traffic.sent_bytes == sent_before and self.open:
             self._look_for_reset()
+
+    def _widen(self) -> None:
+        """Lets the kernel take whole large requests in, so that the peer sends while others are served, and a
+        request is read in few calls."""
+        size_bytes, self._large_receive_bytes = self._large_receive_bytes, 0
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
 
     def _look_for_reset(self) -> None:
         """Checks whether the peer has reset the connection together with the bytes that were just read.
@@ -210,6 +229,9 @@ class SocketChannel:
             if sent == len(data):
                 return
             pieces = [memoryview(data)[sent:]]
+        elif not output:
+            self._write(pieces)
+            return
         try:
             output.append(pieces)
         except OSError as error:
@@ -220,11 +242,15 @@ class SocketChannel:
         elif output.cost_bytes > OUTPUT_QUEUE_PAUSE_BYTES:
             self.connection.output_full()
 
-    def _write(self) -> None:
+    def _write(self, pieces: list[Piece] | None = None) -> None:
+        """Sends what waits, or these pieces while nothing waits."""
         output = self._output
         before = output.sent_bytes
         try:
-            done = output.write(TURN_SENT_BYTES)
+            if pieces is None:
+                done = output.write(TURN_SENT_BYTES)
+            else:
+                done = output.send(pieces, TURN_SENT_BYTES)
         except OSError as error:
             self._broken(error)
             return
