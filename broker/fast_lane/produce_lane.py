@@ -1,0 +1,417 @@
+"""Produce requests with one batch for one partition, like an earlier one of their connection.
+
+::
+
+    Produce 13   size │ key, version │ correlation id │ client id … topic, partition │ length │ batch │ 3 × 00
+                 int32     4 bytes          int32                  the key             varint           tags
+
+The requests of one read that are like each other, one after the other, are one run: their batches are judged
+where they lie, put into the log by one write, and answered by one piece of output. A run ends at the first
+request that is not plain; if that is the very first, nothing has happened. So requests with acks=0, of
+versions before 5, with several batches or for several partitions, with acks=all while too few replicas are in
+sync, and those of the first batches of a connection, which are walked, take the long way.
+
+With acks=all the batches of a run that other replicas do not have yet are answered later, each request for
+itself (`waiting_produce`). Where an answer waits already, those behind it wait in line.
+
+The length of the batch follows from the size of the request, so its bytes are compared, too, and not decoded.
+As a varint it takes one to five bytes: where the batch begins depends on how large it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.fast_lane.epoch import LaneEpoch
+from broker.fast_lane.remembered import BEFORE_KEY_BYTES, CLIENT_ID_LENGTH, RememberedRequests
+from broker.fast_lane.waiting_produce import take_waiting
+from broker.replication.appending import ACKS_ALL, PartitionAppends
+from broker.replication.partition import Partition
+from config.limits import LANE_KEY_BYTES, TURN_REQUESTS, WAITING_PRODUCE_PER_CONNECTION
+from protocol.codec.writing import uvarint_bytes
+from protocol.errors import invariant
+from protocol.framing import SIZE_PREFIX_BYTES, encode_request_frame
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.records.header import HEADER_BYTES
+from protocol.registry import ApiKey
+from protocol.serving.pending import Pending
+from storage.append import NO_LOG_APPEND_TIME
+from storage.plain_appends import append_plain
+
+if TYPE_CHECKING:
+    from broker.dispatch.dispatcher import Dispatcher
+    from broker.dispatch.routes import Route
+    from broker.network.connection import Connection
+    from broker.network.response_pieces import Piece
+    from broker.replication.replica_manager import ReplicaManager
+    from protocol.serving.request_context import RequestContext
+
+__all__ = ["PlainProduce", "ProduceLane", "ProduceLanes"]
+
+_FIRST_VERSION: Final = 5
+"""The first one whose answer tells the log start."""
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+
+_EMPTY_RECORDS_AND_BEHIND: Final = 4
+"""How many bytes of a request follow the key if it has records of no bytes: a length, and what comes behind;
+the one is a varint and three empty tag sections, the other an int32 and nothing."""
+_TAGS: Final = b"\0\0\0"
+
+_LENGTH_BYTES: Final = (1, 2, 3, 4, 5)
+"""Of a varint; an int32 takes four."""
+
+_pack_int32: Final = Struct(">i").pack
+
+
+class PlainProduce:
+    """One request that is remembered: what was decided for it, and how it is answered.
+
+    frame_bytes, batch_bytes, length, batch_at: sizes of the request that came last, its length field, and
+    where its batch begins. unpack: gives size, API key and version, correlation id, key and length field of
+    such a request. pack: of the answer's size, correlation id, `before`, base offset, append time, log start,
+    `behind`.
+    """
+
+    __slots__ = (
+        "acks_all",
+        "answer_bytes",
+        "at_once",
+        "batch_at",
+        "batch_bytes",
+        "before",
+        "behind",
+        "context",
+        "frame_bytes",
+        "key",
+        "length",
+        "pack",
+        "partition",
+        "route",
+        "tag_bytes",
+        "timeout_ms",
+        "unpack",
+    )
+
+    def __init__(
+        self,
+        route: Route,
+        context: RequestContext,
+        partition: Partition,
+        key: bytes,
+        request: ProduceRequest,
+    ) -> None:
+        self.route = route
+        self.context = context
+        self.partition = partition
+        self.key = key
+        self.acks_all = request.acks == ACKS_ALL
+        self.timeout_ms = request.timeout_ms
+        self.tag_bytes = len(_TAGS) if route.flexible else 0
+        self.at_once = TURN_REQUESTS
+        """So many like requests are looked at together: one, as long as none is plain."""
+        self.frame_bytes = self.batch_bytes = 0
+        self.length = b""
+        self.batch_at = 0
+        self.unpack: Callable[[memoryview, int], tuple[Any, ...]] = _no_fields
+        self.before = self.behind = b""
+        self.answer_bytes = 0
+        self.pack: Callable[..., bytes] = _no_frame
+        self._lay_out_answer()
+
+    def _lay_out_answer(self) -> None:
+        """Finds out what the frames of all answers without error have in common."""
+        zeros, ones = (self._encoded(number) for number in (0, -1))
+        at = next(place for place, byte in enumerate(zeros) if byte != ones[place])
+        invariant(
+            ones[at : at + 24] == b"\xff" * 24 and zeros[at + 24 :] == ones[at + 24 :],
+            "an answer to Produce has its three numbers side by side",
+        )
+        self.before, self.behind = zeros[8:at], zeros[at + 24 :]
+        self.answer_bytes = len(zeros) - SIZE_PREFIX_BYTES
+        self.pack = Struct(f">iI{len(self.before)}sqqq{len(self.behind)}s").pack
+
+    def answers(self, correlation_ids: Sequence[int], offsets: Sequence[int]) -> list[bytes]:
+        """The answers to the first of these requests, with the base offsets of their batches."""
+        pack, before, behind = self.pack, self.before, self.behind
+        size, log_start = self.answer_bytes, self.partition.log.log_start_offset
+        return [
+            pack(size, correlation_id, before, offset, NO_LOG_APPEND_TIME, log_start, behind)
+            for correlation_id, offset in zip(correlation_ids, offsets, strict=False)
+        ]
+
+    def response(self, base_offset: int, log_start_offset: int) -> ProduceResponse:
+        """The answer without error as the handler makes it."""
+        partition = self.partition
+        answer = ProduceResponse.PartitionProduceResponse(
+            partition.index, 0, base_offset, NO_LOG_APPEND_TIME, log_start_offset
+        )
+        topic = ProduceResponse.TopicProduceResponse(partition.topic, partition.topic_id, [answer])
+        return ProduceResponse([topic])
+
+    def _encoded(self, number: int) -> bytes:
+        pieces: list[Any] = self.route.encode(self.response(number, number), self.route.version, 0)
+        return b"".join(pieces)
+
+    def resize(self, frame_bytes: int) -> bool:
+        """A request has another size than the one before. Whether there is room in it for a batch."""
+        left = SIZE_PREFIX_BYTES + frame_bytes - BEFORE_KEY_BYTES - len(self.key) - self.tag_bytes
+        for length_bytes in _LENGTH_BYTES:
+            batch_bytes = left - length_bytes
+            if batch_bytes < HEADER_BYTES:
+                return False
+            length = _length_field(batch_bytes, flexible=self.route.flexible)
+            if len(length) == length_bytes:
+                break
+        else:
+            return False
+        self.frame_bytes, self.batch_bytes, self.length = frame_bytes, batch_bytes, length
+        layout = _layout(len(self.key), length_bytes)
+        self.unpack, self.batch_at = layout.unpack_from, layout.size
+        return True
+
+
+@cache
+def _layout(key_bytes: int, length_bytes: int) -> Struct:
+    return Struct(f">i4sI{key_bytes}s{length_bytes}s")
+
+
+class ProduceLane:
+    """The lane of one connection, see `broker.network.interfaces.FastLane`."""
+
+    __slots__ = ("_appends", "_dispatcher", "has_declined", "remembered", "sent_bytes", "taken")
+
+    def __init__(self, dispatcher: Dispatcher, appends: PartitionAppends, epoch: LaneEpoch) -> None:
+        self._dispatcher = dispatcher
+        self._appends = appends
+        self.remembered: RememberedRequests[PlainProduce] = RememberedRequests(epoch)
+        self.has_declined = False
+        """The request that takes the long way now is remembered already."""
+        self.taken = 0
+        self.sent_bytes = 0
+
+    def take(
+        self, connection: Connection, view: memoryview, at: int, end: int, left: int, out: list[Piece]
+    ) -> int:
+        found = self.remembered.find(view, at, end)
+        self.has_declined = found is not None
+        if found is None:
+            return at
+        shape, plain = found
+        partition, waiting = plain.partition, connection.waiting
+        is_replicated = partition.is_alone or not plain.acks_all
+        if self._appends.is_failing or not (is_replicated or _may_be_replicated(partition)):
+            return at
+        began_ns = connection.now_ns
+        now_ms = self._dispatcher.begin_remembered(plain.context, began_ns)
+        if left > plain.at_once:
+            left = plain.at_once
+        if waiting or not is_replicated:
+            left = min(left, WAITING_PRODUCE_PER_CONNECTION - waiting)
+        plain.at_once = 1
+        correlation_ids, batches = _like_requests(
+            plain, shape.head, view, at, end, left, connection.max_frame_bytes
+        )
+        offsets = append_plain(
+            partition.log,
+            view,
+            batches,
+            leader_epoch=partition.leader_epoch,
+            now_ms=now_ms,
+            request_version=plain.route.version,
+        )
+        if not offsets:
+            return at
+        plain.at_once = TURN_REQUESTS
+        self.taken = requests = len(offsets)
+        answers = plain.answers(correlation_ids, offsets)
+        begin, size_bytes = batches[requests - 1]
+        reached = begin + size_bytes + plain.tag_bytes
+        for _, size in batches[: requests - 1]:
+            size_bytes += size
+        self._appends.appended_plain(
+            partition, requests, partition.log.log_end_offset - offsets[0], size_bytes
+        )
+        received_bytes = reached - at - SIZE_PREFIX_BYTES * requests
+        if waiting or not is_replicated:
+            self.sent_bytes = take_waiting(
+                self._dispatcher, connection, plain, correlation_ids, offsets, answers, out,
+                began_ns=began_ns, received_bytes=received_bytes,
+            )  # fmt: skip
+            return reached
+        answer = b"".join(answers)
+        self.sent_bytes = len(answer)
+        out.append(answer)
+        self._dispatcher.count_remembered(connection, plain.route.counts, requests, received_bytes, began_ns)
+        return reached
+
+
+def _may_be_replicated(partition: Partition) -> bool:
+    """Whether a batch with acks=all is taken by the partition, which has other replicas."""
+    return partition.is_leader and not partition.is_under_min_isr
+
+
+def _like_requests(
+    plain: PlainProduce,
+    head: bytes,
+    view: memoryview,
+    at: int,
+    end: int,
+    left: int,
+    max_frame_bytes: int,
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """The correlation ids of all like requests that lie next to each other from `at` on, and where their
+    batches lie, with their sizes."""
+    unpack, key, batch_at, tag_bytes = plain.unpack, plain.key, plain.batch_at, plain.tag_bytes
+    frame_bytes, batch_bytes, expected = plain.frame_bytes, plain.batch_bytes, plain.length
+    correlation_ids: list[int] = []
+    batches: list[tuple[int, int]] = []
+    while at + batch_at <= end and left:
+        size, found_head, correlation_id, found_key, length = unpack(view, at)
+        if found_key != key or found_head != head or size > max_frame_bytes:
+            break
+        stop = at + SIZE_PREFIX_BYTES + size
+        if stop > end:
+            break
+        if size != frame_bytes:
+            if not plain.resize(size):
+                break
+            unpack, batch_at, frame_bytes = plain.unpack, plain.batch_at, size
+            batch_bytes, expected = plain.batch_bytes, plain.length
+            continue
+        if length != expected:
+            break
+        if tag_bytes and (view[stop - 1] or view[stop - 2] or view[stop - 3]):
+            break
+        correlation_ids.append(correlation_id)
+        batches.append((at + batch_at, batch_bytes))
+        at = stop
+        left -= 1
+    return correlation_ids, batches
+
+
+class ProduceLanes:
+    """Makes the lanes, see `broker.dispatch.routes.RemembersRequests`."""
+
+    def __init__(self, replicas: ReplicaManager) -> None:
+        self._replicas = replicas
+
+    def wants(self, request: ProduceRequest) -> bool:
+        """See `broker.dispatch.routes.RemembersRequests`: its records are not there any more by then."""
+        return False
+
+    def remember(
+        self,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        route: Route,
+        frame: memoryview,
+        context: RequestContext,
+        request: ProduceRequest,
+        response: ProduceResponse | Pending[Any] | None,
+    ) -> None:
+        """See `broker.dispatch.routes.RemembersRequests`. If the answer comes later the request was allowed,
+        and its batch was not refused at once; that is all that is remembered of it."""
+        topics = request.topic_data
+        if len(topics) != 1 or len(topics[0].partition_data) != 1 or not request.acks:
+            return
+        lane = connection.fast_lane(_PRODUCE)
+        if isinstance(lane, ProduceLane):
+            if lane.has_declined:
+                lane.has_declined = False
+                return
+            if not lane.remembered.has_room():
+                return
+        if isinstance(response, ProduceResponse) and not _is_plain(response):
+            return
+        partition = self._plain_partition(route, context, topics[0])
+        if partition is None:
+            return
+        asked: Any = topics[0].partition_data[0].records
+        key = _key(route, frame, request, len(asked))
+        if not key:
+            return
+        if not isinstance(lane, ProduceLane):
+            lane = ProduceLane(dispatcher, self._replicas.appends, self._replicas.lane_epoch)
+            connection.use_fast_lane(_PRODUCE, lane)
+        plain = PlainProduce(route, context, partition, key, request)
+        if plain.resize(len(frame)):
+            lane.remembered.add(bytes(frame[:4]), key, "", plain)
+
+    def _plain_partition(
+        self,
+        route: Route,
+        context: RequestContext,
+        topic: ProduceRequest.TopicProduceData,
+    ) -> Partition | None:
+        """Where the batch went, if batches of the connection are taken there on the word of their headers."""
+        if route.version < _FIRST_VERSION:
+            return None
+        by_id = route.version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        hosted: Mapping[Any, Partition] = self._replicas.by_id if by_id else self._replicas.by_name
+        partition = hosted.get((topic.topic_id if by_id else topic.name, topic.partition_data[0].index))
+        if partition is None or partition.trusted_connection is not context.session.connection_id:
+            return None
+        return partition
+
+
+def _is_plain(response: ProduceResponse) -> bool:
+    answer = response.responses[0].partition_responses[0]
+    return not answer.error_code and answer.log_append_time_ms == NO_LOG_APPEND_TIME
+
+
+def _key(route: Route, frame: memoryview, request: ProduceRequest, batch_bytes: int) -> bytes:
+    """The bytes of a request that come before the length of its batch. None, if the frame is not what an
+    encoder would have made of the request, byte for byte: then its bytes may have another meaning than they
+    seem to have."""
+    topic = request.topic_data[0]
+    index = topic.partition_data[0].index
+    empty = ProduceRequest.TopicProduceData(
+        topic.name, topic.topic_id, [ProduceRequest.PartitionProduceData(index, b"")]
+    )
+    client_id = _client_id(frame)
+    if client_id is not None and len(client_id) > LANE_KEY_BYTES:
+        return b""
+    like = ProduceRequest(request.transactional_id, request.acks, request.timeout_ms, [empty])
+    encoded = encode_request_frame(like, route.version, 0, client_id)
+    before = encoded[BEFORE_KEY_BYTES:-_EMPTY_RECORDS_AND_BEHIND]
+    length = _length_field(batch_bytes, flexible=route.flexible)
+    behind = _TAGS if route.flexible else b""
+    begin = BEFORE_KEY_BYTES - SIZE_PREFIX_BYTES
+    end = begin + len(before) + len(length)
+    if (
+        len(before) > LANE_KEY_BYTES
+        or len(frame) != end + batch_bytes + len(behind)
+        or frame[begin:end] != before + length
+        or frame[end + batch_bytes :] != behind
+    ):
+        return b""
+    return before
+
+
+def _client_id(frame: memoryview) -> str | None:
+    length = int.from_bytes(frame[CLIENT_ID_LENGTH], "big", signed=True)
+    if length < 0:
+        return None
+    begin = CLIENT_ID_LENGTH.stop
+    return frame[begin : begin + length].tobytes().decode("utf-8", "replace")
+
+
+def _length_field(batch_bytes: int, *, flexible: bool) -> bytes:
+    """As the length of records is encoded: one more as a varint, or an int32."""
+    if not flexible:
+        return _pack_int32(batch_bytes)
+    return uvarint_bytes(batch_bytes + 1)
+
+
+def _no_frame(*_: object) -> bytes:
+    invariant(False, "a remembered request knows its answer")
+    return b""
+
+
+def _no_fields(*_: object) -> tuple[Any, ...]:
+    invariant(False, "a remembered request knows its layout")
+    return ()
