@@ -20,8 +20,8 @@ from broker.replication.roles import NO_EPOCH
 from broker.replication.watched_batches import WatchedBatches
 from protocol.errors import ErrorCode
 from storage.append import AppendResult
-from storage.append_lane import Outcome, WaitingAppend
 from storage.errors import AppendRefused, LogStorageError
+from storage.waiting_append import Outcome, WaitingAppend
 
 __all__ = ["ACKS_ALL", "PartitionAppends", "refused"]
 
@@ -68,7 +68,9 @@ class PartitionAppends:
             raise refused(ErrorCode.NOT_ENOUGH_REPLICAS)
         walk = False
         if partition.trusted_connection is not connection_id:
-            walk = self._watched.next_is_walked(connection_id, partition.topic_id, partition.index)
+            walk = self._watched.next_is_walked(
+                connection_id, partition.topic_id, partition.index, len(records), now_ms
+            )
             if not walk:
                 partition.trusted_connection = connection_id
         try:
@@ -113,9 +115,25 @@ class PartitionAppends:
         partition.counters.messages_in += result.last_offset - result.base_offset + 1
         partition.appended(size_bytes)
 
-    def append_own(self, partition: Partition, batch: bytes, now_ms: int) -> AppendResult | WaitingAppend:
+    @property
+    def is_failing(self) -> bool:
+        """The last append to some partition met a disk error: whether its disk works again is for `append` to
+        find out."""
+        return bool(self._failing)
+
+    def appended_plain(self, partition: Partition, requests: int, records: int, size_bytes: int) -> None:
+        """Batches of so many requests were appended past `append` (`storage.plain_appends`)."""
+        counters = partition.counters
+        counters.total_produce_requests += requests
+        counters.messages_in += records
+        counters.bytes_in += size_bytes
+        partition.appended(size_bytes)
+
+    def append_own(
+        self, partition: Partition, batch: bytes, now_ms: int, transaction_version: int = 0
+    ) -> AppendResult | WaitingAppend:
         """A batch that this broker made itself, with acks=all. As `append`; base offset and leader epoch are
-        filled in by the log."""
+        filled in by the log. transaction_version: of the transaction that a marker ends."""
         refusal = partition.refusal(NO_EPOCH)
         if refusal or partition.is_under_min_isr:
             raise refused(ErrorCode(refusal or ErrorCode.NOT_ENOUGH_REPLICAS))
@@ -124,7 +142,12 @@ class PartitionAppends:
             raise refused(ErrorCode.MESSAGE_TOO_LARGE)
         leader_epoch = partition.leader_epoch
         try:
-            result = log.append_internal(bytearray(batch), leader_epoch=leader_epoch, now_ms=now_ms)
+            result = log.append_internal(
+                bytearray(batch),
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                transaction_version=transaction_version,
+            )
         except LogStorageError as error:
             raise self._disk_failed(partition, error) from error
         if isinstance(result, WaitingAppend):

@@ -1,7 +1,9 @@
 """The partitions of the coordinators' topics, as the coordinators write and read them.
 
 A coordinator keeps its state in a partition that this broker leads: what it decides is appended with
-acks=all and holds once it is replicated, and what it knows at the start is read back from the log.
+acks=all and holds once it is replicated, and what it knows at the start is read back from the log, to its
+end, as Kafka's CoordinatorLoaderImpl does. The end may not be replicated yet when a leader is new: the
+coordinator answers nobody before it is.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from config.ports import Clock
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.errors import CorruptRecord
 from storage.append import AppendResult
-from storage.append_lane import Outcome
 from storage.errors import AppendRefused, CorruptSegment, LogStorageError, OffsetOutOfRange
 from storage.log_config import LogConfig
+from storage.waiting_append import Outcome
 
 __all__ = ["CoordinatorLog", "OnCommitted"]
 
@@ -43,14 +45,17 @@ class CoordinatorLog:
         self._appends = appends
         self._clock = clock
 
-    def append_internal(self, topic: str, index: int, batch: bytes, on_result: OnCommitted) -> None:
-        """A coordinator's batch, with acks=all. `on_result` once, at once or later; see `OnCommitted`."""
+    def append_internal(
+        self, topic: str, index: int, batch: bytes, on_result: OnCommitted, transaction_version: int = 0
+    ) -> None:
+        """A coordinator's batch, with acks=all. `on_result` once, at once or later; see `OnCommitted`.
+        transaction_version: of the transaction that a marker ends."""
         partition = self._hosted.by_name.get((topic, index))
         if partition is None:
             on_result(refused(self._hosted.why_not_hosted(topic, index)))
             return
         try:
-            result = self._appends.append_own(partition, batch, self._clock.wall_ms())
+            result = self._appends.append_own(partition, batch, self._clock.wall_ms(), transaction_version)
         except AppendRefused as error:
             on_result(error)
             return
@@ -58,6 +63,18 @@ class CoordinatorLog:
             _answer_when_replicated(partition, on_result, result)
         else:
             result.then(partial(_answer_when_replicated, partition, on_result))
+
+    def await_committed(self, topic: str, index: int, on_result: Callable[[ErrorCode], None]) -> None:
+        """`on_result` once, at once or later: NONE when all that the log holds now is replicated."""
+        partition = self._hosted.by_name.get((topic, index))
+        if partition is None:
+            on_result(self._hosted.why_not_hosted(topic, index))
+            return
+        end_offset = partition.log.log_end_offset
+        if partition.log.high_watermark >= end_offset:
+            on_result(ErrorCode.NONE)
+        else:
+            partition.wait_for_commit(end_offset, _OwnWait(on_result))
 
     def max_batch_bytes(self, topic: str, index: int) -> int:
         """The largest batch that a partition takes; of one that is not hosted, Kafka's own default."""
@@ -100,6 +117,19 @@ class InternalAppend:
     def replicated(self, partition: Partition, error: ErrorCode) -> None:
         """See `partition.CommitWaiter`."""
         self._on_result(refused(error) if error else self._result)
+
+
+class _OwnWait:
+    """A coordinator that waits for what it found in the log to be replicated."""
+
+    __slots__ = ("_on_result",)
+
+    def __init__(self, on_result: Callable[[ErrorCode], None]) -> None:
+        self._on_result = on_result
+
+    def replicated(self, partition: Partition, error: ErrorCode) -> None:
+        """See `partition.CommitWaiter`."""
+        self._on_result(error)
 
 
 def _answer_when_replicated(partition: Partition, on_result: OnCommitted, outcome: Outcome) -> None:

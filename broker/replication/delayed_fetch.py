@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from broker.quotas.replication_quota import ReplicationQuota
 from broker.replication.fetch_sessions import FetchSession, FetchSessions, WantedPartition
+from broker.replication.leader_replication import LeaderReplication, ReplicaReader
+from broker.replication.replica_selector import RackAwareReplicaSelector
 from config.limits import WAITING_REQUESTS
 from config.ports import Clock, Timer, Timers
 from protocol.serving.pending import Pending
@@ -43,8 +46,21 @@ class WaitingFetch(Protocol[MadeResponse]):
 class FetchPurgatory:
     """All fetches that wait, and the order in which the woken ones are answered."""
 
-    def __init__(self, *, sessions: FetchSessions, max_bytes: int, clock: Clock, timers: Timers) -> None:
+    def __init__(
+        self,
+        *,
+        sessions: FetchSessions,
+        max_bytes: int,
+        clock: Clock,
+        timers: Timers,
+        selector: RackAwareReplicaSelector | None = None,
+        leader_quota: ReplicationQuota | None = None,
+    ) -> None:
+        """selector: chooses a replica near the consumer; without one all read from the leader. leader_quota:
+        for what throttled replicas read here; without one it has no limit."""
         self.sessions = sessions
+        self.selector = selector
+        self.replication = LeaderReplication(leader_quota or ReplicationQuota(), clock)
         self.max_bytes = max_bytes
         """`fetch.max.bytes`: no answer is asked to hold more."""
         self.clock = clock
@@ -56,6 +72,11 @@ class FetchPurgatory:
     @property
     def is_full(self) -> bool:
         return len(self.waiting) >= WAITING_REQUESTS
+
+    @property
+    def watched_partitions(self) -> int:
+        """Partitions of all fetches that wait, those of each counted; for metrics."""
+        return sum(fetch.partition_count for fetch in self.waiting)
 
     def wake(self, fetch: DelayedFetch[Any]) -> None:
         self._woken.append(fetch)
@@ -85,6 +106,7 @@ class DelayedFetch(Generic[Response]):
         "_pending",
         "_purgatory",
         "_read_committed",
+        "_replica",
         "_session",
         "_timer",
         "_was_held_back",
@@ -98,13 +120,16 @@ class DelayedFetch(Generic[Response]):
         *,
         missing_bytes: int,
         read_committed: bool,
+        replica: ReplicaReader | None = None,
     ) -> None:
-        """missing_bytes: so much must come before the request is answered ahead of its time."""
+        """missing_bytes: so much must come before the request is answered ahead of its time. replica: who
+        reads, unless it is a consumer; what is held back from it does not count."""
         self._fetch = fetch
         self._session = session
         self._purgatory = purgatory
         self._missing_bytes = missing_bytes
         self._read_committed = read_committed
+        self._replica = replica
         self._is_woken = False
         self._was_held_back = False
         """Something came that read_committed may not see, since a transaction is open before it."""
@@ -121,8 +146,17 @@ class DelayedFetch(Generic[Response]):
         pending.on_cancel(self._abandon)
         return pending
 
+    @property
+    def partition_count(self) -> int:
+        """Partitions whose records the request waits for."""
+        return len(self._session.wanted)
+
     def session_grew(self, wanted: WantedPartition, size_bytes: int) -> None:
         partition = wanted.partition
+        replica = self._replica
+        if replica is not None and partition is not None and replica.is_held_back(partition):
+            self._session.watch(wanted)
+            return
         if self._read_committed and partition is not None:
             if partition.log.last_stable_offset <= wanted.fetch_offset:
                 self._was_held_back = True

@@ -21,8 +21,8 @@ from config.ports import Clock, Timer, Timers
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from storage.append import AppendResult
-from storage.append_lane import Outcome, WaitingAppend
 from storage.errors import AppendRefused
+from storage.waiting_append import Outcome, WaitingAppend
 
 __all__ = ["DelayedProduce", "ProduceAnswers"]
 
@@ -48,7 +48,7 @@ class ProduceAnswers(Protocol[AnyAnswer, AnyResponse]):
         """The batch is in the log. Until `replicated` says otherwise the answer is REQUEST_TIMED_OUT."""
         ...
 
-    def replicated(self, answer: AnyAnswer, error: ErrorCode) -> None:
+    def replicated(self, partition: Partition, answer: AnyAnswer, error: ErrorCode) -> None:
         """Every replica in sync has the batch; or an error says why nobody knows."""
         ...
 
@@ -95,11 +95,11 @@ class DelayedProduce(Generic[Answer, Response]):
         self._response: Response | None = None
         self._timer: Timer | None = None
 
-    def wait(self, partition: Partition, answer: Answer, result: AppendResult) -> None:
+    def wait(self, partition: Partition, answer: Answer, last_offset: int) -> None:
         """Hold the answer back until the partition's high watermark has passed what was appended."""
         self._answers.not_replicated_yet(answer)
         self._waiting[partition] = answer
-        partition.wait_for_commit(result.last_offset + 1, self)
+        partition.wait_for_commit(last_offset + 1, self)
 
     def wait_for_append(self, partition: Partition, answer: Answer, append: WaitingAppend) -> None:
         """Hold the answer back until the batch is in the log, and then for its replication if that is asked
@@ -114,7 +114,7 @@ class DelayedProduce(Generic[Answer, Response]):
             self._answers.all_appended(response)
             if not self._waiting:
                 return response if self._acks else None
-        pending: Pending[Any] = Pending()
+        pending: Pending[Any] = Pending(holds_request=self._appending > 0)
         self._pending = pending
         pending.on_cancel(self._forget)
         if not self._appending:
@@ -133,7 +133,7 @@ class DelayedProduce(Generic[Answer, Response]):
             and self._acks == ACKS_ALL
             and partition.log.high_watermark <= outcome.last_offset
         ):
-            self.wait(partition, answer, outcome)
+            self.wait(partition, answer, outcome.last_offset)
         if not self._appending and self._response is not None:
             self._all_appended(self._response)
 
@@ -162,13 +162,13 @@ class DelayedProduce(Generic[Answer, Response]):
         answer = self._waiting.pop(partition, None)
         if answer is None:
             return
-        self._answers.replicated(answer, error)
+        self._answers.replicated(partition, answer, error)
         if not self._waiting and not self._appending:
             self._finish()
 
     def _expired(self) -> None:
-        for answer in self._waiting.values():
-            self._answers.replicated(answer, ErrorCode.REQUEST_TIMED_OUT)
+        for partition, answer in self._waiting.items():
+            self._answers.replicated(partition, answer, ErrorCode.REQUEST_TIMED_OUT)
         self._finish()
 
     def _finish(self) -> None:

@@ -228,14 +228,29 @@ class FetchSession:
             if data.error_code:
                 wanted.high_watermark = UNTOLD
                 continue
+            if data.records:
+                self.told_records(wanted, data.high_watermark, data.log_start_offset)
+                continue
             wanted.high_watermark = data.high_watermark
             wanted.log_start_offset = data.log_start_offset
-            if data.records:
-                del active[wanted.key]
-                active[wanted.key] = wanted
-            elif data.diverging_epoch is None and wanted.fetch_offset >= data.high_watermark:
+            end, partition = data.high_watermark, wanted.partition
+            if partition is not None:
+                if partition.log.high_watermark != end:
+                    continue  # this very fetch, a follower's, has moved it: the next answer tells
+                if self.privileged:
+                    end = partition.log.log_end_offset
+            if data.diverging_epoch is None and wanted.fetch_offset >= end:
                 del active[wanted.key]
                 self.watch(wanted)
+
+    def told_records(self, wanted: WantedPartition, high_watermark: int, log_start_offset: int) -> None:
+        """An answer gives records of the partition: it goes to the end of the order, for there may be
+        more."""
+        wanted.high_watermark = high_watermark
+        wanted.log_start_offset = log_start_offset
+        active = self.active
+        del active[wanted.key]
+        active[wanted.key] = wanted
 
     def rest(self, wanted: WantedPartition) -> None:
         """There is nothing to tell of the partition: it is watched until there is."""
@@ -322,11 +337,15 @@ class FetchSessions:
         if not session.wanted:
             self.close(session.id)
             return session
+        self.advance(session, now_ms=now_ms)
+        return session
+
+    def advance(self, session: FetchSession, *, now_ms: int) -> None:
+        """A request of the session was accepted."""
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = now_ms
         del self._by_id[session.id]
         self._by_id[session.id] = session
-        return session
 
     def remember(self, session: FetchSession, *, now_ms: int) -> bool:
         """Give the session of a full fetch a place and an id; False if there is no place for it."""

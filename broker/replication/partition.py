@@ -12,9 +12,10 @@ them.
     log start           last stable   high watermark        log end
         |--- readable by consumers ---------|--- not yet replicated ---|
 
-The high watermark is the smallest log end among the replicas that are in sync, the leader's own included. It
-never goes back while a leader leads, and it stands still while fewer replicas are in sync than the topic asks
-for (KIP-966): what `acks=1` appends then is in the log, but no consumer sees it yet.
+The high watermark is the smallest log end among the replicas that are in sync, the leader's own included, and
+among those that have caught up and may join them: a high watermark that ran ahead of these would keep them
+out for ever. It never goes back while a leader leads, and it stands still while fewer replicas are in sync
+than the topic asks for (KIP-966): what `acks=1` appends then is in the log, but no consumer sees it yet.
 
 The leader epoch that a request names is checked before the role (KIP-320). A client that knows only an older
 epoch is told FENCED_LEADER_EPOCH, one that knows a newer epoch than this broker UNKNOWN_LEADER_EPOCH. Only
@@ -27,9 +28,10 @@ partition that nobody watches costs one look at an empty dictionary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from broker.replication.partition_listeners import CommitWaiter, DeletionWaiter, PartitionWatcher, Watcher
+from broker.fast_lane.epoch import LaneEpoch
+from broker.replication.partition_listeners import NO_KEEPER, CommitWaiter, DeletionWaiter, IsrKeeper, Watched
 from broker.replication.partition_state import (
     NO_BROKER_EPOCH,
     CommittedPartitionState,
@@ -46,11 +48,14 @@ from broker.replication.roles import (
     Leader,
     Offline,
     PartitionFetchState,
+    ReplicaState,
     RoleState,
 )
+from broker.replication.topic_settings import TopicCounters
 from broker.replication.transitions import TRANSITIONS, Role, RoleCause
 from protocol.errors import ErrorCode, InvariantViolated, invariant
 from storage.partition_log import PartitionLog
+from storage.retention import LEADER_INCREMENTS
 
 _NONE: Final = int(ErrorCode.NONE)
 _FENCED: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
@@ -59,50 +64,26 @@ _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _STORAGE: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-class TopicCounters:
-    """What happened to one topic on this broker since it started; plain integers, read by whoever exports
-    them."""
-
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "failed_fetch_requests",
-        "failed_produce_requests",
-        "messages_in",
-        "topic",
-        "total_fetch_requests",
-        "total_produce_requests",
-    )
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.messages_in = 0
-        self.total_produce_requests = 0
-        self.total_fetch_requests = 0
-        self.failed_produce_requests = 0
-        self.failed_fetch_requests = 0
-
-
-class Partition:
+class Partition(Watched):
     """A hosted partition. The replica manager makes it; the image's differences and appends change it."""
 
     __slots__ = (
         "__weakref__",
+        "_lane_epoch",
+        "adding",
         "commit_waiters",
         "counters",
         "deletion_waiters",
-        "holders",
         "index",
         "is_alone",
         "is_leader",
         "is_offline",
+        "is_reassigning",
         "is_under_min_isr",
+        "isr_keeper",
         "leader_epoch",
         "leader_epoch_start_offset",
         "log",
-        "log_end_watchers",
         "min_insync_replicas",
         "node_id",
         "partition_epoch",
@@ -112,7 +93,6 @@ class Partition:
         "topic_id",
         "trusted_connection",
         "unseen_bytes",
-        "watchers",
     )
 
     def __init__(
@@ -124,16 +104,26 @@ class Partition:
         node_id: int,
         log: PartitionLog,
         counters: TopicCounters,
+        lane_epoch: LaneEpoch | None = None,
+        isr_keeper: IsrKeeper = NO_KEEPER,
     ) -> None:
+        """lane_epoch: the node's, which every change of the partition's standing bumps. isr_keeper: asks the
+        controller for another ISR; without one the ISR stays as the metadata log tells it."""
+        super().__init__()
+        self._lane_epoch = lane_epoch or LaneEpoch()
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.node_id = node_id
         self.log = log
         self.counters = counters
+        self.isr_keeper = isr_keeper
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
+        self.adding: tuple[int, ...] = ()
+        """The replicas that a reassignment adds."""
+        self.is_reassigning = False
         self.min_insync_replicas = 1
         """As the topic is configured; see `effective_min_isr`."""
         self.state: RoleState = Follower(
@@ -146,17 +136,12 @@ class Partition:
         self.is_under_min_isr = False
         """This broker leads, and fewer replicas are in sync than acks=all asks for."""
         self.is_alone = False
-        """This broker leads, no other replica is in sync, and that is enough for acks=all: whatever is in the
+        """This broker leads, there is no other replica, and one is enough for acks=all: whatever is in the
         log counts as replicated."""
         self.trusted_connection = ""
         """The connection whose batch was taken by its header last; see `watched_batches`."""
         self.unseen_bytes = 0
         """Bytes appended beyond the high watermark; a fetch that waits counts them once they are readable."""
-        self.watchers: dict[Watcher, Any] = {}
-        """Those who read up to the high watermark."""
-        self.log_end_watchers: dict[Watcher, Any] = {}
-        """Those who read up to the log's end: followers."""
-        self.holders: dict[PartitionWatcher, Any] = {}
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
         """(offset that the high watermark must reach, who waits), in the order of the appends."""
         self.deletion_waiters: list[DeletionWaiter] = []
@@ -178,6 +163,17 @@ class Partition:
         """The committed ISR; empty unless this broker leads, as nobody else knows it for certain."""
         state = self.state
         return state.partition_state.isr if isinstance(state, Leader) else ()
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """This broker leads, and not all replicas are in sync; those that a reassignment adds are not missed
+        before its end."""
+        return self.is_leader and len(self.isr) < len(self.replicas) - len(self.adding)
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        """This broker leads, and one replica less in sync were too few for acks=all."""
+        return self.is_leader and len(self.isr) == self.effective_min_isr
 
     @property
     def effective_min_isr(self) -> int:
@@ -208,6 +204,8 @@ class Partition:
         partition_epoch: int,
         replicas: Sequence[int],
         isr: Sequence[int],
+        adding: Sequence[int] = (),
+        removing: Sequence[int] = (),
         min_insync_replicas: int,
         now_ms: int,
     ) -> bool:
@@ -224,6 +222,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
+        self.adding = tuple(adding)
+        self.is_reassigning = bool(adding or removing)
         if moved:
             self._change_leader(leader_id, tuple(isr), now_ms)
         elif isinstance(self.state, Leader):
@@ -289,11 +289,13 @@ class Partition:
             self.advance_high_watermark()
 
     def _count_replicas(self) -> None:
-        """The facts that follow from the ISR, for those who ask often."""
+        """The facts that follow from the ISR, for those who ask often. It is called with every change of the
+        role, the leader epoch, the ISR and what is asked of it, so here the fast lane forgets."""
+        self._lane_epoch.bump()
         state = self.state
         if isinstance(state, Leader):
             self.is_under_min_isr = len(state.partition_state.isr) < self.effective_min_isr
-            self.is_alone = not state.in_sync_followers and not self.is_under_min_isr
+            self.is_alone = not state.replicas and not self.is_under_min_isr
         else:
             self.is_under_min_isr = self.is_alone = False
 
@@ -304,7 +306,7 @@ class Partition:
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.tell_changed()
         self._tell_deletion_waiters()
-        self._tell_gone()
+        self.tell_gone()
 
     def go_offline(self) -> None:
         """The disk has failed under the log; everybody who waits for the partition is told."""
@@ -312,12 +314,7 @@ class Partition:
         self.fail_commit_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self.tell_changed()
         self._tell_deletion_waiters()
-        self._tell_gone()
-
-    def _tell_gone(self) -> None:
-        holders, self.holders = self.holders, {}
-        for holder, token in holders.items():
-            holder.partition_gone(token)
+        self.tell_gone()
 
     # The other replicas, as the leader.
 
@@ -359,10 +356,51 @@ class Partition:
             now_ms=now_ms,
             broker_epoch=broker_epoch,
         )
+        if state.followers_outside:
+            self._ask_to_take_in(state, replica_id, replica)
         if has_moved_start:
             self._tell_deletion_waiters()
         self.advance_high_watermark()
         return _NONE
+
+    def follower_refusal(self, replica_id: int, current_leader_epoch: int) -> int:
+        """The error code for a fetch of a broker that is no replica of this partition, 0 if it is one.
+
+        A follower of a reassignment may know of it before this leader does. It is told that its picture of
+        the leader epoch is not known here, so that it tries again.
+        """
+        state = self.state
+        if not isinstance(state, Leader) or replica_id in state.replicas:
+            return _NONE
+        return _NOT_LEADER if current_leader_epoch == NO_EPOCH else _UNKNOWN
+
+    def _ask_to_take_in(self, state: Leader, replica_id: int, replica: ReplicaState) -> None:
+        """Ask for an ISR with this replica if it is outside, has everything that is committed, and has that
+        from this leader: what the leader had at the beginning of its epoch may be committed without its
+        knowledge (KIP-497)."""
+        offset = replica.log_end_offset
+        if (
+            isinstance(state.partition_state, CommittedPartitionState)
+            and replica_id not in state.partition_state.isr
+            and offset >= self.log.high_watermark
+            and offset >= state.epoch_start_offset
+            and self.isr_keeper.may_join(replica_id, replica)
+        ):
+            self.isr_keeper.caught_up(self, replica_id)
+
+    def out_of_sync_replicas(self, now_ms: int, max_lag_ms: int) -> dict[int, ReplicaState]:
+        """The followers in the ISR that have not caught up for longer than `max_lag_ms`, by broker id. None
+        while another change of the ISR is under way."""
+        state = self.state
+        if not isinstance(state, Leader) or not isinstance(state.partition_state, CommittedPartitionState):
+            return {}
+        end = self.log.log_end_offset
+        return {
+            replica_id: state.replicas[replica_id]
+            for replica_id in state.partition_state.isr
+            if replica_id in state.replicas
+            and not state.replicas[replica_id].is_caught_up(end, now_ms, max_lag_ms)
+        }
 
     def prepare_isr_expand(self, replica_id: int, broker_epoch: int) -> PendingExpandIsr:
         """Ask to take a replica into the ISR; it counts for the high watermark at once. The caller sends what
@@ -387,6 +425,10 @@ class Partition:
             partition_epoch=self.partition_epoch,
             broker_epoch=broker_epoch,
         )
+
+    def awaits(self, pending: PendingPartitionChange) -> bool:
+        """Whether the answer to this wish still matters: nothing has overtaken it."""
+        return isinstance(self.state, Leader) and self.state.partition_state is pending
 
     def isr_confirmed(self, pending: PendingPartitionChange, answered: LeaderAndIsr) -> bool:
         """The controller answered with the ISR in force. False if that is old news: the metadata log has told
@@ -422,6 +464,23 @@ class Partition:
             raise InvariantViolated(f"{self!r} is asked for what only its leader knows, and is {self.role}")
         return self.state
 
+    # The leader, as a follower.
+
+    def follow_leader(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
+        """The leader has told how far all is committed, and from where on it keeps records; `size_bytes` that
+        it sent were appended here. Whoever reads from this replica is told.
+
+        log_start_offset: at most the end of this replica's log.
+        """
+        log = self.log
+        self.unseen_bytes += size_bytes
+        if log.update_high_watermark(high_watermark):
+            grown, self.unseen_bytes = self.unseen_bytes, 0
+            if self.watchers:
+                self.tell_grew(grown)
+        if log.increase_log_start(log_start_offset, LEADER_INCREMENTS):
+            self.tell_changed()
+
     # Deletion of records.
 
     def raise_log_start(self, offset: int) -> None:
@@ -448,7 +507,7 @@ class Partition:
         if not self.is_alone:
             self.unseen_bytes += size_bytes
             if self.log_end_watchers:
-                self._tell_log_end_moved(size_bytes)
+                self.tell_log_end_moved(size_bytes)
             self.advance_high_watermark()
             return
         log = self.log
@@ -458,16 +517,22 @@ class Partition:
         if self.watchers:
             self.tell_grew(size_bytes)
         if self.log_end_watchers:
-            self._tell_log_end_moved(size_bytes)
+            self.tell_log_end_moved(size_bytes)
 
     def advance_high_watermark(self) -> None:
-        """Move the high watermark as far as the replicas in sync allow, and tell who waits for that."""
+        """Move the high watermark as far as the replicas in sync, and those about to be, allow; tell who
+        waits for that."""
         state, log = self.state, self.log
         if self.is_under_min_isr or not isinstance(state, Leader):
             return
-        end = log.log_end_offset
+        end = leader_end = log.log_end_offset
         for replica in state.in_sync_followers:
             if replica.log_end_offset < end:
+                end = replica.log_end_offset
+        if end <= log.high_watermark:
+            return
+        for replica_id, replica in state.followers_outside:
+            if replica.log_end_offset < end and self.isr_keeper.is_joining(replica_id, replica, leader_end):
                 end = replica.log_end_offset
         if end <= log.high_watermark:
             return
@@ -478,34 +543,7 @@ class Partition:
         if self.watchers:
             self.tell_grew(grown)
         if self.log_end_watchers:
-            self._tell_log_end_moved(0)
-
-    def watch(self, watcher: Watcher, token: Any, *, to_log_end: bool = False) -> None:
-        """Tell `watcher` of the next change, once. to_log_end: it reads beyond the high watermark, as
-        followers do."""
-        (self.log_end_watchers if to_log_end else self.watchers)[watcher] = token
-
-    def unwatch(self, watcher: Watcher) -> None:
-        self.watchers.pop(watcher, None)
-        self.log_end_watchers.pop(watcher, None)
-
-    def tell_grew(self, size_bytes: int) -> None:
-        watchers, self.watchers = self.watchers, {}
-        for watcher, token in watchers.items():
-            watcher.partition_grew(token, size_bytes)
-
-    def _tell_log_end_moved(self, size_bytes: int) -> None:
-        """A follower that waits is answered when there is something to copy. That the high watermark has
-        moved it learns with its next request, as in Kafka."""
-        watchers, self.log_end_watchers = self.log_end_watchers, {}
-        for watcher, token in watchers.items():
-            watcher.partition_grew(token, size_bytes)
-
-    def tell_changed(self) -> None:
-        watchers = self.watchers | self.log_end_watchers
-        self.watchers, self.log_end_watchers = {}, {}
-        for watcher, token in watchers.items():
-            watcher.partition_changed(token)
+            self.tell_log_end_moved(0)
 
     def wait_for_commit(self, offset: int, waiter: CommitWaiter) -> None:
         """Have `waiter` told once the high watermark has reached `offset`, or cannot any more."""

@@ -1,18 +1,27 @@
-"""Who is told when a partition changes, and of what.
+"""Who is told when a partition changes, and of what; who changes its ISR.
 
 Everybody is told in the turn of the loop that made the change, so nobody does more than to note it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, InvariantViolated
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
+    from broker.replication.roles import ReplicaState
 
-__all__ = ["CommitWaiter", "DeletionWaiter", "PartitionWatcher", "Watcher"]
+__all__ = [
+    "NO_KEEPER",
+    "CommitWaiter",
+    "DeletionWaiter",
+    "IsrKeeper",
+    "PartitionWatcher",
+    "Watched",
+    "Watcher",
+]
 
 
 class Watcher(Protocol):
@@ -47,3 +56,81 @@ class DeletionWaiter(Protocol):
     def low_watermark_moved(self, partition: Partition) -> None:
         """`Partition.low_watermark` may have moved, or this broker may not lead any more."""
         ...
+
+
+class IsrKeeper(Protocol):
+    """Asks the controller for another ISR, and knows which brokers may be in one."""
+
+    def may_join(self, replica_id: int, replica: ReplicaState) -> bool:
+        """Whether the controller would take the replica in: its broker is neither fenced nor shutting down
+        (KIP-841), and fetched in the epoch in which it is registered (KIP-903)."""
+        ...
+
+    def is_joining(self, replica_id: int, replica: ReplicaState, leader_end_offset: int) -> bool:
+        """Whether it may join and has caught up, now or within replica.lag.time.max.ms."""
+        ...
+
+    def caught_up(self, partition: Partition, replica_id: int) -> None:
+        """The replica should be in the ISR; called by the leader, whose ISR is committed."""
+        ...
+
+
+class _NoKeeper:
+    """`IsrKeeper` of partitions whose ISR nobody changes."""
+
+    def may_join(self, replica_id: int, replica: ReplicaState) -> bool:
+        return False
+
+    def is_joining(self, replica_id: int, replica: ReplicaState, leader_end_offset: int) -> bool:
+        return False
+
+    def caught_up(self, partition: Partition, replica_id: int) -> None:
+        raise InvariantViolated(f"nobody asks for another ISR of {partition!r}")
+
+
+NO_KEEPER: Final = _NoKeeper()
+
+
+class Watched:
+    """What is watched: readers wait for more, and holders keep a reference."""
+
+    __slots__ = ("holders", "log_end_watchers", "watchers")
+
+    def __init__(self) -> None:
+        self.watchers: dict[Watcher, Any] = {}
+        """Those who read up to the high watermark."""
+        self.log_end_watchers: dict[Watcher, Any] = {}
+        """Those who read up to the log's end: followers."""
+        self.holders: dict[PartitionWatcher, Any] = {}
+
+    def watch(self, watcher: Watcher, token: Any, *, to_log_end: bool = False) -> None:
+        """Tell `watcher` of the next change, once. to_log_end: it reads beyond the high watermark, as
+        followers do."""
+        (self.log_end_watchers if to_log_end else self.watchers)[watcher] = token
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self.watchers.pop(watcher, None)
+        self.log_end_watchers.pop(watcher, None)
+
+    def tell_grew(self, size_bytes: int) -> None:
+        watchers, self.watchers = self.watchers, {}
+        for watcher, token in watchers.items():
+            watcher.partition_grew(token, size_bytes)
+
+    def tell_log_end_moved(self, size_bytes: int) -> None:
+        """A follower that waits is answered when there is something to copy. That the high watermark has
+        moved it learns with its next request, as in Kafka."""
+        watchers, self.log_end_watchers = self.log_end_watchers, {}
+        for watcher, token in watchers.items():
+            watcher.partition_grew(token, size_bytes)
+
+    def tell_changed(self) -> None:
+        watchers = self.watchers | self.log_end_watchers
+        self.watchers, self.log_end_watchers = {}, {}
+        for watcher, token in watchers.items():
+            watcher.partition_changed(token)
+
+    def tell_gone(self) -> None:
+        holders, self.holders = self.holders, {}
+        for holder, token in holders.items():
+            holder.partition_gone(token)

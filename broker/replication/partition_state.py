@@ -25,7 +25,11 @@ __all__ = [
     "PendingExpandIsr",
     "PendingPartitionChange",
     "PendingShrinkIsr",
+    "TopicIdPartition",
 ]
+
+TopicIdPartition: TypeAlias = tuple[bytes, int]
+"""The id of a topic, and the index of one of its partitions."""
 
 RECOVERED: Final = 0
 """The leader has nothing to recover; 1 is a leader after an unclean election (KIP-704)."""

@@ -1,9 +1,10 @@
 """One partition read for a Fetch request, behind every check that Kafka makes before a read.
 
-The checks, in Kafka's order: the disk, the leader epoch and the role; whether the log of the reader diverges
-from this one; whether the offset lies in this log. Only then the leader notes how far a follower is: the
-position of one that is fenced, or that has other records than the leader, says nothing of what it has of
-this log, and would raise the high watermark over records that nobody else has.
+The checks, in Kafka's order: the disk, the leader epoch and the role; whether a reader that says it is a
+replica is one of this partition; whether the log of the reader diverges from this one; whether the offset
+lies in this log. Only then the leader notes how far a follower is: the position of one that is fenced, or
+that has other records than the leader, says nothing of what it has of this log, and would raise the high
+watermark over records that nobody else has.
 
 The result is a value; whoever answers the request shapes it. What is read is a slice of the log's file:
 nobody here reads a byte of it.
@@ -20,12 +21,16 @@ from broker.replication.partition import Partition
 from broker.replication.partition_state import NO_BROKER_EPOCH
 from broker.replication.roles import NO_EPOCH
 from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.slices import LogSlice
 
 __all__ = [
     "CONSUMER",
+    "FIRST_VERSION_WITH_RACK",
+    "FIRST_VERSION_WITH_TOPIC_IDS",
     "NO_ROOM",
+    "READ_COMMITTED",
     "DivergingEpoch",
     "FetchParams",
     "FollowerFetch",
@@ -33,7 +38,14 @@ __all__ = [
     "aborted_transactions",
     "fetch_records",
     "note_unnamed_partitions",
+    "params_of",
 ]
+
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+FIRST_VERSION_WITH_RACK: Final = 11
+FIRST_VERSION_WITH_LAST_EPOCH: Final = 12
+
+READ_COMMITTED: Final = 1
 
 CONSUMER: Final = -1
 """The replica id of whoever is no replica; -2 is a consumer that debugs, smaller ones do not exist."""
@@ -75,6 +87,30 @@ class FetchParams(msgspec.Struct, gc=False, frozen=True):
     may go on in an older version."""
     follower: FollowerFetch | None = None
     """Of a replica, while its request is new. A request that waited and is answered now says nothing new."""
+    rack: str = ""
+    """Where a consumer says that it is; empty if it does not."""
+
+
+def params_of(
+    request: FetchRequest,
+    version: int,
+    replica_id: int,
+    most_bytes: int,
+    follower: FollowerFetch | None = None,
+) -> FetchParams:
+    """What a request said. most_bytes: the broker allows no more."""
+    max_bytes = min(most_bytes, request.max_bytes)
+    return FetchParams(
+        request.max_wait_ms,
+        min(max_bytes, request.min_bytes),
+        max_bytes,
+        request.isolation_level == READ_COMMITTED,
+        replica_id,
+        replica_id >= 0 or (replica_id == CONSUMER and version < FIRST_VERSION_WITH_RACK),
+        version >= FIRST_VERSION_WITH_LAST_EPOCH,
+        follower,
+        request.rack_id if replica_id < 0 and version >= FIRST_VERSION_WITH_RACK else "",
+    )
 
 
 class ReadRefused(msgspec.Struct, frozen=True):
@@ -118,8 +154,10 @@ def fetch_records(
         readable = log.log_end_offset
         if params.follower is not None:
             refusal = _note_follower(params.replica_id, params.follower, partition, wanted)
-            if refusal:
-                return ReadRefused(refusal)
+        else:
+            refusal = partition.follower_refusal(params.replica_id, epoch)
+        if refusal:
+            return ReadRefused(refusal)
     else:
         readable = log.last_stable_offset if params.read_committed else log.high_watermark
     if offset >= readable:
@@ -172,6 +210,8 @@ def _obstacle(
 ) -> DivergingEpoch | ReadRefused | None:
     """What stands in the way of reading, in Kafka's order; None if nothing does after all."""
     refusal = partition.refusal(wanted.current_leader_epoch, leader_only=params.leader_only)
+    if not refusal and params.replica_id >= 0:
+        refusal = partition.follower_refusal(params.replica_id, wanted.current_leader_epoch)
     if refusal:
         return ReadRefused(refusal)
     log = partition.log
@@ -191,7 +231,8 @@ def _note_follower(
     replica_id: int, follower: FollowerFetch, partition: Partition, wanted: WantedPartition
 ) -> int:
     """The leader learns how far a follower is; the error code to answer."""
-    return partition.follower_fetched(
+    refusal = partition.follower_refusal(replica_id, wanted.current_leader_epoch)
+    return refusal or partition.follower_fetched(
         replica_id,
         wanted.fetch_offset,
         wanted.replica_log_start_offset,

@@ -14,9 +14,11 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, Protocol
 
+from broker.fast_lane.epoch import LaneEpoch
 from broker.replication.appending import PartitionAppends
-from broker.replication.partition import Partition, TopicCounters
-from broker.replication.topic_settings import TopicSettings, topic_settings
+from broker.replication.partition import Partition
+from broker.replication.partition_listeners import NO_KEEPER, IsrKeeper
+from broker.replication.topic_settings import TopicCounters, TopicSettings, topic_settings
 from broker.replication.waiting_appends import WaitingAppends
 from broker.replication.watched_batches import WatchedBatches
 from config.broker_config import BrokerConfig
@@ -24,7 +26,7 @@ from config.errors import InvalidValue
 from config.ports import Clock
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.configs import ConfigResourceType
-from controller.metadata.image.topics import PartitionRegistration
+from controller.metadata.image.topics import NO_LEADER, PartitionRegistration
 from protocol.errors import ErrorCode
 from protocol.values import ZERO_UUID
 from storage.errors import LogStorageError, is_out_of_space
@@ -72,6 +74,18 @@ class LeaderChange(NamedTuple):
     leads: bool
 
 
+class Followers(Protocol):
+    """Whoever copies the partitions that this broker follows."""
+
+    def partition_moved(self, partition: Partition) -> None:
+        """Another leader or leader epoch is in force."""
+        ...
+
+    def partition_gone(self, partition: Partition) -> None:
+        """The partition has failed, or is hosted here no longer."""
+        ...
+
+
 class ReplicaManager:
     """The hosted partitions of one broker."""
 
@@ -84,8 +98,12 @@ class ReplicaManager:
         metadata: ClusterMetadata,
         clock: Clock,
         waiting: WaitingAppends | None = None,
+        lane_epoch: LaneEpoch | None = None,
+        isr_keeper: IsrKeeper = NO_KEEPER,
     ) -> None:
-        """waiting: helper threads for appends that should not keep the loop; without it they do."""
+        """waiting: helper threads for appends that should not keep the loop; without it they do. lane_epoch:
+        the node's (`broker.fast_lane`). isr_keeper: see `Partition`."""
+        self.lane_epoch = lane_epoch or LaneEpoch()
         self._node_id = node_id
         self._logs = logs
         self._config = config
@@ -94,6 +112,7 @@ class ReplicaManager:
         self._metadata = metadata
         self._clock = clock
         self._waiting = waiting
+        self._isr_keeper = isr_keeper
         self.appends = PartitionAppends(
             watched=WatchedBatches(always=config.text("barnabas.record.validation") == _WALK_ALWAYS),
             suspect=logs.suspect,
@@ -102,11 +121,15 @@ class ReplicaManager:
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.counters: dict[str, TopicCounters] = {}
         """By topic, for topics that are hosted here; read by metrics."""
+        self.deleted_topics = TopicCounters("")
+        """What deleted topics had counted; with it the sums over all topics never fall."""
         self._offline: dict[tuple[str, int], None] = {}
         """Partitions that belong here, but whose log could not be made or cannot be used any more."""
         self.without_space: dict[tuple[str, int], None] = {}
         """The offline partitions that only lack room on a disk; `log_retries` tries them again."""
         self._tell_without_space: Callable[[], None] = _nobody_tries
+        self._followers: Followers | None = None
+        self._is_leaving = False
 
     # Finding.
 
@@ -121,6 +144,11 @@ class ReplicaManager:
         if self._metadata.partition(topic, index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    @property
+    def offline_count(self) -> int:
+        """Partitions that belong here and whose log cannot be used."""
+        return len(self._offline)
 
     # Following the image.
 
@@ -160,7 +188,7 @@ class ReplicaManager:
                         self._drop(gone.name, index, gone.id, changes)
                     yield
                 if gone.name not in image.topics.by_name:
-                    self.counters.pop(gone.name, None)
+                    self._forget_counters(gone.name)
             for topic_id, changed in delta.topics.changed.items():
                 yield from self._follow_topic(image, changed.name, topic_id, changed.partitions, changes)
         if delta.configs is not None:
@@ -171,6 +199,15 @@ class ReplicaManager:
     def when_without_space(self, told: Callable[[], None] | None) -> None:
         """Have `told` called when a log could not be made for want of space; None: nobody is told."""
         self._tell_without_space = told or _nobody_tries
+
+    def copy_with(self, followers: Followers) -> None:
+        """From now on the partitions that follow a leader elsewhere are copied."""
+        self._followers = followers
+
+    def begin_controlled_shutdown(self) -> None:
+        """From now on a partition is followed no longer once this broker is out of its ISR, or nobody leads
+        it: it would only ask to come back into an ISR that it leaves."""
+        self._is_leaving = True
 
     def try_again_in_steps(self, changes: list[LeaderChange]) -> Iterator[None]:
         """Tries again to make the logs that lacked space, one partition a step."""
@@ -189,6 +226,11 @@ class ReplicaManager:
         for name in self.counters:
             for _ in self._configure_topic(image, name):
                 pass
+
+    def _forget_counters(self, topic: str) -> None:
+        counters = self.counters.pop(topic, None)
+        if counters is not None:
+            self.deleted_topics.add(counters)
 
     def _settings(self, image: ClusterImage, topic: str) -> TopicSettings:
         """The settings in force for a topic. If a stored one is invalid, all are ignored."""
@@ -244,9 +286,16 @@ class ReplicaManager:
                 partition_epoch=entry.partition_epoch,
                 replicas=entry.replicas,
                 isr=entry.isr,
+                adding=entry.adding,
+                removing=entry.removing,
                 min_insync_replicas=settings.min_insync_replicas,
                 now_ms=self._clock.monotonic_ms(),
             )
+            if self._followers is not None:
+                if self._is_leaving and (entry.leader == NO_LEADER or self._node_id not in entry.isr):
+                    self._followers.partition_gone(partition)
+                elif moved:
+                    self._followers.partition_moved(partition)
             if moved and (led or partition.is_leader):
                 changes.append(LeaderChange(topic, index, entry.leader_epoch, partition.is_leader))
 
@@ -288,8 +337,9 @@ class ReplicaManager:
         if counters is None:
             counters = self.counters[topic] = TopicCounters(topic)
         partition = Partition(
-            topic=topic, topic_id=topic_id, index=index, node_id=self._node_id, log=log, counters=counters
-        )
+            topic=topic, topic_id=topic_id, index=index, node_id=self._node_id, log=log, counters=counters,
+            lane_epoch=self.lane_epoch, isr_keeper=self._isr_keeper,
+        )  # fmt: skip
         if self._waiting is not None:
             self._waiting.watch(log)
         self.by_name[key] = partition
@@ -305,7 +355,7 @@ class ReplicaManager:
             return
         if self.by_name.get((topic, index)) is partition:
             del self.by_name[topic, index]
-        self.appends.forget(partition)
+        self._forget(partition)
         led = partition.is_leader
         partition.retire()
         if led:
@@ -319,6 +369,11 @@ class ReplicaManager:
         except OSError as error:
             LOG.error("The log of %s-%d could not be set aside for removal: %s", topic, index, error)
 
+    def _forget(self, partition: Partition) -> None:
+        self.appends.forget(partition)
+        if self._followers is not None:
+            self._followers.partition_gone(partition)
+
     # Disk errors.
 
     def log_went_offline(self, topic: str, index: int) -> LeaderChange | None:
@@ -329,7 +384,7 @@ class ReplicaManager:
         if partition is None:
             return None
         self.by_id.pop((partition.topic_id, index), None)
-        self.appends.forget(partition)
+        self._forget(partition)
         led = partition.is_leader
         partition.go_offline()
         return LeaderChange(topic, index, partition.leader_epoch, False) if led else None

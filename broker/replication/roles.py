@@ -96,7 +96,14 @@ class Leader:
     """This broker leads the partition in its current leader epoch."""
 
     role: ClassVar[Role] = Role.LEADER
-    __slots__ = ("epoch_start_offset", "in_sync_followers", "leader_id", "partition_state", "replicas")
+    __slots__ = (
+        "epoch_start_offset",
+        "followers_outside",
+        "in_sync_followers",
+        "leader_id",
+        "partition_state",
+        "replicas",
+    )
 
     def __init__(
         self,
@@ -114,6 +121,8 @@ class Leader:
         self.replicas = replicas
         self.in_sync_followers: tuple[ReplicaState, ...] = ()
         """The other replicas of the maximal ISR: the high watermark does not pass any of them."""
+        self.followers_outside: tuple[tuple[int, ReplicaState], ...] = ()
+        """The other replicas that are not in the maximal ISR, with their broker ids."""
         self._count_in_sync()
 
     @classmethod
@@ -201,9 +210,11 @@ class Leader:
         partition_epoch: int,
         broker_epoch: int,
     ) -> LeaderAndIsr:
+        # An ISR is a set, but its order shows in Metadata and in tools. Kafka takes it from a hash table,
+        # where small ids stand in ascending order.
         epochs = tuple(
             (each, broker_epoch if each == self.leader_id else self.replicas[each].broker_epoch)
-            for each in isr
+            for each in sorted(isr)
         )
         return LeaderAndIsr(
             self.leader_id, leader_epoch, committed.leader_recovery_state, epochs, partition_epoch
@@ -225,6 +236,9 @@ class Leader:
         maximal_isr = self.partition_state.maximal_isr
         self.in_sync_followers = tuple(
             state for replica, state in self.replicas.items() if replica in maximal_isr
+        )
+        self.followers_outside = tuple(
+            (replica, state) for replica, state in self.replicas.items() if replica not in maximal_isr
         )
 
 

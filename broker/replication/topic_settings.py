@@ -1,4 +1,5 @@
-"""A topic's configuration, in the form in which its partitions and their logs need it."""
+"""What the partitions of a topic share here: its configuration, in the form in which they and their logs need
+it, and what they count together."""
 
 from __future__ import annotations
 
@@ -66,3 +67,39 @@ def _codec_and_level(topic: TopicConfig) -> tuple[int | None, int | None]:
         "zstd": topic.compression_zstd_level,
     }
     return codec_named(name).number, levels.get(name)
+
+
+class TopicCounters:
+    """What happened to one topic on this broker since it started; plain integers, read by whoever exports
+    them."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "messages_in",
+        "topic",
+        "total_fetch_requests",
+        "total_produce_requests",
+    )
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+        self.total_produce_requests = 0
+        self.total_fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.failed_fetch_requests = 0
+
+    def add(self, other: TopicCounters) -> None:
+        """Counts all that the other has counted as well."""
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.messages_in += other.messages_in
+        self.total_produce_requests += other.total_produce_requests
+        self.total_fetch_requests += other.total_fetch_requests
+        self.failed_produce_requests += other.failed_produce_requests
+        self.failed_fetch_requests += other.failed_fetch_requests
