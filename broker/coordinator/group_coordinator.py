@@ -17,9 +17,22 @@ from broker.coordinator.classic.describe import describe_group, list_groups
 from broker.coordinator.classic.join import Joining, join_group
 from broker.coordinator.classic.leave import leave_group
 from broker.coordinator.classic.sync import heartbeat, sync_group
+from broker.coordinator.consumer.classic_members import ClassicJoin
+from broker.coordinator.consumer.consumer_group_requests import (
+    ConsumerPorts,
+    consumer_group_tombstones,
+    fetch_refusal,
+)
+from broker.coordinator.consumer.describe_consumer_group import (
+    describe_consumer_group,
+    list_consumer_groups,
+)
+from broker.coordinator.consumer.expression_search import ExpressionSearch
+from broker.coordinator.consumer.heartbeat import Client, refused_request
+from broker.coordinator.consumer.operation import ConsumerGroupSettings, TopicsView
 from broker.coordinator.group_operation import GroupOperation, GroupSettings, fitted, join_error
 from broker.coordinator.group_shard import GroupShard
-from broker.coordinator.offsets.commit import commit_offsets, refused_commit
+from broker.coordinator.offsets.commit import commit_offsets, prepare_commit, refused_commit
 from broker.coordinator.offsets.deletion import delete_group, delete_offsets
 from broker.coordinator.offsets.fetch import FetchedGroup, failed_fetch, fetch_offsets
 from broker.coordinator.ports import (
@@ -36,6 +49,11 @@ from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, p
 from broker.coordinator.runtime.result import CoordinatorResult
 from config.ports import Clock, RandomSource, Timers
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -47,12 +65,21 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.primitives import Uuid
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns
 
 GROUP_TOPIC: Final = "__consumer_offsets"
 LOAD_SLICE_RECORDS: Final = 2_000
 """Records loaded in one turn of the loop: some ten milliseconds."""
 R = TypeVar("R")
 NO_IDS: Final[Mapping[str, Uuid]] = MappingProxyType({})
+
+
+def _no_overrides(_: str) -> Mapping[str, str]:
+    return {}
+
+
+class GroupCluster(ClusterView, TopicsView, Protocol):
+    """What the metadata cache knows, as far as groups of both protocols look at it."""
 
 
 class GroupServices(Protocol):
@@ -71,19 +98,23 @@ class GroupCoordinator:
         *,
         writer: PartitionWriter,
         reader: PartitionReader,
-        cluster: ClusterView,
+        cluster: GroupCluster,
         topics: InternalTopics,
         clock: Clock,
         timers: Timers,
         random_source: RandomSource,
+        group_overrides: Callable[[str], Mapping[str, str]] = _no_overrides,
     ) -> None:
         self.settings = settings
+        self._timers = timers
+        consumer_ports = self._consumer_ports = ConsumerPorts(settings.consumer, cluster, group_overrides)
         self.cluster = cluster
+        self._clock = clock
         self._topics = topics
         self._random_source = random_source
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_TOPIC,
-            lambda partition: GroupShard(partition, settings, self._make_uuid),
+            lambda partition: GroupShard(partition, settings, self._make_uuid, consumer_ports),
             writer=writer,
             reader=reader,
             clock=clock,
@@ -110,9 +141,14 @@ class GroupCoordinator:
         """It does so no longer, or (None) the partition is gone."""
         self._runtime.resigned(partition, leader_epoch)
 
-    def topics_deleted(self, deleted: Mapping[str, Uuid]) -> None:
-        """Offsets of these topics, by name with the id of the one that is gone, are forgotten."""
-        self._runtime.metadata_updated(MetadataUpdate(deleted))
+    def topics_changed(self, deleted: Mapping[str, Uuid], changed: frozenset[str] = frozenset()) -> None:
+        """Offsets of topics that were deleted, by name with the id of the one that is gone, are forgotten.
+        Consumer groups look at topics that have changed."""
+        self._runtime.metadata_updated(MetadataUpdate(deleted, changed))
+
+    def configure(self, consumer: ConsumerGroupSettings) -> None:
+        """Settings of consumer groups have changed."""
+        self._consumer_ports.settings = consumer
 
     def close(self) -> None:
         """The broker stops: everybody who waits is told to look for another coordinator."""
@@ -162,10 +198,23 @@ class GroupCoordinator:
         )
         return self._write(
             request.group_id,
-            lambda shard, operation: join_group(shard.group_metadata, request.group_id, joining, operation),
+            lambda shard, operation: self._join(shard, request.group_id, joining, operation),
             lambda error: fitted(join_error("", error), version),
             waiting,
         )
+
+    def _join(
+        self, shard: GroupShard, group_id: str, joining: Joining, operation: GroupOperation
+    ) -> JoinGroupResponse | None:
+        """An empty consumer group makes way for a classic one; one with members takes a classic one in."""
+        consumer = shard.group_metadata.consumers.get(group_id)
+        if consumer is not None and consumer.members:
+            answer = shard.consumers.classic_join(consumer, classic_join(joining), operation)
+            return fitted(answer, joining.version)
+        if consumer is not None and not joining.member_id:
+            operation.result.records.extend(consumer_group_tombstones(consumer))
+        join_group(shard.group_metadata, group_id, joining, operation)
+        return None
 
     def _is_session_timeout_allowed(self, session_timeout_ms: int) -> bool:
         settings = self.settings
@@ -181,17 +230,30 @@ class GroupCoordinator:
         waiting: Pending[SyncGroupResponse] = Pending()
         return self._write(
             request.group_id,
-            lambda shard, operation: sync_group(shard.group_metadata, request, waiting, operation),
+            lambda shard, operation: self._sync(shard, request, waiting, operation),
             lambda error: SyncGroupResponse(error_code=error),
             waiting,
         )
+
+    def _sync(
+        self,
+        shard: GroupShard,
+        request: SyncGroupRequest,
+        waiting: Pending[SyncGroupResponse],
+        operation: GroupOperation,
+    ) -> SyncGroupResponse | None:
+        consumer = shard.group_metadata.consumers.get(request.group_id)
+        if consumer is not None:
+            return shard.consumers.classic_sync(consumer, request, operation)
+        sync_group(shard.group_metadata, request, waiting, operation)
+        return None
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         error = self._runtime.read(
             self.partition_for(request.group_id),
-            lambda shard, now: heartbeat(shard.group_metadata, request, shard.begin(now, request.group_id)),
+            lambda shard, now: _heartbeat(shard, request, shard.begin(now, request.group_id)),
             _same,
         )
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -206,21 +268,63 @@ class GroupCoordinator:
             return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self._write(
             group_id,
-            lambda shard, operation: leave_group(shard.group_metadata, group_id, members, operation),
+            lambda shard, operation: _leave(shard, group_id, members, operation),
             lambda error: LeaveGroupResponse(error_code=error),
         )
+
+    # Members of consumer groups
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    ) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
+        refused = refused_request(request, context.version, self.settings.consumer.group_consumer_assignors)
+        if refused is not None:
+            return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
+        client = Client(context.client_id, f"/{context.session.host}")
+        response = self._write(
+            request.group_id,
+            lambda shard, operation: shard.consumers.heartbeat(request, client, operation),
+            lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
+        )
+        self._look_at_expressions(request.group_id, context)
+        return response
+
+    def _look_at_expressions(self, group_id: str, context: RequestContext) -> None:
+        """Match the expressions that a heartbeat has asked for, beside the loop's other work. The client sees
+        what it may see."""
+        partition = self.partition_for(group_id)
+        regexes = self._runtime.read(
+            partition, lambda shard, _: shard.consumers.take_expressions(group_id), lambda _: ()
+        )
+        if not regexes:
+            return
+        search = ExpressionSearch(regexes, self.cluster, context, self._clock.wall_ms())
+
+        def go_on() -> None:
+            if search.step():
+                self._timers.call_soon(go_on)
+                return
+            self._write(
+                group_id,
+                lambda shard, operation: shard.consumers.resolved(group_id, search.resolved(), operation),
+                lambda _: ErrorCode.NONE,
+            )
+
+        self._timers.call_soon(go_on)
 
     # Offsets
 
     def commit_offsets(
         self, request: OffsetCommitRequest, version: int
-    ) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
-        """Every topic in the request has a name, exists and may be committed to."""
+    ) -> Turns[OffsetCommitResponse | Pending[OffsetCommitResponse]]:
+        """Commits in turns (see `protocol.serving.turns`). Every topic in the request has a name, exists and
+        may be committed to."""
         most_bytes = self._runtime.max_batch_bytes(self.partition_for(request.group_id))
+        prepared = yield from prepare_commit(request, self.settings, self._clock.wall_ms(), most_bytes)
         return self._write(
             request.group_id,
             lambda shard, operation: commit_offsets(
-                shard.group_metadata, request, version, most_bytes, operation
+                shard.group_metadata, request, version, prepared, operation, self.cluster
             ),
             lambda error: refused_commit(request, error),
         )
@@ -232,13 +336,16 @@ class GroupCoordinator:
         *,
         require_stable: bool,
         topic_ids: Mapping[str, Uuid] = NO_IDS,
+        member: tuple[str | None, int] = (None, -1),
     ) -> FetchedGroup | Pending[FetchedGroup]:
         """Offsets by topic name and partition; all of them if `wanted` is None. Only committed ones are
-        seen. `topic_ids` are those by which the client named its topics."""
+        seen. `topic_ids` are those by which the client named its topics, `member` its id and epoch if it is
+        one of a consumer group."""
         return self._write(
             group_id,
-            lambda shard, _: fetch_offsets(
-                shard.offset_metadata, group_id, wanted, topic_ids, require_stable
+            lambda shard, _: (
+                _refused_fetch(shard, group_id, member)
+                or fetch_offsets(shard.offset_metadata, group_id, wanted, topic_ids, require_stable)
             ),
             failed_fetch,
         )
@@ -252,6 +359,16 @@ class GroupCoordinator:
             lambda error: DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error),
         )
 
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescribeResponse.DescribedGroup:
+        default = self.settings.consumer.group_consumer_assignors[0]
+        return self._runtime.read(
+            self.partition_for(group_id),
+            lambda shard, _: describe_consumer_group(
+                group_id, shard.group_metadata.consumers.get(group_id), default, self.cluster
+            ),
+            lambda error: ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id, error_code=error),
+        )
+
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
         """Groups of all partitions that are led here; an error while one of them is loading."""
         response = ListGroupsResponse()
@@ -259,6 +376,8 @@ class GroupCoordinator:
             if shard is None:
                 return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             response.groups.extend(list_groups(shard.group_metadata.groups.values(), states, types))
+            consumers = shard.group_metadata.consumers.groups.values()
+            response.groups.extend(list_consumer_groups(consumers, states, types))
         return response
 
     def delete_group(self, group_id: str) -> ErrorCode | Pending[ErrorCode]:
@@ -308,6 +427,45 @@ class GroupCoordinator:
         raw[8] = raw[8] & 0x3F | 0x80
         text = raw.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _heartbeat(shard: GroupShard, request: HeartbeatRequest, operation: GroupOperation) -> ErrorCode:
+    consumer = shard.group_metadata.consumers.get(request.group_id)
+    if consumer is not None:
+        return shard.consumers.classic_heartbeat(consumer, request, operation)
+    return heartbeat(shard.group_metadata, request, operation)
+
+
+def _leave(
+    shard: GroupShard,
+    group_id: str,
+    members: list[LeaveGroupRequest.MemberIdentity],
+    operation: GroupOperation,
+) -> LeaveGroupResponse:
+    consumer = shard.group_metadata.consumers.get(group_id)
+    if consumer is not None:
+        return shard.consumers.classic_leave(consumer, members, operation)
+    return leave_group(shard.group_metadata, group_id, members, operation)
+
+
+def classic_join(joining: Joining) -> ClassicJoin:
+    """A JoinGroup as consumer groups take it."""
+    return ClassicJoin(
+        version=joining.version,
+        member_id=joining.member_id,
+        instance_id=joining.group_instance_id,
+        client=Client(joining.client_id, joining.client_host),
+        session_timeout_ms=joining.session_timeout_ms,
+        rebalance_timeout_ms=joining.rebalance_timeout_ms,
+        protocol_type=joining.protocol_type,
+        protocols=joining.protocols,
+    )
+
+
+def _refused_fetch(shard: GroupShard, group_id: str, member: tuple[str | None, int]) -> FetchedGroup | None:
+    consumer = shard.group_metadata.consumers.get(group_id)
+    error = ErrorCode.NONE if consumer is None else fetch_refusal(consumer, *member)
+    return None if error is ErrorCode.NONE else failed_fetch(error)
 
 
 def _same(error: ErrorCode) -> ErrorCode:

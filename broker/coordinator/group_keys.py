@@ -6,7 +6,9 @@
     0      group, topic, partition          an offset, before Kafka 0.9; only read
     1      group, topic, partition          an offset                            `offsets.offset_records`
     2      group                            a classic group                      `classic.group_records`
-    3…23   group, and more                  groups of the newer protocols, which are left alone
+    3…8    group, and more                  consumer groups                      `consumer_group_records`
+    16     group, expression                what an expression matches           the same
+    9…23   group, and more                  share and streams groups, which are left alone
 
 A value of null is a tombstone: the offset, or the group, is gone. Keys are compared as bytes, by the cleaner
 and while loading, so a key has exactly one form. Keys are read by hand, since loading reads a million of

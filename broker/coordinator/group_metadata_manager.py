@@ -21,6 +21,7 @@ from typing import Final
 from broker.coordinator.classic import rebalance
 from broker.coordinator.classic.classic_group import ClassicGroup
 from broker.coordinator.classic.group_records import read_group, read_group_metadata
+from broker.coordinator.consumer.consumer_groups import ConsumerGroups
 from broker.coordinator.group_keys import SHORT, newer_group
 from broker.coordinator.group_operation import GroupOperation
 from broker.coordinator.runtime.result import UndoLog
@@ -33,7 +34,11 @@ LOG: Final = logging.getLogger("barnabas.groups")
 class GroupMetadataManager:
     """All groups of one partition of `__consumer_offsets`."""
 
-    def __init__(self, partition: int, has_offsets: Callable[[str], bool]) -> None:
+    def __init__(
+        self, partition: int, has_offsets: Callable[[str], bool], consumers: ConsumerGroups | None = None
+    ) -> None:
+        self.consumers = consumers or ConsumerGroups()
+        """Groups of the newer protocol; no group is in both."""
         self._partition = partition
         self._has_offsets = has_offsets
         self.groups: dict[str, ClassicGroup] = {}
@@ -51,8 +56,9 @@ class GroupMetadataManager:
         return self.groups.get(group_id)
 
     def is_newer(self, group_id: str) -> bool:
-        """Whether the group is of a protocol that is not served here."""
-        return group_id in self._newer_groups
+        """Whether the group is of a protocol that is not served here, or has members of the newer one."""
+        consumer = self.consumers.get(group_id)
+        return group_id in self._newer_groups or (consumer is not None and bool(consumer.members))
 
     def recorded(self, group_id: str) -> GroupMetadataValue | None:
         """What the group's newest record says; None if it has none. Raises ProtocolError if it cannot be
@@ -77,7 +83,7 @@ class GroupMetadataManager:
         recorded = self._records.get(group_id)
         if recorded is not None:
             self.groups[group_id] = read_group(group_id, recorded)
-        elif self._has_offsets(group_id):
+        elif self._has_offsets(group_id) and self.consumers.get(group_id) is None:
             self.groups[group_id] = ClassicGroup(group_id)
         return True
 
@@ -104,11 +110,25 @@ class GroupMetadataManager:
 
     def ensure(self, group_id: str, undo: UndoLog | None) -> None:
         """A record speaks of the group, so it exists."""
-        if group_id in self.groups or group_id in self._newer_groups:
+        if group_id in self.groups or group_id in self._newer_groups or self.consumers.get(group_id):
             return
         self.groups[group_id] = ClassicGroup(group_id)
         if undo is not None:
             undo.add(partial(self._forget_simple, group_id))
+
+    def replay_consumer(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
+        """Apply a record of a consumer group. Where it brings the group into being, offsets that were there
+        are its own from now on; where it ends it, they are those of a simple consumer."""
+        group_id = self.consumers.replay(key, value, undo)
+        if self.consumers.get(group_id) is None:
+            if value is None and self._has_offsets(group_id):
+                self.ensure(group_id, undo)
+            return
+        group = self.groups.get(group_id)
+        if value is not None and group is not None and group_id not in self._records and _is_simple(group):
+            del self.groups[group_id]
+            if undo is not None:
+                undo.add(partial(self._bring_back, group))
 
     def replay_unknown(self, key: bytes, value: bytes | None) -> None:
         """A record of a kind that this broker does not know: it stays in the log, and nothing is done to its

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from broker.coordinator.classic.classic_group import ClassicGroup, ClassicGroupMember, ParkedJoin
+from broker.coordinator.consumer.operation import ConsumerGroupSettings
 from broker.coordinator.ports import CurrentTime
 from broker.coordinator.runtime.deadlines import DeadlineQueue
 from broker.coordinator.runtime.result import CoordinatorResult
@@ -38,6 +39,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
     offsets_topic_partition_count: int = 50
     new_member_join_timeout_ms: int = 300_000
     """How long the join of a new member may wait for the end of a join phase. As in Kafka it is fixed."""
+    consumer: ConsumerGroupSettings = ConsumerGroupSettings()
 
 
 class DeadlineKind(IntEnum):
@@ -51,6 +53,14 @@ class DeadlineKind(IntEnum):
     """Members had time enough to ask for their assignment."""
     EXPIRE_OFFSETS = 3
     """Look for offsets that nobody needs any longer."""
+    CONSUMER_SESSION = 4
+    """A member of a consumer group has not been heard of."""
+    CONSUMER_REBALANCE = 5
+    """A member of a consumer group had time enough to give up partitions."""
+    CONSUMER_JOIN = 6
+    """A classic member of a consumer group had time enough to join again."""
+    CONSUMER_SYNC = 7
+    """A classic member of a consumer group had time enough for SyncGroup."""
 
 
 DeadlineKey = tuple[DeadlineKind, str, str]

@@ -13,7 +13,9 @@ from typing import Final
 
 from broker.coordinator.classic import rebalance
 from broker.coordinator.classic.soundness import end_group, is_sound
-from broker.coordinator.group_keys import GROUP, OFFSET_KEY_PREFIX, read_key
+from broker.coordinator.consumer.consumer_group_requests import ConsumerGroupRequests, ConsumerPorts
+from broker.coordinator.consumer.consumer_groups import KINDS, ConsumerGroups
+from broker.coordinator.group_keys import GROUP, OFFSET_KEY_PREFIX, SHORT, read_key
 from broker.coordinator.group_metadata_manager import GroupMetadataManager
 from broker.coordinator.group_operation import DeadlineKey, DeadlineKind, GroupOperation, GroupSettings
 from broker.coordinator.offsets.deletion import forget_topics
@@ -25,14 +27,24 @@ from broker.coordinator.runtime.result import CoordinatorResult, UndoLog
 from protocol.errors import invariant
 
 LOG: Final = logging.getLogger("barnabas.groups")
+FENCING: Final = (DeadlineKind.CONSUMER_SESSION, DeadlineKind.CONSUMER_JOIN, DeadlineKind.CONSUMER_SYNC)
+"""Deadlines with which a member of a consumer group is removed, whatever it does."""
 
 
 class GroupShard:
     """Groups and offsets of one partition."""
 
-    def __init__(self, partition: int, settings: GroupSettings, make_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        partition: int,
+        settings: GroupSettings,
+        make_uuid: Callable[[], str],
+        consumer_ports: ConsumerPorts,
+    ) -> None:
         self.partition = partition
-        self.group_metadata = GroupMetadataManager(partition, self._has_offsets)
+        consumers = ConsumerGroups()
+        self.group_metadata = GroupMetadataManager(partition, self._has_offsets, consumers)
+        self.consumers = ConsumerGroupRequests(consumers, self.group_metadata, consumer_ports)
         self.offset_metadata = OffsetMetadataManager(self.group_metadata)
         self.deadlines: DeadlineQueue[DeadlineKey] = DeadlineQueue()
         self._expiry = OffsetExpiry(partition, self.group_metadata, self.offset_metadata)
@@ -58,7 +70,9 @@ class GroupShard:
             self.offset_metadata.replay(key, value, undo)
             return
         read = read_key(key)
-        if read is None:
+        if read is None and SHORT.unpack_from(key)[0] in KINDS:
+            self.group_metadata.replay_consumer(key, value, undo)
+        elif read is None:
             self.group_metadata.replay_unknown(key, value)
         elif read.kind != GROUP:
             self.offset_metadata.replay_legacy(read, value, undo)
@@ -89,6 +103,7 @@ class GroupShard:
     def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
         operation = self.begin(now)
         self.group_metadata.loaded(operation)
+        self.consumers.loaded(operation)
         self._expiry.schedule(operation)
         return operation.result
 
@@ -98,9 +113,11 @@ class GroupShard:
         return operation.result
 
     def metadata_updated(self, update: MetadataUpdate, now: CurrentTime) -> CoordinatorResult[None]:
-        """Nobody needs offsets of a topic that is gone."""
+        """Nobody needs offsets of a topic that is gone; groups that subscribe a changed one look at it."""
+        self.consumers.topics_changed(update.changed_topics)
         operation = self.begin(now)
-        forget_topics(update.deleted_topics, self.offset_metadata, operation)
+        if update.deleted_topics:
+            forget_topics(update.deleted_topics, self.offset_metadata, operation)
         return operation.result
 
     # Deadlines
@@ -117,6 +134,10 @@ class GroupShard:
         group = self.group_metadata.get(group_id)
         if kind is DeadlineKind.EXPIRE_OFFSETS:
             self._expiry.look(operation)
+        elif kind in FENCING:
+            self.consumers.session_is_due(group_id, member_id, operation)
+        elif kind is DeadlineKind.CONSUMER_REBALANCE:
+            self.consumers.rebalance_is_due(group_id, member_id, operation)
         elif group is None:
             return operation.result
         elif kind is DeadlineKind.SESSION:
@@ -138,6 +159,8 @@ class GroupShard:
             if group is not None and not is_sound(group, operation):
                 LOG.error("group %s is left half changed: it ends, and its members must join anew", group_id)
                 self.group_metadata.replace(end_group(group, operation))
+        for group_id in list(self.group_metadata.consumers.groups) if everything else [self._touched]:
+            self.consumers.mend(group_id, operation)
         if not self._expiry.is_scheduled(operation):
             self._expiry.schedule(operation)
         return operation.result

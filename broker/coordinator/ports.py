@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from config.ports import Clock, Timers
+from protocol.errors import ErrorCode
 from protocol.primitives import Uuid
 from storage.append import AppendResult
 from storage.errors import AppendRefused
@@ -37,7 +38,12 @@ class PartitionWriter(Protocol):
     """Appends to partitions that this broker leads."""
 
     def append_internal(
-        self, topic: str, index: int, batch: bytes, on_result: Callable[[AppendResult | AppendRefused], None]
+        self,
+        topic: str,
+        index: int,
+        batch: bytes,
+        on_result: Callable[[AppendResult | AppendRefused], None],
+        transaction_version: int = 0,
     ) -> None:
         """Append one batch with acks=all; base offset and leader epoch are filled in by the log.
 
@@ -45,6 +51,11 @@ class PartitionWriter(Protocol):
         the high watermark has passed it; with an error when the batch was refused (then nothing of it is in
         the log) or when the partition is led by this broker no longer.
         """
+        ...
+
+    def await_committed(self, topic: str, index: int, on_result: Callable[[ErrorCode], None]) -> None:
+        """`on_result` once, at once or later: NONE when the high watermark has passed all that the log of the
+        partition holds now, an error when this broker leads the partition no longer."""
         ...
 
     def max_batch_bytes(self, topic: str, index: int) -> int:
@@ -96,6 +107,8 @@ class MetadataUpdate(msgspec.Struct, frozen=True):
 
     deleted_topics: Mapping[str, Uuid]
     """Names of topics that are gone, with the ids that they had."""
+    changed_topics: frozenset[str] = frozenset()
+    """Names of topics that are new, gone, or have other partitions or replicas."""
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True):

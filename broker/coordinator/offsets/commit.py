@@ -7,46 +7,54 @@ be. Topics are checked before: here each partition has a name and exists.
 A commit is one batch, and the key of each record names the group. A group id may be as long as 32,767 bytes,
 so a request of a few kilobytes can ask for gigabytes of records. As soon as the records are larger than the
 batch that the log takes, the commit is refused, as the log would refuse it.
+
+The records are made in turns, before the group is asked. What must happen as one comes after them: whether
+the member may commit, and the replay and append of the whole batch.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Generator
+from typing import Final, NamedTuple
 
 from broker.coordinator.classic.classic_group import ClassicGroup
 from broker.coordinator.classic.states import GroupState
+from broker.coordinator.consumer.consumer_group_requests import commit_refusal
+from broker.coordinator.consumer.operation import TopicsView
 from broker.coordinator.group_metadata_manager import GroupMetadataManager
-from broker.coordinator.group_operation import GroupOperation
+from broker.coordinator.group_operation import GroupOperation, GroupSettings
 from broker.coordinator.offsets.offset_records import NO_EXPIRY, OffsetAndMetadata, offset_record
-from protocol.errors import ErrorCode
+from broker.coordinator.runtime.result import CoordinatorRecord
+from protocol.errors import EncodeError, ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
 UNKNOWN_GROUP_SINCE: Final = 9
+OFFSETS_PER_STEP: Final = 100
+"""So many records are made before others on the loop may go on: half a millisecond."""
 NO_RETENTION_OF_ITS_OWN: Final = -1
 """The retention time of a request that leaves it to the broker."""
 
 
-def commit_offsets(
-    groups: GroupMetadataManager,
-    request: OffsetCommitRequest,
-    version: int,
-    most_bytes: int,
-    operation: GroupOperation,
-) -> OffsetCommitResponse:
-    """A record for each offset that may be committed, or a refusal if the keys and values of the records are
-    larger than `most_bytes`. Every topic has a name and exists."""
-    group = groups.get(request.group_id)
-    error = commit_error(group, request, version)
-    if error is not ErrorCode.NONE:
-        return refused_commit(request, error)
-    if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-        operation.refresh_session(group, group.members[request.member_id])
-    now_ms = operation.now.wall_ms
+class PreparedCommit(NamedTuple):
+    """What a commit writes and answers if the group takes it."""
+
+    response: OffsetCommitResponse
+    records: list[CoordinatorRecord]
+    refusal: ErrorCode
+    """Why not all records were made: they take more than a batch does, or one cannot be encoded."""
+
+
+def prepare_commit(
+    request: OffsetCommitRequest, settings: GroupSettings, now_ms: int, most_bytes: int
+) -> Generator[None, None, PreparedCommit]:
+    """Makes a record for each offset that may be committed, in turns, as long as the keys and values of the
+    records are not larger than `most_bytes`. Every topic has a name and exists. now_ms: the wall clock."""
     has_own = request.retention_time_ms != NO_RETENTION_OF_ITS_OWN
     expires_ms = java_long(now_ms + request.retention_time_ms) if has_own else NO_EXPIRY
     response = OffsetCommitResponse()
+    records: list[CoordinatorRecord] = []
     size_bytes = 0
     for topic in request.topics:
         answer = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -54,7 +62,7 @@ def commit_offsets(
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
             error = ErrorCode.NONE
-            if java_length(metadata) > operation.settings.offset_metadata_max_characters:
+            if java_length(metadata) > settings.offset_metadata_max_characters:
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 committed = OffsetAndMetadata(
@@ -65,30 +73,54 @@ def commit_offsets(
                     expire_timestamp_ms=expires_ms,
                     topic_id=topic.topic_id,
                 )
-                key, value = record = offset_record(
-                    request.group_id, topic.name, partition.partition_index, committed
-                )
-                operation.result.records.append(record)
-                size_bytes += len(key) + len(value or b"")
+                try:
+                    record = offset_record(request.group_id, topic.name, partition.partition_index, committed)
+                except EncodeError as problem:
+                    LOG.error("A commit is refused, an offset of it cannot be encoded: %s", problem)
+                    return PreparedCommit(response, records, ErrorCode.UNKNOWN_SERVER_ERROR)
+                records.append(record)
+                size_bytes += len(record.key) + len(record.value or b"")
                 if size_bytes > most_bytes:
-                    _refuse_as_too_large(operation, most_bytes)
-                    return response
+                    LOG.warning(
+                        "A commit is refused: %d of its offsets take more than the %d bytes of a batch",
+                        len(records),
+                        most_bytes,
+                    )
+                    return PreparedCommit(response, records, ErrorCode.MESSAGE_TOO_LARGE)
+                if len(records) % OFFSETS_PER_STEP == 0:
+                    yield
             answer.partitions.append(
                 OffsetCommitResponse.OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=error
                 )
             )
-    return response
+    return PreparedCommit(response, records, ErrorCode.NONE)
 
 
-def _refuse_as_too_large(operation: GroupOperation, most_bytes: int) -> None:
-    LOG.warning(
-        "A commit is refused: %d of its offsets take more than the %d bytes of a batch",
-        len(operation.result.records),
-        most_bytes,
-    )
-    operation.result.records.clear()
-    operation.result.refusal = ErrorCode.MESSAGE_TOO_LARGE
+def commit_offsets(
+    groups: GroupMetadataManager,
+    request: OffsetCommitRequest,
+    version: int,
+    prepared: PreparedCommit,
+    operation: GroupOperation,
+    topics: TopicsView,
+) -> OffsetCommitResponse:
+    """Leaves the prepared records behind, or a refusal."""
+    group = groups.get(request.group_id)
+    consumer = groups.consumers.get(request.group_id)
+    if consumer is not None:
+        error = commit_refusal(consumer, request, version, topics)
+    else:
+        error = commit_error(group, request, version)
+    if error is not ErrorCode.NONE:
+        return refused_commit(request, error)
+    if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        operation.refresh_session(group, group.members[request.member_id])
+    if prepared.refusal is ErrorCode.NONE:
+        operation.result.records = prepared.records
+    else:
+        operation.result.refusal = prepared.refusal
+    return prepared.response
 
 
 def commit_error(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:

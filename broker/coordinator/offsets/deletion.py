@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from broker.coordinator.classic.classic_group import CONSUMER_PROTOCOL, ClassicGroup
 from broker.coordinator.classic.group_records import group_tombstone
 from broker.coordinator.classic.states import GroupState
+from broker.coordinator.consumer.consumer_group_requests import consumer_group_tombstones
 from broker.coordinator.group_metadata_manager import GroupMetadataManager
 from broker.coordinator.group_operation import GroupOperation
 from broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataManager
@@ -30,16 +31,19 @@ def delete_group(
     groups: GroupMetadataManager, offsets: OffsetMetadataManager, group_id: str, operation: GroupOperation
 ) -> ErrorCode:
     """Tombstones for an empty group and all its offsets."""
-    group = groups.get(group_id)
-    if group is None or group.state is GroupState.DEAD:
+    group, consumer = groups.get(group_id), groups.consumers.get(group_id)
+    if consumer is None and (group is None or group.state is GroupState.DEAD):
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY:
+    if (consumer and consumer.members) or (group and group.state is not GroupState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
     operation.result.atomic = False
     gone = dict.fromkeys(offsets.committed.partitions(group_id))
     gone |= dict.fromkeys(offsets.pending.partitions(group_id))
     operation.result.records.extend(offset_tombstone(group_id, topic, index) for topic, index in gone)
-    operation.result.records.append(group_tombstone(group_id))
+    if consumer is not None:
+        operation.result.records.extend(consumer_group_tombstones(consumer))
+    else:
+        operation.result.records.append(group_tombstone(group_id))
     return ErrorCode.NONE
 
 
@@ -51,8 +55,9 @@ def delete_offsets(
 ) -> OffsetDeleteResponse:
     """Tombstones for the partitions in which the group has an offset, one for each however often it is named.
     Every partition is answered; an error of the group stands alone."""
-    group = groups.get(request.group_id)
-    error = _deletion_error(group)
+    classic, consumer = groups.get(request.group_id), groups.consumers.get(request.group_id)
+    error = ErrorCode.NONE if consumer is not None else _deletion_error(classic)
+    group = consumer or classic
     if group is None or error is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=error)
     response = OffsetDeleteResponse()

@@ -4,7 +4,8 @@
 
 * for a group without members, from the moment it became empty (if the log did not tell: from the commit);
 * for offsets of simple consumers, from the commit;
-* for a consumer group at work, from the commit, and only for topics that nobody in it subscribes any longer.
+* for a classic consumer group at work, and for every group of the newer protocol, from the commit, and only
+  for topics that nobody in it subscribes any longer.
 
 An offset committed with a time of its own (OffsetCommit 2 to 4) goes by that. Offsets that an open
 transaction may yet replace stay, and so does everything of a group that rebalances. A group without members
@@ -20,6 +21,8 @@ from typing import Final
 from broker.coordinator.classic.classic_group import CONSUMER_PROTOCOL, NO_TIMESTAMP, ClassicGroup
 from broker.coordinator.classic.group_records import group_tombstone
 from broker.coordinator.classic.states import GroupState
+from broker.coordinator.consumer.consumer_group import ConsumerGroup
+from broker.coordinator.consumer.consumer_group_requests import consumer_group_tombstones
 from broker.coordinator.group_metadata_manager import GroupMetadataManager
 from broker.coordinator.group_operation import DeadlineKind, GroupOperation
 from broker.coordinator.offsets.committed_offsets import PartitionOffsets
@@ -55,11 +58,12 @@ class OffsetExpiry:
         """Look at the next groups; the rest follows after the loop's other work."""
         operation.result.atomic = False
         records = operation.result.records
-        left = self._left_to_look_at = self._left_to_look_at or list(self._groups.groups)
+        consumers = self._groups.consumers
+        left = self._left_to_look_at = self._left_to_look_at or [*self._groups.groups, *consumers.groups]
         budget = EXPIRY_SLICE_OFFSETS
         while left and budget > 0:
             group_id = left.pop()
-            group = self._groups.get(group_id)
+            group = self._groups.get(group_id) or consumers.get(group_id)
             if group is not None:
                 budget -= 1
                 try:
@@ -72,7 +76,7 @@ class OffsetExpiry:
             )
         self.schedule(operation, 1 if left else None)
 
-    def _expire_group(self, group: ClassicGroup, operation: GroupOperation) -> int:
+    def _expire_group(self, group: ClassicGroup | ConsumerGroup, operation: GroupOperation) -> int:
         """How many offsets were looked at."""
 
         def is_pending(topic: str, partition: int) -> bool:
@@ -86,13 +90,17 @@ class OffsetExpiry:
             )
             operation.result.records.extend(gone)
         is_unstable = self._offsets.pending.has_group(group.group_id)
-        if all_gone and group.state is GroupState.EMPTY and not is_unstable:
-            operation.result.records.append(group_tombstone(group.group_id))
+        if all_gone and not is_unstable:
+            if isinstance(group, ConsumerGroup):
+                if not group.members:
+                    operation.result.records.extend(consumer_group_tombstones(group))
+            elif group.state is GroupState.EMPTY:
+                operation.result.records.append(group_tombstone(group.group_id))
         return sum(map(len, topics.values()))
 
 
 def expired_offsets(
-    group: ClassicGroup,
+    group: ClassicGroup | ConsumerGroup,
     topics: dict[str, PartitionOffsets],
     is_pending: Callable[[str, int], bool],
     now_wall_ms: int,
@@ -118,9 +126,9 @@ def expired_offsets(
     return gone, all_gone
 
 
-def _clock(group: ClassicGroup) -> Callable[[OffsetAndMetadata], int] | None:
+def _clock(group: ClassicGroup | ConsumerGroup) -> Callable[[OffsetAndMetadata], int] | None:
     """From when the retention of an offset counts; None if none may go now."""
-    if group.protocol_type is None:
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return lambda committed: committed.commit_timestamp_ms
     if group.state is GroupState.EMPTY:
         emptied_ms = group.state_timestamp_ms

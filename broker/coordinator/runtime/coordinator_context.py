@@ -117,7 +117,19 @@ class CoordinatorContext(Generic[S]):
         """The log is read: start the clocks and serve."""
         result = self.shard.loaded(self._now())
         self.state, self.load = CoordinatorState.ACTIVE, None
+        self._guard(self._await_committed)
         self._guard(partial(self._settle_alone, result))
+
+    def _await_committed(self) -> None:
+        """A new leader may have read more than is committed; it is answered for like a write of its own."""
+        ports = self._ports
+        write = Write((), self._now().monotonic_ms + ports.settings.write_timeout_ms)
+        self._writes.add(write)
+
+        def on_result(error: ErrorCode) -> None:
+            self._guard(partial(self._decided, write, error))
+
+        ports.writer.await_committed(ports.topic, self.partition, on_result)
 
     def leader_continues(self, leader_epoch: int) -> bool:
         """The broker was elected for the partition that it leads. True if it must be loaded again, because
@@ -225,8 +237,8 @@ class CoordinatorContext(Generic[S]):
             waiter = Waiter(pending, result.response, failed)
         waiters = [] if waiter is None else [waiter]
         if result.refusal:
-            self._conclude(Write((), 0, result.on_stored, waiters), result.refusal)
-        elif transaction is not None:
+            self._conclude(Write((), 0, result.on_stored, waiters=waiters), result.refusal)
+        elif transaction is not None and (result.records or transaction.marker is not None):
             self._append(result.records, result, waiters, transaction)
         elif result.records:
             self._append_all(result, waiters)
@@ -266,6 +278,7 @@ class CoordinatorContext(Generic[S]):
             records=records,
             deadline_ms=now.monotonic_ms + ports.settings.write_timeout_ms,
             on_stored=None if result is None else result.on_stored,
+            until_decided=result is not None and result.until_decided,
             waiters=waiters or [],
             transaction=transaction,
         )
@@ -277,7 +290,8 @@ class CoordinatorContext(Generic[S]):
         try:
             write.replay(self.shard)
             batch = write.batch(now.wall_ms)
-            ports.writer.append_internal(ports.topic, self.partition, batch, self._on_result(write))
+            version = 0 if transaction is None else transaction.version
+            ports.writer.append_internal(ports.topic, self.partition, batch, self._on_result(write), version)
         except EndsProcess:
             raise  # the log's own: nothing here can answer for it
         except Exception:
@@ -310,8 +324,11 @@ class CoordinatorContext(Generic[S]):
         self._arm()
 
     def _conclude(self, write: Write, error: ErrorCode) -> None:
-        """Tell the shard and the waiting clients how a write ended. Once per write."""
-        on_stored, write.on_stored = write.on_stored, None
+        """Tell the shard and the waiting clients how a write ended, or that it takes too long. Each hears of
+        a write once."""
+        on_stored = None
+        if write.is_decided or not write.until_decided:
+            on_stored, write.on_stored = write.on_stored, None
         waiters, write.waiters = write.waiters, []
         if on_stored is not None:
             try:

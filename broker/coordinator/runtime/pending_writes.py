@@ -42,6 +42,8 @@ class Transaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     marker: TransactionMarker | None = None
+    version: int = 0
+    """The version of transactions of the producer, by which the log judges the epoch of a marker."""
 
 
 class Write(msgspec.Struct, gc=False, eq=False):
@@ -51,6 +53,8 @@ class Write(msgspec.Struct, gc=False, eq=False):
     deadline_ms: int
     """When those who wait are told that it took too long (monotonic)."""
     on_stored: Callable[[ErrorCode, CurrentTime], CoordinatorResult[None]] | None = None
+    until_decided: bool = False
+    """`on_stored` is for the log's decision alone, not for the deadline."""
     waiters: list[Waiter] = []
     transaction: Transaction | None = None
     undo: UndoLog = msgspec.field(default_factory=UndoLog)

@@ -39,19 +39,23 @@ class CoordinatorResult(Generic[R]):
     on_stored: called when the records are committed (NONE), refused or timed out (the log's error), and
     returns what follows from that. Without records it is never called.
 
+    until_decided: `on_stored` is not called when the time is up, but when the log has decided, however late
+    that is. The response does not wait so long.
+
     atomic: all records in one batch. Deletions of many keys need not be; they are cut to fit.
 
     refusal: one of the records cannot be encoded, or they are known to be more than the log takes. Then none
     is written, and everything goes on as if the log had refused them with this error.
     """
 
-    __slots__ = ("answers", "atomic", "on_stored", "records", "refusal", "response")
+    __slots__ = ("answers", "atomic", "on_stored", "records", "refusal", "response", "until_decided")
 
     def __init__(self, response: R | None = None, *, atomic: bool = True) -> None:
         self.response = response
         self.records: list[CoordinatorRecord] = []
         self.answers: list[tuple[Pending[Any], Any]] = []
         self.on_stored: Callable[[ErrorCode, CurrentTime], CoordinatorResult[None]] | None = None
+        self.until_decided = False
         self.atomic = atomic
         self.refusal = ErrorCode.NONE
 

@@ -1,0 +1,114 @@
+"""A consumer group as data: its epochs, members and target assignment, with what is derived from them.
+
+All of it is recorded state. `replay` of `consumer_groups` alone changes it, through the methods named `put`,
+which keep what is derived in step: who owns a partition, who is which static member, what is subscribed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.coordinator.consumer.assignors.group_spec import NO_PARTITIONS, Assignment
+from broker.coordinator.consumer.member import ConsumerGroupMember
+from broker.coordinator.consumer.member_states import ConsumerGroupState
+from broker.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
+from protocol.primitives import Uuid
+
+FIRST_EPOCH: Final = 1
+"""Of a group that nobody has joined; its first member makes it 2."""
+
+
+class ConsumerGroup:
+    """One group."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        """What the group's topics looked like when its epoch last grew; 0 without a topic."""
+        self.assignment_epoch = FIRST_EPOCH
+        """The epoch for which the target was made; -1 after a tombstone."""
+        self.assignment_timestamp_ms = 0
+        self.target: dict[str, Assignment] = {}
+        """Member id -> what the member shall have."""
+        self.members: dict[str, ConsumerGroupMember] = {}
+        """By member id, in the order in which they came."""
+        self.static_members: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.resolved: dict[str, ResolvedRegex] = {}
+        """Expression -> the topics that it matched."""
+        self.subscriptions = Subscriptions()
+        self.has_partition_metadata = False
+        """There is a record of an older broker, which is to be removed with the next change."""
+        self.owners: dict[tuple[Uuid, int], str] = {}
+        """Partition -> the member that has it, or has not given it up."""
+        self.needs_metadata_check = True
+        """In memory: a topic of the group may have changed since its epoch last grew."""
+        self.checked_in_epoch = 0
+        """The epoch in which that was last found out. The group's is lower if a later one was refused."""
+
+        self.is_resolving = False
+        """In memory: the expressions are being looked at."""
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def must_check_metadata(self) -> bool:
+        return self.needs_metadata_check or self.epoch < self.checked_in_epoch
+
+    def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
+        """The member's target; that of its predecessor, if it is a static member with a new id."""
+        if instance_id is not None:
+            member_id = self.static_members.get(instance_id, member_id)
+        return self.target.get(member_id, NO_PARTITIONS)
+
+    def owner_of(self, topic_id: Uuid, partition: int) -> str | None:
+        return self.owners.get((topic_id, partition))
+
+    def subscribes(self, topic: str) -> bool:
+        return topic in self.subscriptions.by_name or topic in self.subscriptions.by_regex
+
+    # Replay
+
+    def put_member(self, member_id: str, new: ConsumerGroupMember | None) -> None:
+        """Put a member in the place of the one with its id; None takes it away."""
+        old = self.members.get(member_id)
+        if old is not None:
+            for partition in old.owned():
+                if self.owners.get(partition) == member_id:
+                    del self.owners[partition]
+            if new is None and self.static_members.get(old.instance_id or "") == member_id:
+                del self.static_members[old.instance_id or ""]
+        if new is None:
+            self.members.pop(member_id, None)
+        else:
+            self.members[member_id] = new
+            self.owners.update(dict.fromkeys(new.owned(), member_id))
+            if new.instance_id is not None:
+                self.static_members[new.instance_id] = member_id
+        self.subscriptions.change_member(old, new)
+
+    def put_target(self, member_id: str, assignment: Assignment | None) -> None:
+        if assignment is None:
+            self.target.pop(member_id, None)
+        else:
+            self.target[member_id] = assignment
+
+    def put_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        self.subscriptions.change_resolved(self.resolved.get(regex), resolved)
+        if resolved is None:
+            self.resolved.pop(regex, None)
+        else:
+            self.resolved[regex] = resolved

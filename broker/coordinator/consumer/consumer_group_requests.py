@@ -1,0 +1,380 @@
+"""Consumer groups as a shard runs them: requests and deadlines on one side, the pure machine on the other.
+
+What the machine leaves behind becomes part of the shard's operation: its records are written, and its
+deadlines are set. A request that the machine refuses writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from broker.coordinator.classic import rebalance
+from broker.coordinator.classic.group_records import group_tombstone
+from broker.coordinator.classic.states import GroupState
+from broker.coordinator.consumer import classic_members
+from broker.coordinator.consumer.classic_members import ClassicJoin
+from broker.coordinator.consumer.consumer_group import ConsumerGroup
+from broker.coordinator.consumer.consumer_group_records import group_tombstones
+from broker.coordinator.consumer.consumer_groups import ConsumerGroups
+from broker.coordinator.consumer.heartbeat import (
+    Client,
+    fence,
+    heartbeat,
+    leave,
+    rebalance_is_due,
+)
+from broker.coordinator.consumer.member import JOINING_EPOCH, ConsumerGroupMember
+from broker.coordinator.consumer.member_states import MemberState
+from broker.coordinator.consumer.migration import Downgrade, upgraded
+from broker.coordinator.consumer.operation import (
+    ConsumerGroupSettings,
+    ConsumerOperation,
+    GroupRefusal,
+    RebalanceTime,
+    TopicsView,
+    group_times,
+)
+from broker.coordinator.consumer.regexes import record_matches
+from broker.coordinator.consumer.subscriptions import ResolvedRegex
+from broker.coordinator.group_metadata_manager import GroupMetadataManager
+from broker.coordinator.group_operation import DeadlineKind, GroupOperation, join_error
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.runtime.result import CoordinatorRecord, CoordinatorResult, response_error
+from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+LOG: Final = logging.getLogger("barnabas.groups")
+MEMBER_DEADLINES: Final = (
+    DeadlineKind.CONSUMER_SESSION,
+    DeadlineKind.CONSUMER_REBALANCE,
+    DeadlineKind.CONSUMER_JOIN,
+    DeadlineKind.CONSUMER_SYNC,
+)
+MEMBER_EPOCHS_SINCE: Final = 9
+"""OffsetCommit of an earlier version cannot be of a member of the newer protocol."""
+
+
+class ConsumerPorts(msgspec.Struct, eq=False):
+    """What consumer groups ask of the rest of the broker."""
+
+    settings: ConsumerGroupSettings
+    """Those of the time; one of them may change while the broker runs."""
+    topics: TopicsView
+    overrides: Callable[[str], Mapping[str, str]]
+    """The configs that a group sets for itself."""
+
+
+class ConsumerGroupRequests:
+    """Requests and deadlines of the consumer groups of one partition."""
+
+    def __init__(self, groups: ConsumerGroups, classic: GroupMetadataManager, ports: ConsumerPorts) -> None:
+        self._groups = groups
+        self._classic = classic
+        self._ports = ports
+        self._revoking: dict[tuple[str, str], int] = {}
+        """Group and member -> the epoch in which it has to give up partitions."""
+        self.to_resolve: dict[str, Sequence[str]] = {}
+        """Group -> expressions that are to be looked at beside the loop."""
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, operation: GroupOperation
+    ) -> ConsumerGroupHeartbeatResponse:
+        begun = self._begin(request.group_id, operation)
+        try:
+            group = self._group_for(request, begun)
+            if request.member_epoch < JOINING_EPOCH:
+                response = leave(group, request, begun)
+            else:
+                response = heartbeat(group, request, client, begun)
+        except GroupRefusal as refusal:
+            return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=refusal.message)
+        self._settle(group, begun, operation)
+        self._free_waiting(request.group_id, operation)
+        return response
+
+    def _free_waiting(self, group_id: str, operation: GroupOperation) -> None:
+        """Whoever waits in a classic group that has just been converted must join anew."""
+        classic = None if group_id in self._groups.groups else self._classic.get(group_id)
+        if classic is None or not operation.result.records:
+            return
+        for member in classic.members.values():
+            if member.parked_join is not None or member.parked_sync is not None:
+                error = ErrorCode.REBALANCE_IN_PROGRESS
+                operation.answer_join(classic, member, join_error(member.member_id, error))
+                operation.answer_sync(member, SyncGroupResponse(error_code=error))
+                # If the log refuses the conversion, the member is one of the classic group as before.
+                operation.refresh_session(classic, member)
+
+    # Members that speak the classic protocol
+
+    def classic_join(
+        self, group: ConsumerGroup, request: ClassicJoin, operation: GroupOperation
+    ) -> JoinGroupResponse:
+        begun = self._begin(group.group_id, operation)
+        try:
+            response = classic_members.join(group, request, begun)
+        except GroupRefusal as refusal:
+            return join_error("", refusal.code)
+        self._settle(group, begun, operation)
+        return response
+
+    def classic_sync(
+        self, group: ConsumerGroup, request: SyncGroupRequest, operation: GroupOperation
+    ) -> SyncGroupResponse:
+        begun = self._begin(group.group_id, operation)
+        try:
+            response = classic_members.sync(group, request, begun)
+        except GroupRefusal as refusal:
+            return SyncGroupResponse(error_code=refusal.code)
+        self._settle(group, begun, operation)
+        return response
+
+    def classic_heartbeat(
+        self, group: ConsumerGroup, request: HeartbeatRequest, operation: GroupOperation
+    ) -> ErrorCode:
+        begun = self._begin(group.group_id, operation)
+        try:
+            error = classic_members.heartbeat(group, request, begun)
+        except GroupRefusal as refusal:
+            return refusal.code
+        self._settle(group, begun, operation)
+        return error
+
+    def classic_leave(
+        self, group: ConsumerGroup, members: list[LeaveGroupRequest.MemberIdentity], operation: GroupOperation
+    ) -> LeaveGroupResponse:
+        begun = self._begin(group.group_id, operation)
+        try:
+            response = classic_members.leave(group, members, begun)
+        except GroupRefusal as refusal:
+            return LeaveGroupResponse(error_code=refusal.code)
+        self._settle(group, begun, operation)
+        return response
+
+    def _group_for(self, request: ConsumerGroupHeartbeatRequest, begun: ConsumerOperation) -> ConsumerGroup:
+        """The request's group, or one that its records will bring into being. An empty classic group of that
+        name makes way; one with members is converted."""
+        group_id = request.group_id
+        group = self._groups.get(group_id)
+        if group is not None:
+            return group
+        classic = self._classic.get(group_id)
+        if request.member_epoch != JOINING_EPOCH:
+            known = f"Group {group_id} is not a consumer group."
+            unknown = f"Consumer group {group_id} not found."
+            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, unknown if classic is None else known)
+        if classic is not None and classic.state is not GroupState.EMPTY:
+            return upgraded(classic, begun)
+        if classic is not None:
+            begun.records.append(group_tombstone(group_id))
+        return ConsumerGroup(group_id)
+
+    # Deadlines
+
+    def session_is_due(self, group_id: str, member_id: str, operation: GroupOperation) -> None:
+        """The member was not heard of in time, or has not joined or synced in time."""
+        group = self._groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is not None and member is not None:
+            begun = self._begin(group_id, operation)
+            fence(group, [member], begun)
+            self._settle(group, begun, operation)
+            LOG.info("group %s: the time of member %s is over", group_id, member_id)
+
+    def rebalance_is_due(self, group_id: str, member_id: str, operation: GroupOperation) -> None:
+        """The member had time enough to give up partitions."""
+        epoch = self._revoking.pop((group_id, member_id), None)
+        group = self._groups.get(group_id)
+        if group is not None and epoch is not None:
+            begun = self._begin(group_id, operation)
+            rebalance_is_due(group, member_id, epoch, begun)
+            self._settle(group, begun, operation)
+
+    def loaded(self, operation: GroupOperation) -> None:
+        """Sessions begin with the new coordinator, and members that give up partitions have their time
+        again."""
+        for group in self._groups.groups.values():
+            begun = self._begin(group.group_id, operation)
+            for member in group.members.values():
+                begun.session_of.append((member.member_id, _session_ms(member, begun)))
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    time = RebalanceTime(member.rebalance_timeout_ms, member.member_epoch)
+                    begun.rebalance_of.append((member.member_id, time))
+            self._settle(group, begun, operation)
+
+    # Metadata
+
+    def topics_changed(self, names: frozenset[str]) -> None:
+        """The next heartbeat of each group that subscribes one of them looks at its topics anew."""
+        for group in self._groups.groups.values():
+            if any(group.subscribes(name) for name in names):
+                group.needs_metadata_check = True
+
+    def resolved(
+        self, group_id: str, found: Mapping[str, ResolvedRegex], operation: GroupOperation
+    ) -> ErrorCode:
+        """Expressions of the group were looked at."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            group.is_resolving = False
+            begun = self._begin(group_id, operation)
+            record_matches(group, found, begun)
+            self._settle(group, begun, operation)
+        return ErrorCode.NONE
+
+    def take_expressions(self, group_id: str) -> Sequence[str]:
+        """What the last heartbeat of the group has asked for. Until `resolved` nothing more is asked."""
+        regexes = self.to_resolve.pop(group_id, ())
+        group = self._groups.get(group_id)
+        if regexes and group is not None:
+            group.is_resolving = True
+        return regexes
+
+    def _begin(self, group_id: str, operation: GroupOperation) -> ConsumerOperation:
+        ports = self._ports
+        times = group_times(ports.settings, ports.overrides(group_id))
+        return ConsumerOperation(
+            operation.now,
+            ports.settings,
+            times,
+            ports.topics,
+            operation.make_uuid,
+            classic_max_size=operation.settings.group_max_size,
+        )
+
+    def _settle(self, group: ConsumerGroup, begun: ConsumerOperation, operation: GroupOperation) -> None:
+        group_id, deadlines, now_ms = group.group_id, operation.deadlines, operation.now.monotonic_ms
+        operation.result.records.extend(begun.records)
+        for member_id in begun.gone:
+            for kind in MEMBER_DEADLINES:
+                deadlines.cancel((kind, group_id, member_id))
+            self._revoking.pop((group_id, member_id), None)
+        for member_id, timeout_ms in begun.session_of:
+            deadlines.set((DeadlineKind.CONSUMER_SESSION, group_id, member_id), now_ms + timeout_ms)
+        for member_id, time in begun.rebalance_of:
+            key = (DeadlineKind.CONSUMER_REBALANCE, group_id, member_id)
+            if time is None:
+                deadlines.cancel(key)
+                self._revoking.pop((group_id, member_id), None)
+            else:
+                deadlines.set(key, now_ms + time.timeout_ms)
+                self._revoking[group_id, member_id] = time.epoch
+        for member_id, timeout_ms_or_none in begun.join_of:
+            key = (DeadlineKind.CONSUMER_JOIN, group_id, member_id)
+            if timeout_ms_or_none is None:
+                deadlines.cancel(key)
+            elif key not in deadlines:
+                deadlines.set(key, now_ms + timeout_ms_or_none)
+        for member_id, timeout_ms_or_none in begun.sync_of:
+            key = (DeadlineKind.CONSUMER_SYNC, group_id, member_id)
+            if timeout_ms_or_none is None:
+                deadlines.cancel(key)
+            else:
+                deadlines.set(key, now_ms + timeout_ms_or_none)
+        if begun.refresh:
+            self.to_resolve[group_id] = begun.refresh
+        if begun.becomes is not None:
+            self._put_classic(begun.becomes, operation)
+        if begun.gone:
+            self._note_refusal(group_id, begun.becomes, operation)
+
+    def _put_classic(self, becomes: Downgrade, operation: GroupOperation) -> None:
+        """The group is classic from now on."""
+        classic = becomes.group
+        self._classic.replace(classic)
+        for member in classic.members.values():
+            operation.refresh_session(classic, member)
+        if becomes.reason is not None:
+            rebalance.prepare(classic, operation, becomes.reason)
+
+    def _note_refusal(self, group_id: str, becomes: Downgrade | None, operation: GroupOperation) -> None:
+        """If the log refuses it, those who were to go are members as before, and have their deadlines
+        again."""
+
+        def stored(error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
+            after = operation.later(now)
+            if error is not ErrorCode.NONE:
+                if becomes is not None and self._classic.new_was_refused(becomes.group):
+                    rebalance.free_everybody(becomes.group, after, response_error(error))
+                self.mend(group_id, after)
+            return after.result
+
+        operation.result.on_stored = stored
+        operation.result.until_decided = True
+
+    def mend(self, group_id: str, operation: GroupOperation) -> None:
+        """Give each member a session that has none: an error of ours, or of the log, has taken it."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        begun = self._begin(group_id, operation)
+        for member in group.members.values():
+            key = (DeadlineKind.CONSUMER_SESSION, group_id, member.member_id)
+            if key not in operation.deadlines:
+                begun.session_of.append((member.member_id, _session_ms(member, begun)))
+        self._settle(group, begun, operation)
+
+
+def _session_ms(member: ConsumerGroupMember, begun: ConsumerOperation) -> int:
+    """A classic member has chosen its own."""
+    return begun.times.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+
+
+def consumer_group_tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """All that is recorded of an empty group."""
+    return group_tombstones(group.group_id, list(group.members), list(group.resolved))
+
+
+def commit_refusal(
+    group: ConsumerGroup, request: OffsetCommitRequest, version: int, topics: TopicsView
+) -> ErrorCode:
+    """Whether the member may commit now; NONE if it may.
+
+    A member that is behind may commit what it has had since the epoch that it names. An offset that nobody in
+    the group has asked for may be committed while the group is empty.
+    """
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    is_classic = member.classic is not None
+    if not is_classic and version < MEMBER_EPOCHS_SINCE:
+        return ErrorCode.UNSUPPORTED_VERSION
+    stale = ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+    if epoch == member.member_epoch:
+        return ErrorCode.NONE
+    if epoch > member.member_epoch:
+        return stale
+    for topic in request.topics:
+        topic_id = topics.topic_id(topic.name)
+        for partition in topic.partitions:
+            since = topic_id and member.assignment_epoch(topic_id, partition.partition_index)
+            if not isinstance(since, int) or epoch < since:
+                return stale
+    return ErrorCode.NONE
+
+
+def fetch_refusal(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
+    """Whether a member may read the group's offsets; NONE if it may, and for whoever is no member."""
+    if member_id is None and epoch < 0:
+        return ErrorCode.NONE
+    member = group.members.get(member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if epoch == member.member_epoch:
+        return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

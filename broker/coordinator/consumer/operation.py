@@ -1,0 +1,143 @@
+"""What an operation on a consumer group works with, and what it leaves behind.
+
+It works with the time, the settings of the group and the topics that there are. It leaves records, and says
+whose deadlines begin, move or end; so it can be tested by looking at what it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+from broker.coordinator.ports import CurrentTime
+from broker.coordinator.runtime.result import CoordinatorRecord
+from protocol.errors import ErrorCode
+from protocol.primitives import Uuid
+
+if TYPE_CHECKING:
+    from broker.coordinator.consumer.migration import Downgrade
+
+
+class GroupRefusal(Exception):
+    """The answer to a request is an error. Nothing of what the operation meant to write is written."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class TopicsView(Protocol):
+    """The topics of the metadata image, as consumer groups look at them."""
+
+    def topic_id(self, name: str) -> Uuid | None: ...
+
+    def topic_name(self, topic_id: Uuid) -> str | None: ...
+
+    def topic_names(self) -> list[str]: ...
+
+    def partition_count(self, name: str) -> int | None: ...
+
+    def topic_hash(self, name: str) -> int | None:
+        """A signed 64-bit hash that differs where the topic's id, partitions or racks differ; None for a
+        topic that does not exist."""
+        ...
+
+    @property
+    def newest_topic_version(self) -> int:
+        """The offset of the first metadata image that had the topic which was made last."""
+        ...
+
+
+class ConsumerGroupSettings(msgspec.Struct, frozen=True):
+    """Kafka's configs `group.consumer.*` with their defaults; times in ms. Those that a group may set for
+    itself stand in `GroupTimes`."""
+
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """The first one is the default."""
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_migration_policy: str = "bidirectional"
+
+    @property
+    def may_upgrade(self) -> bool:
+        return self.group_consumer_migration_policy.lower() in ("upgrade", "bidirectional")
+
+    @property
+    def may_downgrade(self) -> bool:
+        return self.group_consumer_migration_policy.lower() in ("downgrade", "bidirectional")
+
+    @property
+    def is_migration_disabled(self) -> bool:
+        return self.group_consumer_migration_policy.lower() == "disabled"
+
+
+class GroupTimes(NamedTuple):
+    """The settings of one group."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+def group_times(settings: ConsumerGroupSettings, overrides: Mapping[str, str]) -> GroupTimes:
+    """What holds for a group that sets `overrides`: its own values, clamped to what the broker allows, else
+    the broker's, which need not lie within those bounds."""
+    return GroupTimes(*(_clamped(settings, overrides, name) for name in GroupTimes._fields))
+
+
+def _clamped(settings: ConsumerGroupSettings, overrides: Mapping[str, str], name: str) -> int:
+    text = overrides.get("consumer." + name.replace("_", "."))
+    if text is None:
+        value: int = getattr(settings, f"group_consumer_{name}")
+        return value
+    least: int = getattr(settings, f"group_consumer_min_{name}")
+    most: int = getattr(settings, f"group_consumer_max_{name}")
+    return max(least, min(most, int(text)))
+
+
+class RebalanceTime(NamedTuple):
+    """How long a member may stay in an epoch in which it has to give up partitions."""
+
+    timeout_ms: int
+    epoch: int
+
+
+class ConsumerOperation(msgspec.Struct, gc=False, eq=False):
+    """Made for one request or deadline on one group."""
+
+    now: CurrentTime
+    settings: ConsumerGroupSettings
+    times: GroupTimes
+    topics: TopicsView
+    make_uuid: Callable[[], str]
+    records: list[CoordinatorRecord] = []
+    """What is to be written; nothing of it if the operation raises GroupRefusal."""
+    session_of: list[tuple[str, int]] = []
+    """Members whose session begins anew, with its length."""
+    rebalance_of: list[tuple[str, RebalanceTime | None]] = []
+    """Members with the time that they have to give up partitions; None: there is nothing to give up."""
+    gone: list[str] = []
+    """Members of which no deadline is left."""
+    refresh: Sequence[str] = ()
+    """Expressions that are to be resolved beside the loop."""
+    join_of: list[tuple[str, int | None]] = []
+    """Classic members that have so long to join again, from the first time that they are told; None: they
+    have."""
+    sync_of: list[tuple[str, int | None]] = []
+    """Classic members that have so long for SyncGroup; None: they have sent it."""
+    becomes: Downgrade | None = None
+    """The classic group that stands in the group's place from now on."""
+    classic_max_size: int = 2**31 - 1
+    """`group.max.size`."""

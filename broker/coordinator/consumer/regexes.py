@@ -1,0 +1,140 @@
+"""Subscriptions by regular expression, in the syntax of RE2, matched by the coordinator.
+
+An expression is looked at when its first member comes, when topics have been made since, and from time to
+time. Matching is linear in the length of a name, whatever the expression, and it goes on beside the
+heartbeats: the first answer of a member whose expression is new holds no partitions, and when the matches are
+recorded the group's epoch grows. An expression that needs too much memory is refused as one that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, Final
+
+from broker.coordinator.consumer.consumer_group import ConsumerGroup
+from broker.coordinator.consumer.consumer_group_records import epoch_record, regex_record
+from broker.coordinator.consumer.member import ConsumerGroupMember
+from broker.coordinator.consumer.metadata_hash import group_hash
+from broker.coordinator.consumer.operation import ConsumerOperation, GroupRefusal
+from broker.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
+from protocol.errors import ErrorCode
+
+PROGRAM_BYTES: Final = 1024 * 1024
+"""What a compiled expression may take."""
+MOST_CHARACTERS: Final = 8192
+"""Of an expression."""
+LEAST_REFRESH_INTERVAL_MS: Final = 10_000
+"""As in Kafka it is fixed."""
+NEVER: Final = -(2**63)
+
+
+class RegexChange(Enum):
+    """What a heartbeat changes about the expression of its member."""
+
+    NONE = "none"
+    UPDATED = "another expression, which is not resolved yet"
+    RESOLVED = "another expression, or none: what it matches is known"
+
+
+def compiled(regex: str) -> Any:
+    """Raises GroupRefusal (INVALID_REGULAR_EXPRESSION)."""
+    problem = f"it has more than {MOST_CHARACTERS} characters"
+    if len(regex) <= MOST_CHARACTERS:
+        import re2  # imported at the first expression
+
+        options = re2.Options()
+        options.max_mem = PROGRAM_BYTES
+        options.log_errors = False
+        try:
+            return re2.compile(regex, options)
+        except re2.error as error:
+            text = error.args[0]
+            problem = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    raise GroupRefusal(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {problem}.",
+    )
+
+
+def change_regex(
+    group: ConsumerGroup,
+    member: ConsumerGroupMember,
+    updated: ConsumerGroupMember,
+    operation: ConsumerOperation,
+) -> RegexChange:
+    """Record that an expression has lost its last member, and ask for a new look at them if it is time."""
+    old, new = member.subscribed_topic_regex or "", updated.subscribed_topic_regex or ""
+    counts = group.subscriptions.regexes
+    change = RegexChange.NONE
+    is_new = False
+    if member.subscribed_topic_regex != updated.subscribed_topic_regex:
+        change = RegexChange.UPDATED
+        if old and counts.get(old) == 1:
+            operation.records.append(regex_record(group.group_id, old, None))
+        if new and new not in counts:
+            compiled(new)
+            is_new = True
+        elif new in group.resolved or (not new and old):
+            change = RegexChange.RESOLVED
+    if is_new or counts:
+        _ask_for_a_look(group, old, new, operation, is_new=is_new)
+    return change
+
+
+def _ask_for_a_look(
+    group: ConsumerGroup, old: str, new: str, operation: ConsumerOperation, *, is_new: bool
+) -> None:
+    last = next(iter(group.resolved.values()), None)
+    now_ms, last_ms = operation.now.wall_ms, NEVER if last is None else last.timestamp_ms
+    if group.is_resolving or now_ms <= last_ms + LEAST_REFRESH_INTERVAL_MS:
+        return
+    counts = dict(group.subscriptions.regexes)
+    for regex, step in ((old, -1), (new, 1)):
+        if regex:
+            counts[regex] = counts.get(regex, 0) + step
+    regexes = [regex for regex, count in counts.items() if count > 0]
+    interval_ms = operation.settings.group_consumer_regex_refresh_interval_ms
+    if regexes and (
+        is_new
+        or len(regexes) != len(group.resolved)
+        or (0 if last is None else last.version) < operation.topics.newest_topic_version
+        or now_ms > last_ms + interval_ms
+    ):
+        operation.refresh = regexes
+
+
+def match(regexes: Iterable[str], names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each name with the expressions that match all of it: a step each, so that one can pause in between.
+
+    An expression that cannot be compiled matches nothing.
+    """
+    programs = []
+    for regex in regexes:
+        try:
+            programs.append((regex, compiled(regex).fullmatch))
+        except GroupRefusal:
+            continue
+    for name in names:
+        yield name, [regex for regex, fullmatch in programs if fullmatch(name) is not None]
+
+
+def record_matches(
+    group: ConsumerGroup, found: Mapping[str, ResolvedRegex], operation: ConsumerOperation
+) -> None:
+    """Expressions were looked at: record what they match, and let the epoch grow if that is news."""
+    subscriptions: Subscriptions = group.subscriptions.copy()
+    grows = False
+    for regex, resolved in found.items():
+        if regex not in subscriptions.regexes:
+            continue
+        before = group.resolved.get(regex)
+        if (before.topics if before is not None else frozenset()) != resolved.topics:
+            grows = True
+            subscriptions.change_resolved(before, resolved)
+        operation.records.append(regex_record(group.group_id, regex, resolved))
+    metadata_hash = group_hash(subscriptions.names(), operation.topics)
+    if grows or metadata_hash != group.metadata_hash:
+        group.needs_metadata_check = False
+        group.checked_in_epoch = group.epoch + 1
+        operation.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))

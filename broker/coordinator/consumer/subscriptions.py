@@ -1,0 +1,96 @@
+"""What the members of a consumer group subscribe, counted: names, expressions, and what those match.
+
+The counts are derived from the members and from the resolved expressions. A heartbeat that would change a
+member changes a copy, to see what the group would subscribe then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from broker.coordinator.consumer.member import ConsumerGroupMember
+
+DEFAULT_ASSIGNOR_ORDER: Final = ("uniform", "range")
+"""Where as many members prefer one as the other, the first one wins, as Java's hash table yields them."""
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that an expression matched when it was last looked at."""
+
+    topics: frozenset[str]
+    version: int
+    """The offset of the metadata image that was looked at."""
+    timestamp_ms: int
+
+
+class Subscriptions:
+    """Counts for one group."""
+
+    __slots__ = ("assignors", "by_name", "by_regex", "regexes")
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, int] = {}
+        """Topic name -> members that subscribe it by name."""
+        self.by_regex: dict[str, int] = {}
+        """Topic name -> resolved expressions that hold it."""
+        self.regexes: dict[str, int] = {}
+        """Expression -> members that subscribe it."""
+        self.assignors: dict[str, int] = {}
+        """Assignor -> members that prefer it."""
+
+    def copy(self) -> Subscriptions:
+        copied = Subscriptions()
+        for name in self.__slots__:
+            setattr(copied, name, dict(getattr(self, name)))
+        return copied
+
+    def change_member(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
+        for member, step in ((old, -1), (new, 1)):
+            if member is None:
+                continue
+            for name in member.subscribed_topic_names:
+                _count(self.by_name, name, step)
+            if member.subscribed_topic_regex:
+                _count(self.regexes, member.subscribed_topic_regex, step)
+            if member.server_assignor is not None:
+                _count(self.assignors, member.server_assignor, step)
+
+    def change_resolved(self, old: ResolvedRegex | None, new: ResolvedRegex | None) -> None:
+        for resolved, step in ((old, -1), (new, 1)):
+            for name in resolved.topics if resolved is not None else ():
+                _count(self.by_regex, name, step)
+
+    def names(self) -> Iterator[str]:
+        """Every subscribed topic, whether it exists or not."""
+        yield from self.by_name
+        yield from (name for name in self.by_regex if name not in self.by_name)
+
+    def is_homogeneous(self, member_count: int) -> bool:
+        """Whether all members subscribe the same."""
+        if not self.regexes:
+            return all(count == member_count for count in self.by_name.values())
+        if next(iter(self.regexes.values())) != member_count or self.by_name:
+            return False
+        return all(count == 1 for count in self.by_regex.values())
+
+    def preferred_assignor(self) -> str | None:
+        """The assignor that most members name; None if nobody names one."""
+        if not self.assignors:
+            return None
+        order = {name: place for place, name in enumerate(DEFAULT_ASSIGNOR_ORDER)}
+        return max(self.assignors, key=lambda name: (self.assignors[name], -order.get(name, len(order))))
+
+
+def subscribed_names(member: ConsumerGroupMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """What one member subscribes. An expression that is not resolved yet matches nothing."""
+    found = resolved.get(member.subscribed_topic_regex or "")
+    return member.subscribed_topic_names if found is None else member.subscribed_topic_names | found.topics
+
+
+def _count(counts: dict[str, int], name: str, step: int) -> None:
+    count = counts.get(name, 0) + step
+    if count:
+        counts[name] = count
+    else:
+        counts.pop(name, None)
