@@ -8,6 +8,7 @@ In reading order:
 * `ports/`                the real files, clock, timers, threads and random source
 * `network/`              sockets and frames
 * `dispatch/`             from a frame to a handler and back
+* `fast_lane/`            requests that are like an earlier one, without that way
 * `services`, `handlers/` what a handler may use; one module per API
 * `replication/`          partitions led here: appends, reads, who waits for them, fetch sessions
 * `coordinator/`          groups, and whatever else keeps its state in an internal topic

@@ -3,28 +3,38 @@
 What lies outside the node comes as one object (`broker.ports.surroundings`); neither this module nor anything
 that it imports makes a clock, a file, a thread or a socket by itself.
 
-The start does this, in order: it locks the log directories and opens the logs; it opens the controller's
-listener and the metadata log; it opens the broker's listeners, whose ports are known then. When the loop runs
-the controller is elected, and the broker registers, follows the metadata log, makes its partitions and is
-unfenced. Then the node is ready.
+A node has the roles that process.roles gives it. Each node has a replica of the metadata log: a controller's
+may vote, that of a node that is a broker alone observes the quorum.
 
-The end does this, in order: a broker takes no new connections, and asks the controller for a controlled
-shutdown; a controller that leads the quorum resigns, and stays until another one leads; requests that wait
-are answered; both roles stop; logs, checkpoints and the marker of a clean shutdown are written.
+The start does this, in order: it locks the log directories and opens the logs; it opens the metadata log, and
+the listener of a controller; it opens the broker's listeners, whose ports are known then. When the loop runs
+the controllers elect a leader, and the broker registers with it, follows the metadata log, makes its
+partitions and is unfenced. Then the node is ready.
+
+The end does this, in order: a broker takes no new connections, and asks the active controller for a
+controlled shutdown; a controller that leads the quorum resigns, and stays until another one leads; requests
+that wait are answered; all roles stop; logs, checkpoints and the marker of a clean shutdown are written.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from broker.admin.pages import Pages
 from broker.controller_channel.lifecycle import BrokerState
+from broker.metrics.log_families import log_collector
 from broker.metrics.loop_health import LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
-from broker.metrics.quorum_families import quorum_collector
+from broker.metrics.purgatory_families import purgatory_collector
+from broker.metrics.quorum_families import (
+    FollowsTheLog,
+    broker_metadata_collector,
+    controller_collector,
+    replica_of_quorum_collector,
+)
 from broker.metrics.replica_families import coordinator_families, replica_collector
 from broker.metrics.request_families import request_collector
 from broker.policies.process import PolicyNotLoaded
@@ -32,6 +42,7 @@ from broker.ports.surroundings import PageServer, Surroundings
 from broker.scheduling.idle_work import IdleWork, codec_imports
 from broker.server.broker_server import BrokerServer
 from broker.server.controller_server import ControllerServer
+from broker.server.observer_server import ObserverServer
 from broker.server.shared_server import SharedServer
 from config.broker_config import BrokerConfig
 from config.listeners import address_text
@@ -43,7 +54,10 @@ from storage.errors import LogStorageError
 
 _log = logging.getLogger("barnabas.node")
 
-CONTROLLED_SHUTDOWN_MS: Final = 5_000
+CONTROLLED_SHUTDOWN_MS: Final = 300_000
+"""How long a broker waits until the controller has moved its leaderships away; it is Kafka's."""
+CONTROLLER_SILENCE_MS: Final = 5_000
+"""How long it waits for a controller that does not answer at all."""
 RESIGNATION_MS: Final = 5_000
 DRAIN_MS: Final = 5_000
 BEHIND_MS: Final = 100
@@ -55,7 +69,7 @@ class StartFailed(Exception):
 
 
 class Node:
-    """A node: a controller, and a broker too if its roles say so.
+    """A node: a broker, a controller, or both, as its roles say.
 
     on_ready: is given the line that announces the node when it is ready. on_stopped: is called once, when the
     loop may end.
@@ -70,17 +84,16 @@ class Node:
         on_ready: Callable[[str], None],
         on_stopped: Callable[[], None],
     ) -> None:
-        if not config.is_controller:
-            raise StartFailed(
-                "process.roles must contain controller: this release has no brokers that are brokers alone"
-            )
         self.is_stopping = False
+        self.has_failed = False
+        """It stops because it cannot do its work, and not because it was told to."""
         self._surroundings = surroundings
         self._config = config
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._shared = SharedServer(surroundings, config, cluster_id)
-        self._controller: ControllerServer | None = None
+        self._replica: ControllerServer | ObserverServer | None = None
+        """Of the metadata log."""
         self._broker: BrokerServer | None = None
         self._admin: PageServer | None = None
         self._health = LoopHealth(self._shared.clock, self._shared.timers, surroundings.stalls.ran_ns)
@@ -102,16 +115,19 @@ class Node:
                     report.scanned_segments,
                     report.cut_bytes,
                 )
-            self._controller = ControllerServer(shared)
+            replica: ControllerServer | ObserverServer
+            replica = ControllerServer(shared) if self._config.is_controller else ObserverServer(shared)
+            self._replica = replica
             if self._config.is_broker:
                 self._broker = BrokerServer(
                     shared,
-                    self._controller.channel,
-                    kraft_version=self._controller.log.kraft_version,
+                    replica.channel,
+                    kraft_version=lambda: replica.log.kraft_version,
+                    publishers=[replica] if isinstance(replica, ObserverServer) else [],
                     on_ready=self._ready,
                     on_failure=self._failed,
                 )
-            self._controller.start()
+            replica.start()
         except (
             DirectoryRefused,
             LogStorageError,
@@ -120,29 +136,29 @@ class Node:
             PolicyNotLoaded,
         ) as failure:
             raise StartFailed(str(failure)) from failure
-        self._observe(self._controller, self._broker)
+        self._observe(replica, self._broker)
         if self._broker is not None:
+            self._shared.health.register("broker", self._broker.reason_not_ready, for_readiness_only=True)
             self._broker.start()
         else:
             shared.timers.call_soon(self._ready)
         self._arm_housekeeping()
 
-    def _observe(self, controller: ControllerServer, broker: BrokerServer | None) -> None:
+    def _observe(self, replica: ControllerServer | ObserverServer, broker: BrokerServer | None) -> None:
         collectors = self._shared.collectors
-        requests = [controller.dispatcher.metrics]
+        requests = []
         if broker is not None:
-            requests.insert(0, broker.dispatcher.metrics)
-            collectors.register(replica_collector(broker.replicas, broker.lifecycle))
-            collectors.register(partial(coordinator_families, broker.services.groups))
-        collectors.register(
-            quorum_collector(
-                controller.log,
-                controller.controller,
-                self._shared.clock,
-                lambda: self._health.idle_ratio,
-                ignores_static_voters=bool(self._config.quorum_voters),
+            requests.append(broker.dispatcher.metrics)
+            replicas, fetches = broker.replicas, broker.services.fetches
+            collectors.register(
+                replica_collector(replicas, broker.isr, broker.lifecycle, fetches.replication)
             )
-        )
+            collectors.register(log_collector(replicas, self._shared.logs))
+            collectors.register(purgatory_collector(replicas, fetches))
+            collectors.register(partial(coordinator_families, broker.services.groups))
+        if isinstance(replica, ControllerServer):
+            requests.append(replica.dispatcher.metrics)
+        self._observe_metadata(replica, broker)
         collectors.register(request_collector(requests))
         collectors.register(network_collector(self._shared.server))
         collectors.register(self._health.collect)
@@ -156,29 +172,42 @@ class Node:
             self._admin = self._surroundings.serve_pages(Pages(self._shared.health, collectors))
             self._admin.open(*address)
 
+    def _observe_metadata(
+        self, replica: ControllerServer | ObserverServer, broker: BrokerServer | None
+    ) -> None:
+        collectors, clock, log = self._shared.collectors, self._shared.clock, replica.log
+        has_static_voters = bool(self._config.quorum_voters)
+        followers: list[FollowsTheLog] = []
+        if isinstance(replica, ControllerServer):
+            controller = replica.controller
+            followers.append(controller)
+            collectors.register(
+                controller_collector(log, controller, clock, ignores_static_voters=has_static_voters)
+            )
+        if broker is not None:
+            followers.append(broker.loader)
+            collectors.register(
+                broker_metadata_collector(log, broker.loader, clock, ignores_static_voters=has_static_voters)
+            )
+        collectors.register(
+            replica_of_quorum_collector(log, followers[0], clock, lambda: self._health.idle_ratio)
+        )
+
     def _current_request(self) -> RequestContext | None:
         return None if self._broker is None else self._broker.dispatcher.current
 
     def _ready(self) -> None:
-        if self._controller is None or self.is_stopping:
+        if self._replica is None or self.is_stopping:
             return
         self._shared.health.set_ready()
-        controller = [
-            f"{name}://{address_text(each.host, each.port)}"
-            for name, each in self._controller.acceptors.items()
-        ]
-        serves = ""
+        parts = []
         if self._broker is not None:
-            broker = [
-                f"{name}://{address_text(each.host, each.port)}"
-                for name, each in self._broker.endpoints.items()
-            ]
-            serves = f" serves {', '.join(broker)};"
+            parts.append(f"serves {_addresses(self._broker.endpoints)}")
             self._shared.timers.call_soon(self._broker.dispatcher.routes.warm)
             self._idle_work.start()
-        self._on_ready(
-            f"Barnabas is ready: node {self._config.node_id}{serves} controller {', '.join(controller)}"
-        )
+        if isinstance(self._replica, ControllerServer):
+            parts.append(f"controller {_addresses(self._replica.acceptors)}")
+        self._on_ready(f"Barnabas is ready: node {self._config.node_id} {'; '.join(parts)}")
 
     @property
     def client_address(self) -> str:
@@ -188,6 +217,7 @@ class Node:
 
     def _failed(self, sentence: str) -> None:
         _log.error("%s", sentence)
+        self.has_failed = True
         self.stop()
 
     def _housekeep(self) -> None:
@@ -215,7 +245,10 @@ class Node:
         if self._broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
             self._resign()
             return
-        self._broker.lifecycle.begin_controlled_shutdown(CONTROLLED_SHUTDOWN_MS, self._may_go)
+        self._broker.replicas.begin_controlled_shutdown()
+        self._broker.lifecycle.begin_controlled_shutdown(
+            CONTROLLED_SHUTDOWN_MS, self._may_go, silence_ms=CONTROLLER_SILENCE_MS
+        )
 
     def _may_go(self, agreed: bool) -> None:
         if not agreed:
@@ -223,10 +256,10 @@ class Node:
         self._resign()
 
     def _resign(self) -> None:
-        if self._controller is None:
+        if self._replica is None:
             self._drain()
         else:
-            self._controller.resign(RESIGNATION_MS, self._drain)
+            self._replica.resign(RESIGNATION_MS, self._drain)
 
     def _drain(self) -> None:
         self._shared.server.stop()
@@ -236,11 +269,11 @@ class Node:
             self._broker.answer_all()
 
     def _silence(self) -> None:
-        """Stops both roles; then the loop may end."""
+        """Stops all roles; then the loop may end."""
         if self._broker is not None:
             self._broker.close()
-        if self._controller is not None:
-            self._controller.shut_down()
+        if self._replica is not None:
+            self._replica.shut_down()
         if self._admin is not None:
             self._admin.close()
         self._watchdog.stop()
@@ -252,11 +285,24 @@ class Node:
     def close(self) -> None:
         """Writes everything to the disk, and the marker of a clean shutdown. Called after the loop has
         ended."""
-        if self._controller is not None:
-            self._controller.close_policies()
+        if self._replica is not None:
+            self._replica.close_policies()
         self._surroundings.close()
-        if self._controller is not None:
-            self._controller.close()
+        if self._replica is not None:
+            self._replica.close()
         epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
         self._shared.close_directories(epoch)
         _log.info("Stopped")
+
+
+class _Address(Protocol):
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+def _addresses(listeners: Mapping[str, _Address]) -> str:
+    """The listeners as the line of readiness names them."""
+    return ", ".join(f"{name}://{address_text(each.host, each.port)}" for name, each in listeners.items())

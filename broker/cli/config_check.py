@@ -12,9 +12,10 @@ import sys
 from collections.abc import Mapping
 from typing import Final, TextIO
 
+from broker.cli.configuration import read_settings
 from config.effects import Effect
 from config.errors import ConfigError
-from config.loading import file_settings, layered, load, refusal
+from config.loading import layered, load, refusal
 from config.meanings import meaning_of
 from config.setting import Setting, one_line
 from config.values import HIDDEN
@@ -35,18 +36,26 @@ _HEADINGS: Final = (
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs `barnabas config check`; `options.file` is the path of the file."""
-    return check_file(options.file, sys.stdout)
+    """Runs `barnabas config check`; `options.file` is the path of the file. The exit code is the worse one if
+    a cluster is asked too."""
+    if options.cluster is None and options.file is None:
+        print("barnabas config check: name a file, or --cluster HOST:PORT", file=sys.stderr)
+        return UNREADABLE
+    code = WOULD_START if options.file is None else check_file(options.file, sys.stdout)
+    if options.cluster is None or code == UNREADABLE:
+        return code
+    from broker.cli.cluster_check import check_cluster
+
+    if options.file is not None:
+        print()
+    would_start = options.file if code == WOULD_START else None
+    return max(code, check_cluster(options.cluster, would_start, sys.stdout))
 
 
 def check_file(path: str, out: TextIO) -> int:
     """Writes the verdict on every key of the file to `out`; returns the exit code."""
     try:
-        with open(path, "rb") as file:
-            settings = layered(file_settings(path, file.read()))
-    except OSError as problem:
-        out.write(f"{path}: {problem.strerror or problem}\n")
-        return UNREADABLE
+        settings = layered(read_settings(path))
     except ConfigError as problem:
         out.write(f"{problem}\n")
         return UNREADABLE

@@ -6,12 +6,28 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from config.broker_config import BrokerConfig
 from config.environment import read_environment, read_overrides
 from config.errors import ConfigError
 from config.loading import Loaded, default_settings, file_settings, layered, load, one_node_defaults
 from config.setting import Setting
 
 DEFAULT_DATA_DIRECTORY: Final = "./data"
+
+
+def read_settings(file: str) -> list[Setting]:
+    """The settings of a properties or YAML file. Raises ConfigError."""
+    try:
+        with open(file, "rb") as stream:
+            return file_settings(file, stream.read())
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def load_file(file: str) -> BrokerConfig:
+    """The config that a file describes by itself, as Kafka's storage tool reads it: the environment adds
+    nothing. Raises ConfigError."""
+    return load(layered(read_settings(file))).config
 
 
 def load_configuration(file: str | None, overrides: Sequence[str] = ()) -> Loaded:
@@ -22,13 +38,5 @@ def load_configuration(file: str | None, overrides: Sequence[str] = ()) -> Loade
     if file is None:
         lowest = default_settings(one_node_defaults(DEFAULT_DATA_DIRECTORY))
     else:
-        lowest = _read(file)
+        lowest = read_settings(file)
     return load(layered(lowest, read_environment(os.environ), read_overrides(overrides)))
-
-
-def _read(file: str) -> list[Setting]:
-    try:
-        with open(file, "rb") as stream:
-            return file_settings(file, stream.read())
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None

@@ -24,6 +24,7 @@ _EXAMPLES: Final = """\
 examples:
   barnabas start                                  one node on 127.0.0.1:9092, data in ./data
   barnabas start server.properties                as your file says
+  barnabas start --nodes 3                        a cluster of three nodes on this machine
   barnabas start --override log.dirs=/srv/kafka   any of Kafka's properties
   barnabas config check server.properties         what of your file Barnabas honours
   barnabas storage format -t $(barnabas storage random-uuid) -c server.properties
@@ -94,6 +95,18 @@ def _add_start(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="PID",
         help="stop, as SIGTERM does, when this process ends: no broker outlives its test or notebook",
     )
+    start.add_argument(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help="a cluster of N nodes on this host, each a process of its own; node 1 has the usual ports, each "
+        "further node the next ones. Data in log.dirs/node-1, …",
+    )
+    start.add_argument(
+        "--prepare",
+        action="store_true",
+        help="with --nodes: write their files and format their directories, and start nothing",
+    )
     start.set_defaults(run=_command("start", "run"))
 
 
@@ -149,8 +162,16 @@ def _add_storage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     config = commands.add_parser("config", help="look at configuration files")
     verbs = config.add_subparsers(title="verbs", metavar="VERB", required=True)
-    check = verbs.add_parser("check", help="per key: honoured, not used yet, ignored or refused")
-    check.add_argument("file", help="server.properties, or YAML of the same names")
+    check = verbs.add_parser(
+        "check",
+        help="per key: honoured, not used yet, ignored or refused",
+        description="Says what this release does with each key of a file. With --cluster: what keeps the "
+        "node out of that cluster, all at once; without a file only what the release itself lacks.",
+    )
+    check.add_argument("file", nargs="?", help="server.properties, or YAML of the same names")
+    check.add_argument(
+        "--cluster", metavar="HOST:PORT", help="a broker of the cluster that the node would join"
+    )
     check.set_defaults(run=_command("config_check", "run"))
 
 
@@ -222,7 +243,7 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         help="run a quorum of controllers in a simulated world, under one seed",
         description="A whole quorum in this process, with simulated clocks, network and disks that do what "
         "real ones do on bad days. Every rule of the quorum is checked after every event; a failure is "
-        "shrunk to a short story. The same seed is the same run.",
+        "shrunk to a short run. The same seed is the same run.",
     )
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="the first seed (1)")
     simulate.add_argument(
@@ -239,6 +260,6 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         action="store_true",
         help="run the controllers' own driver and disk code, on files in memory, in place of their models",
     )
-    simulate.add_argument("--story", action="store_true", help="print the transcript of all that happens")
+    simulate.add_argument("--trace", action="store_true", help="print the transcript of all that happens")
     simulate.add_argument("--coverage", action="store_true", help="print what was met, and how often")
     simulate.set_defaults(run=_command("simulate", "simulate"))

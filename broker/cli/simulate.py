@@ -5,7 +5,7 @@
     barnabas simulate --seed 1 --real-driver               with the driver and disk code of production
 
 The same seed is the same run, everywhere and always: what fails here fails wherever the seed is told again. A
-failure is shrunk to a short story and printed.
+failure is shrunk to a short run, whose trace is printed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LARGEST_STORY_LINES = 400
 
 
 def simulate(options: argparse.Namespace) -> int:
-    """0 if every rule held, 1 after printing the first story in which one did not."""
+    """0 if every rule held, 1 after printing the first run in which one did not."""
     coverage = Coverage()
     began = time.monotonic()
     events = 0
     result = None
     for seed in range(options.seed, options.seed + options.seeds):
-        trace = Trace() if options.story else None
+        trace = Trace() if options.trace else None
         result = run(
             seed,
             options.events,
@@ -67,10 +67,10 @@ def _summary(result: SimulationResult) -> str:
 
 def _tell_failure(result: SimulationResult, options: argparse.Namespace) -> None:
     print(f"seed {result.seed} broke a rule: {result.failure}", file=sys.stderr)
-    print("looking for the shortest story …", file=sys.stderr)
+    print("looking for the shortest failing run …", file=sys.stderr)
     told = shrink(result)
     failure = told.failure
-    print(f"\nThe shortest story found, of {len(told.steps)} steps; {_summary(told)}\n")
+    print(f"\nThe shortest failing run found, of {len(told.steps)} steps; {_summary(told)}\n")
     print("\n".join(told.lines[-LARGEST_STORY_LINES:]))
     print(f"\n{failure.text if failure is not None else result.failure}")
     # The number of voters changes the random numbers that the seed gives.

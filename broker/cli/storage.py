@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
 
+from broker.cli.configuration import load_file
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.random_source import SystemRandomSource
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
-from config.loading import file_settings, layered, load
 from config.ports import Clock, Files, RandomSource
 from controller.format import FormatRefused, Formatter, formatted_directories
 from controller.initial_voters import MalformedVoters, parse_initial_voters
-from controller.metadata.image.features import METADATA_VERSION
+from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from controller.metadata.random_ids import random_uuid as new_uuid
-from controller.metadata.supported_features import SUPPORTED_FEATURES
+from controller.metadata.supported_features import (
+    SUPPORTED_FEATURES,
+    default_levels,
+    dependency_fault,
+)
 from controller.raft.voters import Voter
 from protocol.values import uuid_to_text
 from storage.meta_properties import MalformedMetaProperties, MetaProperties
@@ -57,7 +61,7 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
     if config is None:
         return REFUSED
     try:
-        level = wished_level(options.release_version, options.feature)
+        levels = wished_levels(options.release_version, options.feature)
         voters = wished_voters(options, config)
     except (FormatRefused, MalformedVoters) as fault:
         print(fault, file=sys.stderr)
@@ -69,7 +73,7 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
         clock=SystemClock(),
         random_source=SystemRandomSource(),
         ignore_formatted=options.ignore_formatted,
-        metadata_version=level,
+        levels=levels,
         first_voters=voters,
         standalone=config.is_controller and not options.no_initial_controllers,
         output=sys.stdout,
@@ -91,6 +95,8 @@ def wished_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence
     ]
     if len(given) > 1:
         raise FormatRefused(f"{' and '.join(given)} cannot be used together")
+    if options.standalone and not config.is_controller:
+        raise FormatRefused("You can only use --standalone on a controller.")
     if given and config.quorum_voters:
         raise FormatRefused(
             f"You cannot specify {given[0]} and also set controller.quorum.voters: the voters are in the log "
@@ -103,19 +109,17 @@ def wished_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence
 
 def _config(path: str, errors: TextIO) -> BrokerConfig | None:
     try:
-        with open(path, "rb") as file:
-            return load(layered(file_settings(path, file.read()))).config
-    except OSError as fault:
-        print(f"{path}: {fault.strerror or fault}", file=errors)
+        return load_file(path)
     except ConfigError as fault:
         print(fault, file=errors)
-    return None
+        return None
 
 
-def wished_level(release_version: str | None, features: Sequence[str]) -> int:
-    """The metadata.version that the options ask for. Raises FormatRefused for a level that cannot be
-    formatted."""
+def wished_levels(release_version: str | None, features: Sequence[str]) -> Mapping[str, int]:
+    """The levels that the options ask for: metadata.version, and the other features as a new cluster has them
+    with it or as they are named. Raises FormatRefused for a level that cannot be formatted."""
     level = LATEST_METADATA_VERSION
+    named: dict[str, int] = {}
     if release_version is not None:
         level = _level_of(release_version)
     for wish in features:
@@ -127,13 +131,19 @@ def wished_level(release_version: str | None, features: Sequence[str]) -> int:
             )
         wanted = int(text)
         known = SUPPORTED_FEATURES.get(name)
-        if wanted == 0 and known is not None:
+        if wanted == 0 and name in (METADATA_VERSION, KRAFT_VERSION):
             raise FormatRefused(f"Feature {name} cannot be at level 0 in this release")
         if wanted != 0 and (known is None or not known.covers(wanted)):
             raise FormatRefused(f"Feature {name} at level {wanted} is not supported by this release")
         if name == METADATA_VERSION:
             level = wanted
-    return level
+        elif known is not None and name != KRAFT_VERSION:
+            named[name] = wanted
+    for name, wanted in named.items():
+        fault = dependency_fault(name, wanted, level)
+        if fault is not None:
+            raise FormatRefused(fault)
+    return {METADATA_VERSION: level, **default_levels(level), **named}
 
 
 def _level_of(release_version: str) -> int:
@@ -158,12 +168,15 @@ def format_directories(
     ignore_formatted: bool,
     output: TextIO,
     errors: TextIO,
-    metadata_version: int = LATEST_METADATA_VERSION,
+    levels: Mapping[str, int] | None = None,
     first_voters: Sequence[Voter] = (),
     standalone: bool | None = None,
 ) -> int:
-    """Formats every log directory of the node; the exit code. Without first_voters a node that is a
-    controller becomes the one voter of its quorum, unless standalone is False."""
+    """Formats every log directory of the node. Returns the exit code.
+
+    levels: of features; by default those of a new cluster. first_voters: of the quorum; without them a
+    controller becomes the only voter, unless standalone is False.
+    """
     formatter = Formatter(
         cluster_id=cluster_id,
         config=config,
@@ -172,7 +185,8 @@ def format_directories(
         random_source=random_source,
         standalone=config.is_controller if standalone is None else standalone,
         ignore_formatted=ignore_formatted,
-        metadata_version=metadata_version,
+        metadata_version=LATEST_METADATA_VERSION if levels is None else levels[METADATA_VERSION],
+        features=None if levels is None else {k: v for k, v in levels.items() if k != METADATA_VERSION},
         first_voters=first_voters,
     )
     try:
@@ -217,11 +231,16 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
     formatter = Formatter(
         cluster_id, config, files, SystemClock(), SystemRandomSource(), ignore_formatted=bool(known)
     )
+    format_at_start(formatter)
+    return cluster_id
+
+
+def format_at_start(formatter: Formatter) -> None:
+    """Formats the directories of a node that is about to start. Raises StartRefused, OSError."""
     try:
         formatter.run(sys.stderr)
     except FormatRefused as refused:
         raise StartRefused(str(refused)) from refused
-    return cluster_id
 
 
 def show_info(config: BrokerConfig, files: Files, output: TextIO) -> int:

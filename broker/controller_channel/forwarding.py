@@ -14,6 +14,10 @@ The controller runs in this process or elsewhere: the channel knows, nobody here
 no controller leads at the moment, and a broken connection that the leader may have died: the request is tried
 again until its time is up. Any other failure of the wrapping is ours and not the client's, so the client
 learns only that something unexpected happened.
+
+The request goes on as the bytes that came. The answer is decoded and encoded again, as in Apache Kafka: this
+broker counts its error codes, sets the throttle time of its own quotas in it, and passes on nothing that it
+could not read.
 """
 
 from __future__ import annotations

@@ -1,21 +1,18 @@
-"""The broker's life as its controller sees it: registration, heartbeats, and an orderly end (KIP-631,
-KIP-841).
+"""The registration of a broker, its heartbeats and its controlled shutdown (KIP-631, KIP-841).
 
-::
+    state                         cause                                          next
+    NOT_RUNNING                   start                                          STARTING
+    STARTING                      registered, and that record has been replayed  RECOVERY
+    RECOVERY                      a heartbeat's answer: it is unfenced           RUNNING
+    STARTING to RUNNING           begin_controlled_shutdown                      PENDING_CONTROLLED_SHUTDOWN
+    PENDING_CONTROLLED_SHUTDOWN   the controller agrees, or takes too long       SHUTTING_DOWN
+    STARTING                      refused for good, or not registered in time    SHUTTING_DOWN, on_failure
+    STARTING to RUNNING           a failed directory was not reported in time    SHUTTING_DOWN, on_failure
+    any                           stop                                           SHUTTING_DOWN
 
-              start                     registered, and the metadata       ready_to_unfence, and
-    NOT_RUNNING ──▶ STARTING ──────────────────────────────▶ RECOVERY ───────────────────────▶ RUNNING
-                      │             log reached that record                the controller agrees   │
-                      │ refused for good, or                                                       │
-                      │ too long without an answer                     begin_controlled_shutdown   │
-                      ▼                                                                            ▼
-                   on_failure           SHUTTING_DOWN ◀── may go, or too long ── PENDING_CONTROLLED_SHUTDOWN
-
-A heartbeat goes out every broker.heartbeat.interval.ms, and at once when there is news for the controller:
-the broker has caught up, has become ready, wants to go. One request is under way at a time. A broker that
-the controller fenced for its silence is unfenced by its next heartbeats; it need not register again.
-
-Nothing here opens a socket or reads a clock by itself: requests go through a PeerChannel, time through ports.
+Heartbeats are sent every broker.heartbeat.interval.ms, and at once when the broker has read the record of its
+registration, is ready, has lost a log directory or shuts down. One request is under way at a time. A broker
+that was fenced because its heartbeats were missing is unfenced by the next ones; it does not register again.
 """
 
 from __future__ import annotations
@@ -23,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -50,7 +48,17 @@ FINAL_REFUSALS: Final = (
     ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
-"""Refusals of a registration that no waiting heals."""
+"""Errors after which the registration is not tried again."""
+
+REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
+    {
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION: "Each node needs a node.id of its own",
+        ErrorCode.INVALID_REGISTRATION: "The active controller's log says why. A log directory that was "
+        "copied from another node is one reason: format an empty one",
+        ErrorCode.UNSUPPORTED_VERSION: "`barnabas config check --cluster` names the features in the way",
+    }
+)
+"""What an operator can do about a registration that was refused."""
 
 _log = logging.getLogger("barnabas.lifecycle")
 
@@ -67,10 +75,10 @@ class BrokerState(IntEnum):
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True):
-    """What a broker says of itself when it registers.
+    """What a broker registers with.
 
-    endpoints: those that clients are told, by listener name, with real ports. previous_epoch: that of the
-    last life if it ended in order (from the clean marker), else -1.
+    endpoints: the advertised listeners by name, with the ports that are really bound. previous_epoch: the
+    broker epoch before a clean shutdown (from `.kafka_cleanshutdown`), else -1.
     """
 
     node_id: int
@@ -83,7 +91,7 @@ class BrokerIdentity(msgspec.Struct, frozen=True):
 
 
 class BrokerLifecycle:
-    """One life. epoch is -1 until the registration is answered."""
+    """From one start of a broker to its end. epoch: the broker epoch, -1 until it has registered."""
 
     def __init__(
         self,
@@ -100,9 +108,9 @@ class BrokerLifecycle:
         on_state: Callable[[BrokerState], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """metadata_offset: how far the broker has replayed and published. on_failure: the broker cannot
-        start;
-        the sentence is for the operator."""
+        """metadata_offset: up to where the broker has replayed the metadata log. registration_timeout_ms:
+        initial.broker.registration.timeout.ms. on_failure: gets a sentence for the operator when the broker
+        has to end."""
         self.state = BrokerState.NOT_RUNNING
         self.epoch = NO_EPOCH
         self.fenced = True
@@ -125,42 +133,45 @@ class BrokerLifecycle:
         self._telling_again = False
         self._timer: Timer | None = None
         self._shutdown_timer: Timer | None = None
+        self._shutdown_deadline_ms = 0
+        self._shutdown_silence_ms = 0
         self._on_gone: Callable[[bool], None] | None = None
         self._lost_dirs: dict[bytes, bool] = {}
-        """Log directories that failed in this life, and whether the controller has taken note."""
+        """Log directories that failed since the start, and whether the controller knows."""
         self._told_dirs: tuple[bytes, ...] = ()
-        """Those that the heartbeat under way tells of."""
+        """The failed log directories in the heartbeat that is under way."""
 
-    # What the node says
+    # Called by the broker
 
     def start(self) -> None:
-        invariant(self.state is BrokerState.NOT_RUNNING, "a life begins once", state=self.state.name)
+        """Begins to register. Called once."""
+        invariant(self.state is BrokerState.NOT_RUNNING, "a broker starts once", state=self.state.name)
         self._registration_deadline_ms = self._clock.monotonic_ms() + self._registration_timeout_ms
         self._enter(BrokerState.STARTING)
         self._communicate()
 
     def metadata_advanced(self) -> None:
-        """The loader has published more; matters while the broker waits for its own registration."""
+        """The broker has replayed more of the metadata log, perhaps the record of its registration."""
         if self.state is BrokerState.STARTING and self.epoch != NO_EPOCH and self._caught_up:
             self._enter(BrokerState.RECOVERY)
             self._communicate()
 
     def ready_to_unfence(self) -> None:
-        """Logs are open, listeners bound: clients may come."""
+        """The logs are open and the listeners are bound: heartbeats ask to be unfenced from now on."""
         self._ready = True
         if self.state is BrokerState.RECOVERY:
             self._communicate()
 
     def register_again(self) -> None:
-        """The cluster could not hold all of this broker's registration until now: the same life tells it once
-        more."""
+        """Sends the registration once more, with the same incarnation id: the metadata version has been
+        raised, and its records hold more of it than before."""
         if self.epoch != NO_EPOCH and self.state is BrokerState.RUNNING and not self._telling_again:
             self._telling_again = True
             self._communicate()
 
     def directory_failed(self, directory_id: bytes, timeout_ms: int) -> None:
-        """The controller must know (KIP-858); a broker that cannot tell it in time ends
-        (`log.dir.failure.timeout.ms`)."""
+        """Reports a failed log directory with the heartbeats (KIP-858). A broker that cannot report it within
+        timeout_ms (`log.dir.failure.timeout.ms`) shuts down."""
         self._lost_dirs.setdefault(directory_id, False)
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         self._timers.call_at(deadline_ms, lambda: self._require_told(directory_id))
@@ -174,10 +185,14 @@ class BrokerLifecycle:
                 f"{uuid_to_text(directory_id)} with controllers"
             )
 
-    def begin_controlled_shutdown(self, timeout_ms: int, on_gone: Callable[[bool], None]) -> None:
-        """Asks the controller to move leaderships away. on_gone: True when it agreed, False after the
-        timeout, or
-        at once when it does not know this broker."""
+    def begin_controlled_shutdown(
+        self, timeout_ms: int, on_gone: Callable[[bool], None], *, silence_ms: int | None = None
+    ) -> None:
+        """Asks the controller to elect other leaders for the partitions that this broker leads.
+
+        on_gone: gets True when the controller has agreed to the shutdown, and False after timeout_ms, after
+        silence_ms without an answer to a heartbeat, or at once if the broker is not registered.
+        """
         if self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN) or self.epoch == NO_EPOCH:
             self.stop()
             on_gone(False)
@@ -185,12 +200,21 @@ class BrokerLifecycle:
         self._on_gone = on_gone
         if self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-            deadline_ms = self._clock.monotonic_ms() + timeout_ms
-            self._shutdown_timer = self._timers.call_at(deadline_ms, lambda: self._gone(False))
+            now_ms = self._clock.monotonic_ms()
+            self._shutdown_silence_ms = timeout_ms if silence_ms is None else silence_ms
+            self._shutdown_deadline_ms = now_ms + timeout_ms
+            self._wait_for_agreement(now_ms)
             self._communicate()
 
+    def _wait_for_agreement(self, now_ms: int) -> None:
+        """Bounds the wait for the controller's agreement. Called when it begins, and at each answer."""
+        if self._shutdown_timer is not None:
+            self._shutdown_timer.cancel()
+        deadline_ms = min(self._shutdown_deadline_ms, now_ms + self._shutdown_silence_ms)
+        self._shutdown_timer = self._timers.call_at(deadline_ms, lambda: self._gone(False))
+
     def stop(self) -> None:
-        """No more requests; answers under way are ignored."""
+        """Sends nothing any more, and ignores the answer to the request that is under way."""
         for timer in (self._timer, self._shutdown_timer):
             if timer is not None:
                 timer.cancel()
@@ -198,7 +222,7 @@ class BrokerLifecycle:
         if self.state is not BrokerState.SHUTTING_DOWN:
             self._enter(BrokerState.SHUTTING_DOWN)
 
-    # One request at a time
+    # One request is under way at a time
 
     @property
     def _caught_up(self) -> bool:
@@ -210,7 +234,8 @@ class BrokerLifecycle:
             self._on_state(state)
 
     def _communicate(self) -> None:
-        """Sends what is due now: the registration until it is answered, then heartbeats."""
+        """Sends the registration until it is answered, then heartbeats. If a request is under way, the next
+        one follows its answer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -336,6 +361,7 @@ class BrokerLifecycle:
             if response.should_shut_down:
                 self._gone(True)
             else:
+                self._wait_for_agreement(self._clock.monotonic_ms())
                 self._next_in(SHUTDOWN_HEARTBEAT_MS)
             return
         self.metadata_advanced()
@@ -352,8 +378,10 @@ class BrokerLifecycle:
 
 
 def _refusal(response: Message | PeerError) -> tuple[str, bool]:
-    """Why a request was not taken, and whether that is final."""
+    """Why a request was refused, and whether to give up."""
     if isinstance(response, PeerError):
         return response.reason, False
     error = ErrorCode.of(getattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR))
-    return f"{error.name}: {error.message}", error in FINAL_REFUSALS
+    remedy = REMEDIES.get(error)
+    sentence = f"{error.name}: {error.message}" + (f" {remedy}" if remedy else "")
+    return sentence, error in FINAL_REFUSALS

@@ -1,8 +1,9 @@
-"""Topics that nobody created by hand: on first use by a client, and the coordinators' own.
+"""Creation of topics that nobody has created by hand: by a client's first use, and for the coordinators.
 
-The controller creates them; a broker only asks, once at a time per name, and does not wait: whoever needed
-the topic is told that it is not there yet, and finds it when he asks again. For a client the request goes
-in the client's name, so the controller sees who wants it; for a coordinator in the broker's own.
+The controller creates such a topic. The broker sends it a CreateTopics request, at most one at a time for
+each name, and does not wait for the answer: a client is told UNKNOWN_TOPIC_OR_PARTITION, asks again and then
+finds the topic. A request for a client is sent with the client's principal, so that the controller can
+authorize it; a request for a coordinator is the broker's own.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ CREATED_AT_ONCE_MAX: Final = 500
 """Names of one request that are asked for together; who named more asks again, as clients do anyway."""
 
 NAMES_IN_LINE: Final = 5
-"""Of topics, in a line of the log."""
+"""How many names of topics a line of the log holds."""
 
 CONTROLLER_DECIDES: Final = -1
 """As partition count or replication factor: the controller's own default."""

@@ -27,7 +27,8 @@ negative limit of a partition, that partition is; with an isolation level that d
 request is.
 
 read_committed reads up to the last stable offset, and is told which transactions it has to leave out.
-Left out: the choice of a nearer replica (version 11), and remote storage (version 14).
+A consumer that names its rack may be told a replica near it instead of records; see
+`replication.replica_selector`. Left out: remote storage (version 14).
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ from broker.replication.partition import Partition
 from broker.replication.partition_state import NO_BROKER_EPOCH
 from broker.replication.reading import (
     CONSUMER,
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_ROOM,
+    READ_COMMITTED,
     DivergingEpoch,
     FetchParams,
     FollowerFetch,
@@ -50,7 +54,9 @@ from broker.replication.reading import (
     aborted_transactions,
     fetch_records,
     note_unnamed_partitions,
+    params_of,
 )
+from broker.replication.replica_selector import NO_PREFERRED_REPLICA, RackAwareReplicaSelector
 from broker.services import HasFetches, HasMetadata, HasReplicas
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -59,15 +65,9 @@ from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from storage.slices import LogSlice
 
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_STORAGE_ERROR: Final = 6
-FIRST_VERSION_WITH_RACK: Final = 11
-FIRST_VERSION_WITH_LAST_EPOCH: Final = 12
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 FIRST_VERSION_WITH_LEADERS: Final = 16
-
-READ_COMMITTED: Final = 1
-NO_PREFERRED_REPLICA: Final = -1
 
 FetchedRecords: TypeAlias = LogSlice | bytes | DivergingEpoch | ReadRefused | None
 PartitionData = FetchResponse.PartitionData
@@ -99,17 +99,8 @@ def handle(
     isolation_level = request.isolation_level
     if isolation_level and isolation_level != READ_COMMITTED and session.wanted:
         return _refuse_all(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
-    max_bytes = min(fetches.max_bytes, request.max_bytes)
-    params = FetchParams(
-        request.max_wait_ms,
-        min(max_bytes, request.min_bytes),
-        max_bytes,
-        isolation_level == READ_COMMITTED,
-        replica_id,
-        replica_id >= 0 or (replica_id == CONSUMER and version < FIRST_VERSION_WITH_RACK),
-        version >= FIRST_VERSION_WITH_LAST_EPOCH,
-        None if replica_id < 0 else _follower(services, request, version, replica_id),
-    )
+    follower = None if replica_id < 0 else _follower(services, request, version, replica_id)
+    params = params_of(request, version, replica_id, fetches.max_bytes, follower)
     return Fetch(session, params, services, context).start()
 
 
@@ -155,6 +146,7 @@ class Fetch:
         "_has_errors",
         "_must_answer",
         "_params",
+        "_replica",
         "_services",
         "_session",
         "bytes_found",
@@ -173,6 +165,7 @@ class Fetch:
         self._params = params
         self._services = services
         self._context = context
+        self._replica = services.fetches.replication.reader(params.replica_id)
         self._must_answer = False
         """Something was found that is told at once, however few the bytes."""
         self._has_errors = False
@@ -196,8 +189,9 @@ class Fetch:
         self._found = []
         missing_bytes = params.min_bytes - self.bytes_found
         delayed = DelayedFetch(
-            self, session, fetches, missing_bytes=missing_bytes, read_committed=params.read_committed
-        )
+            self, session, fetches, missing_bytes=missing_bytes, read_committed=params.read_committed,
+            replica=self._replica,
+        )  # fmt: skip
         return delayed.start(params.max_wait_ms)
 
     def look_again(self) -> FetchResponse:
@@ -221,6 +215,8 @@ class Fetch:
         quiet: list[WantedPartition] = []
         budget = params.max_bytes
         read_committed = params.read_committed
+        replica = self._replica
+        selector = self._services.fetches.selector if params.rack else None
         total = 0
         for wanted in session.active.values():
             partition = self._find(wanted)
@@ -232,6 +228,8 @@ class Fetch:
             log = partition.log
             high_watermark = log.high_watermark
             start = log.log_start_offset
+            if selector is not None and self._sends_away(selector, partition, wanted):
+                continue
             records = fetch_records(params, partition, wanted, budget, not total)
             if budget < 0:
                 budget = 0  # a negative limit spoils the first partition only
@@ -241,16 +239,19 @@ class Fetch:
             if records is None:
                 if (
                     is_incremental
-                    and wanted.high_watermark == high_watermark
+                    and wanted.high_watermark == high_watermark == log.high_watermark
                     and wanted.log_start_offset == start
                 ):
                     quiet.append(wanted)
                     continue
                 records = b""
             elif isinstance(records, LogSlice):
-                size_bytes = records.size_bytes
-                total += size_bytes
-                budget = budget - size_bytes if size_bytes < budget else 0
+                if replica is not None and replica.is_held_back(partition):
+                    records = NO_ROOM
+                else:
+                    size_bytes = records.size_bytes
+                    total += size_bytes
+                    budget = budget - size_bytes if size_bytes < budget else 0
             elif not isinstance(records, bytes):
                 found.append((wanted, self._unreadable(partition, wanted, records)))
                 continue
@@ -271,6 +272,30 @@ class Fetch:
         self.bytes_found = total
         for wanted in quiet:
             session.rest(wanted)
+
+    def _sends_away(
+        self, selector: RackAwareReplicaSelector, partition: Partition, wanted: WantedPartition
+    ) -> bool:
+        """Whether the consumer is told to read from another replica; it is told that at once."""
+        services, listener = self._services, self._context.session.listener
+        brokers = services.metadata.image.brokers.by_id
+        preferred = selector.select(partition, self._params.rack, wanted.fetch_offset, brokers, listener)
+        if preferred == NO_PREFERRED_REPLICA or partition.refusal(wanted.current_leader_epoch):
+            return False
+        self._must_answer = True
+        log = partition.log
+        data = PartitionData(
+            wanted.index,
+            _NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            aborted_transactions=None,
+            preferred_read_replica=preferred,
+            records=b"",
+        )
+        self._found.append((wanted, data))
+        return True
 
     def _find(self, wanted: WantedPartition) -> Partition | ErrorCode:
         """The hosted partition that this request may read, or what stands before that."""
@@ -355,6 +380,7 @@ class Fetch:
                 or data.high_watermark != wanted.high_watermark
                 or data.log_start_offset != wanted.log_start_offset
                 or data.diverging_epoch is not None
+                or data.preferred_read_replica != NO_PREFERRED_REPLICA
             ):
                 continue
             if wanted.key[0] != name:
@@ -363,15 +389,19 @@ class Fetch:
                 append = partitions.append
                 topics.append(FetchResponse.FetchableTopicResponse(wanted.topic, wanted.topic_id, partitions))
             append(data)  # type: ignore[misc]
-            if records:
-                records.retain()  # type: ignore[union-attr]
-                counters = wanted.partition.counters  # type: ignore[union-attr]
-                counters.bytes_out += records.size_bytes  # type: ignore[union-attr, operator]
+            if isinstance(records, LogSlice) and wanted.partition is not None:
+                records.retain()
+                if self._replica is None:
+                    wanted.partition.counters.bytes_out += records.size_bytes
+                else:
+                    self._replica.is_sent(wanted.partition, records.size_bytes)
         if session.id:
             session.settle(found)
         response = FetchResponse(0, _NONE, session.id, topics)
         if self._has_errors:
             _in_words_of_the_version(self._services, self._context, response)
+            if self._params.replica_id >= 0:
+                response.node_endpoints = []  # followers know the brokers from the metadata log
         return response
 
 

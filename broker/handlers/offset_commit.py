@@ -64,7 +64,7 @@ def handle(
     request.topics = accepted
     if sum(len(topic.partitions) for topic in accepted) > OFFSETS_PER_COMMIT:
         return _merged(refused, refused_commit(request, ErrorCode.UNKNOWN_SERVER_ERROR))
-    result = groups.commit_offsets(request, context.version)
+    result = yield from groups.commit_offsets(request, context.version)
     return then(result, lambda response: _merged(refused, response)) if refused else result
 
 

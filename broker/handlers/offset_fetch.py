@@ -149,7 +149,10 @@ def _several(
             return ResponseGroup(group_id=asked.group_id, error_code=found.error)
         return ResponseGroup(group_id=asked.group_id, topics=found.topics + unknown)
 
-    fetched = yield from _fetch(services, context, asked.group_id, topics, require_stable, ids, make=make)
+    member = (asked.member_id, asked.member_epoch)
+    fetched = yield from _fetch(
+        services, context, asked.group_id, topics, require_stable, ids, member, make=make
+    )
     return then(fetched, finish)
 
 
@@ -160,6 +163,7 @@ def _fetch(
     topics: Sequence[_Wanted] | None,
     require_stable: bool,
     topic_ids: Mapping[str, Uuid] = NO_IDS,
+    member: tuple[str | None, int] = (None, -1),
     *,
     make: Make,
 ) -> Turns[_Found | Pending[_Found]]:
@@ -175,7 +179,10 @@ def _fetch(
         return _Found(group.error, [topic for topic in found if topic is not None])
 
     if topics is None:
-        return then(services.groups.fetch_offsets(group_id, None, require_stable=require_stable), made)
+        everything = services.groups.fetch_offsets(
+            group_id, None, require_stable=require_stable, member=member
+        )
+        return then(everything, made)
     visible: list[_Wanted] = []
     refused: list[Any] = []
     for topic in topics:
@@ -189,7 +196,7 @@ def _fetch(
     for run in _runs(visible):
         runs.append(run)
         fetched = services.groups.fetch_offsets(
-            group_id, run.wanted, require_stable=require_stable, topic_ids=topic_ids
+            group_id, run.wanted, require_stable=require_stable, topic_ids=topic_ids, member=member
         )
         results.append(then(fetched, made))
         yield None

@@ -44,8 +44,8 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from storage.append import AppendResult
-from storage.append_lane import WaitingAppend
 from storage.errors import AppendRefused
+from storage.waiting_append import WaitingAppend
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -154,7 +154,7 @@ def handle(
             answers.append(answer)
             if acks == ACKS_ALL and partition.log.high_watermark <= result.last_offset:
                 delayed = delayed or _delayed(services, context, request)
-                delayed.wait(partition, answer, result)
+                delayed.wait(partition, answer, result.last_offset)
         topics.append(TopicAnswer(topic.name, topic.topic_id, answers))
     response = ProduceResponse(topics)
     if delayed is not None:
@@ -170,7 +170,7 @@ def handle(
 def _delayed(services: ProduceServices, context: RequestContext, request: ProduceRequest) -> Delayed:
     """For an answer that waits, for helper threads or for replicas."""
     return DelayedProduce(
-        _Answers(services, context, request.acks),
+        ProduceAnswering(services, context, request.acks),
         acks=request.acks,
         timeout_ms=request.timeout_ms,
         clock=services.clock,
@@ -178,15 +178,16 @@ def _delayed(services: ProduceServices, context: RequestContext, request: Produc
     )
 
 
-class _Answers:
+class ProduceAnswering:
     """Fills in the answers of a request that waited; see `delayed_produce.ProduceAnswers`."""
 
-    __slots__ = ("_acks", "_context", "_services")
+    __slots__ = ("_acks", "_context", "_response", "_services")
 
     def __init__(self, services: ProduceServices, context: RequestContext, acks: int) -> None:
         self._services = services
         self._context = context
         self._acks = acks
+        self._response: ProduceResponse | None = None
 
     def appended(
         self,
@@ -205,13 +206,20 @@ class _Answers:
     def not_replicated_yet(self, answer: ProduceResponse.PartitionProduceResponse) -> None:
         answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
-    def replicated(self, answer: ProduceResponse.PartitionProduceResponse, error: ErrorCode) -> None:
+    def replicated(
+        self, partition: Partition, answer: ProduceResponse.PartitionProduceResponse, error: ErrorCode
+    ) -> None:
         answer.error_code = error
         if error:
             answer.base_offset = -1
             answer.log_append_time_ms = -1
+        if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _name_leader(self._services, self._context, partition.topic, answer)
+            if self._response is not None:
+                _add_endpoints(self._services, self._context, self._response)
 
     def all_appended(self, response: ProduceResponse) -> None:
+        self._response = response
         _add_endpoints(self._services, self._context, response)
         if self._acks == ACKS_NONE:
             _close_if_failed(response)
@@ -278,11 +286,21 @@ def _refused(
     """A partition that failed; since version 10 with the leader that its client should have asked."""
     invariant(error is not ErrorCode.NONE, "A batch that is not in the log is refused with an error")
     answer = Answer(index, error, -1)
-    if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= FIRST_VERSION_WITH_LEADERS:
-        entry = None if name is None else services.metadata.partition(name, index)
-        if entry is not None:
-            answer.current_leader = ProduceResponse.LeaderIdAndEpoch(entry.leader, entry.leader_epoch)
+    if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
+        _name_leader(services, context, name, answer)
     return answer
+
+
+def _name_leader(
+    services: ProduceServices,
+    context: RequestContext,
+    topic: str,
+    answer: ProduceResponse.PartitionProduceResponse,
+) -> None:
+    """Tells the client who leads the partition, as far as this broker knows (KIP-951)."""
+    entry = services.metadata.partition(topic, answer.index)
+    if entry is not None and context.version >= FIRST_VERSION_WITH_LEADERS:
+        answer.current_leader = ProduceResponse.LeaderIdAndEpoch(entry.leader, entry.leader_epoch)
 
 
 def _refused_batch(

@@ -7,6 +7,7 @@ its own. Only the process of the broker gets that folder on its path; other proc
 
 * `__main__`        ``barnabas …``, and ``python -I -m barnabas …``
 * `embedded`        ``Broker``: a broker for a test, a script or a notebook, in a process of its own
+* `node_process`    that process, from its start to its end; a cluster has several
 * `child`           what that process runs
 * `topics`          how ``Broker`` makes topics
 * `pytest_plugin`   the fixtures ``barnabas_broker`` and ``barnabas_topic``

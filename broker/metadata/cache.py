@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from broker.coordinator.consumer.metadata_hash import topic_hash
 from broker.coordinator.ports import CoordinatorEndpoint
+from broker.fast_lane.epoch import LaneEpoch
 from config.ports import RandomSource
 from controller.metadata.image.brokers import BrokerRegistration, BrokersImage
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
@@ -150,11 +152,24 @@ class MetadataCache:
     """The newest image and its views. `apply` is called by the publisher of images, everything else by
     handlers."""
 
-    __slots__ = ("_random_source", "_unfenced", "_views", "image")
+    __slots__ = (
+        "_hashes",
+        "_lane_epoch",
+        "_random_source",
+        "_unfenced",
+        "_views",
+        "image",
+        "newest_topic_version",
+    )
 
-    def __init__(self, *, random_source: RandomSource) -> None:
+    def __init__(self, *, random_source: RandomSource, lane_epoch: LaneEpoch | None = None) -> None:
+        """lane_epoch: the node's, which every new image bumps."""
+        self._lane_epoch = lane_epoch or LaneEpoch()
         self._random_source = random_source
         self.image: ClusterImage = EMPTY_IMAGE
+        self.newest_topic_version = -1
+        """The offset of the first image that had the topic which was made last."""
+        self._hashes: dict[str, tuple[TopicImage, int]] = {}
         self._views: dict[str, ListenerView] = {}
         self._unfenced: list[BrokerRegistration] = []
 
@@ -167,7 +182,13 @@ class MetadataCache:
             for gone in delta.topics.deleted.values():
                 for view in self._views.values():
                     view.forget(gone.name)
+        if self.newest_topic_version < 0 or (delta is not None and delta.topics and delta.topics.created):
+            self.newest_topic_version = image.offset
+        if delta is not None and delta.topics is not None:
+            for gone in delta.topics.deleted.values():
+                self._hashes.pop(gone.name, None)
         self.image = image
+        self._lane_epoch.bump()
 
     def view(self, listener: str) -> ListenerView:
         view = self._views.get(listener)
@@ -195,6 +216,26 @@ class MetadataCache:
     def partition_count(self, name: str) -> int | None:
         found = self.image.topics.by_name.get(name)
         return None if found is None else len(found.partitions)
+
+    def topic_hash(self, name: str) -> int | None:
+        """Differs where the topic's id, partitions or the racks of its replicas differ; None without it."""
+        found = self.image.topics.by_name.get(name)
+        if found is None:
+            return None
+        known = self._hashes.get(name)
+        if known is None or known[0] is not found:
+            known = self._hashes[name] = (found, topic_hash(found.id, name, self._racks(found)))
+        return known[1]
+
+    def _racks(self, topic: TopicImage) -> list[list[str]]:
+        """Of the replicas of each partition, in order."""
+        brokers = self.image.brokers.by_id
+        found = []
+        for index in range(len(topic.partitions)):
+            replicas = topic.partitions[index].replicas
+            racks = (brokers[replica].rack for replica in replicas if replica in brokers)
+            found.append(sorted(rack for rack in racks if rack is not None))
+        return found
 
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
         found = self.image.topics.by_name.get(topic)

@@ -1,21 +1,23 @@
-"""The broker follows the cluster's metadata: it fetches the controller's log, replays it, and tells
-publishers.
+"""The broker follows the cluster's metadata: it fetches the log from its node's replica, replays it, and
+tells publishers.
 
 ::
 
     fetch from (offset, epoch) ──▶ records        replay, publish, fetch on
-                               ├─▶ nothing new    the controller answers after max_wait_ms: fetch again
+                               ├─▶ nothing new    the replica answers after max_wait_ms: fetch again
                                ├─▶ another epoch  take it, fetch again
                                ├─▶ snapshot id    fetch the snapshot piece by piece, load it, fetch on
                                └─▶ no answer      pause, fetch again
 
 Only committed records come, so what was replayed never has to be taken back. The image is this broker's
-own, in one process with the controller too: they exchange frames. Until the high watermark of the first
-answers is reached nothing is published; then everything at once, so a start costs one publication and not
-one per batch. An answer of much work takes several turns of the loop, for its decoding, its replay and its
-publication, and so does a snapshot; the next fetch waits for the end.
+own, in one process with the controller too: they exchange frames. Until the high watermark is known (-1: the
+quorum has not told it since the start) and reached nothing is published: an older state would name too few
+partitions, and the logs of the others would be taken for strays. Then everything is published at once, so a
+start costs one publication and not one per batch. An answer of much work takes several turns of the loop, for
+its decoding, its replay and its publication, and so does a snapshot; the next fetch waits for the end.
 
-Nothing is kept on disk: a restart reads the log again, from the newest snapshot on if there is one.
+It keeps nothing on disk, the replica does: a restart reads the log again, from the newest snapshot on if
+there is one.
 """
 
 from __future__ import annotations
@@ -218,7 +220,11 @@ class MetadataLoader:
     def _publish_in_steps(self, high_watermark: int) -> Iterator[None]:
         """Gives the new image to each publisher, in steps."""
         if not self.caught_up:
-            if self._next_offset < high_watermark or self._replayer.in_transaction or not self._next_offset:
+            if (
+                not 0 <= high_watermark <= self._next_offset
+                or self._replayer.in_transaction
+                or not self._next_offset
+            ):
                 return
             self._unpublished += self._replayer.release()
         steps, self._unpublished = self._unpublished, []

@@ -1,4 +1,7 @@
-"""The metadata quorum and its controller as Kafka's JMX exporter names them.
+"""The metadata quorum, its controller, and what a broker has seen, as Kafka's JMX exporter names them.
+
+Each node has a replica of the metadata log; only a controller has the controller's metrics, only a broker
+those of its metadata.
 
 All of it is read when somebody scrapes. Rates are over the time between two scrapes, so the first one has
 none. Kafka's controller has a queue of events of its own; here there is one loop, and how late it comes to
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from broker.metrics.families import Collector, Family, Sample, gauge
+from broker.metrics.families import Collector, Family, Sample, counter, gauge
 from config.limits import LABELS_PER_METRIC
 from config.ports import Clock
 from controller.metadata.image.cluster_image import ClusterImage
@@ -21,19 +24,37 @@ from protocol.values import ZERO_UUID, uuid_to_text
 
 _RAFT: Final = "kafka_server_raftmetrics_"
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
+_STATISTICS: Final = "kafka_controller_controllerstats_"
 _LOADER: Final = "kafka_server_metadataloader_"
+_BROKER: Final = "kafka_server_brokermetadatametrics_"
 UNKNOWN: Final = -1
 
 
-class ObservedController(Protocol):
-    """The metrics of this node's controller.
-
-    timed_out_heartbeats: brokers that were fenced because they were silent. broker_silences_ms: by broker id,
-    how long ago each was heard of; empty where the controller does not lead.
-    """
+class FollowsTheLog(Protocol):
+    """Who replays the metadata log. image: the state that follows from it."""
 
     @property
     def image(self) -> ClusterImage: ...
+
+
+class CountedElections(Protocol):
+    """How many leaders were elected that may lack acknowledged records, and how many out of the eligible
+    ones."""
+
+    @property
+    def unclean(self) -> int: ...
+
+    @property
+    def from_eligible(self) -> int: ...
+
+
+class ObservedController(FollowsTheLog, Protocol):
+    """The metrics of this node's controller.
+
+    timed_out_heartbeats: brokers that were fenced because they were silent. broker_silences_ms: by broker id,
+    how long ago each was heard of; empty where the controller does not lead. elections: those that became
+    committed in this life.
+    """
 
     @property
     def is_active(self) -> bool: ...
@@ -41,39 +62,82 @@ class ObservedController(Protocol):
     @property
     def timed_out_heartbeats(self) -> int: ...
 
+    @property
+    def elections(self) -> CountedElections: ...
+
     def broker_silences_ms(self) -> Mapping[int, int]: ...
 
 
-def quorum_collector(
-    log: ReplicatedMetadataLog,
-    controller: ObservedController,
-    clock: Clock,
-    idle_ratio: Callable[[], float],
-    *,
-    ignores_static_voters: bool,
-) -> Collector:
-    """Collects the metrics of the quorum and of its controller.
+class ObservedLoader(FollowsTheLog, Protocol):
+    """How far this node's broker has come. offset: of the last record that it has published, or -1."""
 
-    idle_ratio: returns the idle ratio of the loop. ignores_static_voters: whether the config names voters
-    that are ignored, because the log has voters of its own.
+    @property
+    def offset(self) -> int: ...
+
+
+def replica_of_quorum_collector(
+    log: ReplicatedMetadataLog, follower: FollowsTheLog, clock: Clock, idle_ratio: Callable[[], float]
+) -> Collector:
+    """Collects the metrics of this node's replica of the metadata log.
+
+    follower: a role of this node that replays it. idle_ratio: returns the idle ratio of the loop.
     """
     rates = _Rates(clock)
-    counts = PartitionCounts()
 
     def collect() -> Iterator[Family]:
         metrics = log.quorum_metrics()
         yield from _raft(metrics)
         yield from rates.families(metrics)
         yield gauge(_RAFT + "poll_idle_ratio_avg", "Share of time in which the loop rested", idle_ratio())
-        yield from _log_of(controller, metrics, clock)
+        leader_id = log.leader.leader_id
+        yield gauge(_LOADER + "currentcontrollerid", "Who is known to be the active controller", leader_id)
+        level = follower.image.features.metadata_version
+        yield gauge(_LOADER + "currentmetadataversion", "Feature level of metadata.version", level)
+
+    return collect
+
+
+def controller_collector(
+    log: ReplicatedMetadataLog,
+    controller: ObservedController,
+    clock: Clock,
+    *,
+    ignores_static_voters: bool,
+) -> Collector:
+    """Collects the metrics of a controller.
+
+    ignores_static_voters: whether the config names voters that are ignored, because the log has voters of its
+    own.
+    """
+    counts = PartitionCounts()
+
+    def collect() -> Iterator[Family]:
+        yield from _log_of(controller, log.quorum_metrics(), clock)
         yield from _cluster_of(controller)
+        yield from _elections(controller.elections)
         yield from _partitions(counts.of(controller.image.topics))
         ignored = int(ignores_static_voters and log.kraft_version > 0)
         yield gauge(_CONTROLLER + "ignoredstaticvoters", "1: controller.quorum.voters has no effect", ignored)
-        leader_id = log.leader.leader_id
-        yield gauge(_LOADER + "currentcontrollerid", "Who is known to be the active controller", leader_id)
-        level = controller.image.features.metadata_version
-        yield gauge(_LOADER + "currentmetadataversion", "Feature level of metadata.version", level)
+
+    return collect
+
+
+def broker_metadata_collector(
+    log: ReplicatedMetadataLog, loader: ObservedLoader, clock: Clock, *, ignores_static_voters: bool
+) -> Collector:
+    """Collects what a broker has seen of the metadata. ignores_static_voters: see `controller_collector`."""
+
+    def collect() -> Iterator[Family]:
+        image = loader.image
+        lag_ms = max(0, clock.wall_ms() - image.timestamp_ms)
+        yield gauge(_BROKER + "last_applied_record_offset", "Last record published here", loader.offset)
+        yield gauge(_BROKER + "last_applied_record_timestamp", "When that was appended", image.timestamp_ms)
+        yield gauge(_BROKER + "last_applied_record_lag_ms", "How long ago that was", lag_ms)
+        text = "Always 0: an error of metadata ends the process"
+        yield gauge(_BROKER + "metadata_load_error_count", text, 0)
+        yield gauge(_BROKER + "metadata_apply_error_count", text, 0)
+        ignored = int(ignores_static_voters and log.kraft_version > 0)
+        yield gauge(_BROKER + "ignored_static_voters", "1: controller.quorum.voters has no effect", ignored)
 
     return collect
 
@@ -185,6 +249,19 @@ def _cluster_of(controller: ObservedController) -> Iterator[Family]:
         "gauge",
         "How long ago the active controller heard of a broker",
         silences(),
+    )
+
+
+def _elections(elections: CountedElections) -> Iterator[Family]:
+    yield counter(
+        _STATISTICS + "uncleanleaderelections_total",
+        "Elections of leaders that may lack acknowledged records",
+        elections.unclean,
+    )
+    yield counter(
+        _STATISTICS + "electionfromeligibleleaderreplicas_total",
+        "Elections of eligible leader replicas",
+        elections.from_eligible,
     )
 
 

@@ -3,6 +3,7 @@
 In reading order:
 
 * `run`                a node from its start to its exit code: loop, signals, the line that says it is ready
+* `node_processes`     several nodes of one host, kept running by a parent
 * `real_surroundings`  the clock, disks, threads, processes and network of this machine, for the node
 * `fatal_errors`       ends the process when an invariant does not hold
 * `other_process`      tells when the process ends to which this broker belongs

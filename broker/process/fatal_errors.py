@@ -24,8 +24,8 @@ _log = logging.getLogger("barnabas.fatal")
 EXIT_CODE: Final = 70
 """EX_SOFTWARE of sysexits: an internal error, as opposed to a wrong configuration or a full disk."""
 
-
 HALTED: Final = 1
+"""The code with which the process ends when the metadata log cannot be written, as Apache Kafka's does."""
 
 
 def end_on_failure(loop: AbstractEventLoop, end: Callable[[int], object] = os._exit) -> None:

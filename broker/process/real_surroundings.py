@@ -73,7 +73,7 @@ def real_surroundings(loop: AbstractEventLoop, config: BrokerConfig) -> Surround
             ending_seconds=ENDING_SECONDS,
             largest_answer_bytes=ANSWER_BYTES_MAX,
         ),
-        network=SocketNetwork(loop, clock=clock, timers=timers, cold=ColdReads(cold_reads)),
+        network=SocketNetwork(loop, clock=clock, timers=timers, cold=ColdReads(cold_reads, clock)),
         service_manager=Systemd(),
         loggers=ProcessLoggers(),
         collector_pauses=CollectorPauses(clock),

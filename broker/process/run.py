@@ -55,7 +55,7 @@ def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int |
     loop.run_forever()
     node.close()
     loop.close()
-    return process.exit_code
+    return NOT_STARTED if node.has_failed else STOPPED
 
 
 def _sentence(failure: Exception) -> str:
@@ -69,7 +69,6 @@ class _Process:
     """The callbacks of the node, and the signals for it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, config: BrokerConfig) -> None:
-        self.exit_code = STOPPED
         self._loop = loop
         self._config = config
         self._node: Node | None = None

@@ -7,41 +7,58 @@ registration, makes its partitions, and asks to be unfenced; then its listeners 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from broker.controller_channel.alter_partition_manager import AlterPartitionManager
 from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
+from broker.coordinator.consumer.operation import ConsumerGroupSettings
 from broker.coordinator.group_coordinator import GROUP_TOPIC, GroupCoordinator
 from broker.coordinator.group_operation import GroupSettings
 from broker.dispatch.dispatcher import Dispatcher
+from broker.dispatch.routes import RemembersRequests
+from broker.fast_lane.epoch import LaneEpoch
+from broker.fast_lane.fetch_lane import FetchLanes
+from broker.fast_lane.produce_lane import ProduceLanes
 from broker.handlers.table import broker_handlers
 from broker.metadata.cache import MetadataCache
 from broker.metadata.loader import MetadataLoader
 from broker.metadata.publishers.configs import BrokerConfigPublisher
 from broker.metadata.publishers.directories import DirectoryAssignments
-from broker.metadata.publishers.publisher import MetadataCachePublisher
+from broker.metadata.publishers.publisher import MetadataCachePublisher, MetadataPublisher
 from broker.metadata.publishers.replicas import ReplicasPublisher
+from broker.metrics.fetcher_families import fetcher_collector
 from broker.network.interfaces import Listener
 from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
+from broker.replication.isr_maintenance import IsrMaintenance
 from broker.replication.log_retries import LogRetries
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.replication.replica_selector import replica_selector
 from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
 from broker.server.dynamic_configs import DynamicConfigListeners
+from broker.server.followers import (
+    FollowersPublisher,
+    ThrottlesPublisher,
+    make_fetchers,
+    replication_quota,
+)
 from broker.server.shared_server import SharedServer
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import KRAFT_VERSION
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
 from controller.metadata.supported_features import SUPPORTED_FEATURES
 from protocol.peer_channel import PeerChannel
+from protocol.registry import ApiKey
 from storage.directories import FailedDirectory
 
 _log = logging.getLogger("barnabas.node")
@@ -52,8 +69,9 @@ _MINUTE_MS: Final = 60_000
 class BrokerServer:
     """Is made when the logs are open. `start` begins the registration; the broker serves from `on_ready` on.
 
-    channel: makes a channel to the active controller, given a client id. on_failure: is told why the broker
-    cannot start.
+    channel: makes a channel to the active controller, given a client id. kraft_version: the version of the
+    quorum as this node knows it now. publishers: others that follow the broker's image. on_failure: is told
+    why the broker cannot start.
     """
 
     def __init__(
@@ -61,19 +79,24 @@ class BrokerServer:
         shared: SharedServer,
         channel: Callable[[str], PeerChannel],
         *,
-        kraft_version: int,
+        kraft_version: Callable[[], int],
+        publishers: Sequence[MetadataPublisher] = (),
         on_ready: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
         self._shared = shared
         self._on_ready = on_ready
+        self._kraft_version = kraft_version
+        self._finalized_by_quorum = {KRAFT_VERSION: kraft_version()}
         self._knows_its_logs = False
         self._serves = False
         config = shared.config
         self.acceptors: dict[str, Listener] = shared.listen(config.broker_listeners)
         self.endpoints = shared.advertised(config.advertised_listeners, self.acceptors)
-        self.metadata = MetadataCache(random_source=shared.random_source)
+        self.lane_epoch = LaneEpoch()
+        self.metadata = MetadataCache(random_source=shared.random_source, lane_epoch=self.lane_epoch)
         self.long_work = LongWork(shared.clock, shared.timers)
+        self.isr = self._make_isr(channel(f"broker-{shared.node_id}-alter-partition"))
         self.replicas = ReplicaManager(
             node_id=shared.node_id,
             logs=shared.logs,
@@ -88,31 +111,64 @@ class BrokerServer:
                 stalls=shared.surroundings.stalls,
                 long_work=self.long_work,
             ),
+            lane_epoch=self.lane_epoch,
+            isr_keeper=self.isr,
         )
+        self.fetchers = make_fetchers(shared, self.metadata, lambda: self.lifecycle.epoch)
+        self.replicas.copy_with(self.fetchers)
+        shared.collectors.register(fetcher_collector(self.fetchers, shared.clock))
         controller = ControllerChannel(
             channel(f"broker-{shared.node_id}-forwarding"),
             clock=shared.clock,
             timers=shared.timers,
             request_timeout_ms=config.integer("request.timeout.ms"),
         )
-        self.services = self._make_services(controller, kraft_version)
+        self.services = self._make_services(controller)
         self.dispatcher = Dispatcher(
             self.services.handlers,
             self.services,
             clock=shared.clock,
             authorizer=shared.authorizer,
             lane=shared.lane,
+            fast_lanes=self._make_fast_lanes(),
         )
         for listener in self.acceptors:
             shared.server.serve(listener, self.dispatcher)
-        self.followers = DynamicConfigListeners(shared, self.services, self.acceptors, self.dispatcher)
+        self.followers = DynamicConfigListeners(
+            shared, self.services, self.acceptors, self.dispatcher, self.lane_epoch
+        )
         self.followers.limit_connections(config)
-        self.loader = self._make_loader(channel(f"broker-{shared.node_id}-metadata"))
+        self.loader = self._make_loader(channel(f"broker-{shared.node_id}-metadata"), publishers)
         self.lifecycle = self._make_lifecycle(channel(f"broker-{shared.node_id}-lifecycle"), on_failure)
         shared.tell_of_descriptors()
         shared.logs.watch(self._log_went_offline, self._directory_failed)
 
-    def _make_services(self, controller: ControllerChannel, kraft_version: int) -> BrokerServices:
+    def _make_isr(self, channel: PeerChannel) -> IsrMaintenance:
+        shared, config = self._shared, self._shared.config
+        self.alter_partitions = AlterPartitionManager(
+            node_id=shared.node_id,
+            channel=channel,
+            clock=shared.clock,
+            timers=shared.timers,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            request_timeout_ms=config.integer("request.timeout.ms"),
+        )
+        return IsrMaintenance(
+            self.alter_partitions,
+            registration=lambda broker_id: self.metadata.image.brokers.get(broker_id),
+            broker_epoch=lambda: self.lifecycle.epoch,
+            clock=shared.clock,
+            timers=shared.timers,
+            max_lag_ms=config.integer("replica.lag.time.max.ms"),
+        )
+
+    def _make_fast_lanes(self) -> dict[int, RemembersRequests]:
+        return {
+            ApiKey.PRODUCE: ProduceLanes(self.replicas),
+            ApiKey.FETCH: FetchLanes(self.services),
+        }
+
+    def _make_services(self, controller: ControllerChannel) -> BrokerServices:
         shared, config = self._shared, self._shared.config
         topics = TopicCreation(channel=controller, metadata=self.metadata, config=config)
         coordinator_log = CoordinatorLog(self.replicas, self.replicas.appends, shared.clock)
@@ -133,6 +189,8 @@ class BrokerServer:
                 max_bytes=config.integer("fetch.max.bytes"),
                 clock=shared.clock,
                 timers=shared.timers,
+                selector=replica_selector(config.optional_text("replica.selector.class")),
+                leader_quota=replication_quota(config),
             ),
             groups=GroupCoordinator(
                 group_settings(config),
@@ -143,6 +201,9 @@ class BrokerServer:
                 clock=shared.clock,
                 timers=shared.timers,
                 random_source=shared.random_source,
+                group_overrides=lambda group_id: self.metadata.image.configs.of(
+                    ConfigResourceType.GROUP, group_id
+                ),
             ),
             topics=topics,
             lookups=Lookups(clock=shared.clock, work=self.long_work, threads=shared.threads.codecs),
@@ -153,15 +214,22 @@ class BrokerServer:
             handlers=broker_handlers(),
             loggers=shared.surroundings.loggers,
             features=SUPPORTED_FEATURES,
-            finalized_by_quorum={KRAFT_VERSION: kraft_version},
+            finalized_by_quorum=self._finalized_by_quorum,
         )
 
-    def _make_loader(self, channel: PeerChannel) -> MetadataLoader:
+    def _make_loader(self, channel: PeerChannel, others: Sequence[MetadataPublisher]) -> MetadataLoader:
         shared = self._shared
         configs = BrokerConfigPublisher(shared.config, shared.node_id)
         configs.on_config(self.replicas.configure)
         configs.on_config(self.followers.follow)
         configs.on_config(self._follow_rates)
+        followers = FollowersPublisher(self.fetchers)
+        configs.on_config(followers.configure)
+        throttles = ThrottlesPublisher(
+            shared.node_id, leader=self.services.fetches.replication.quota, follower=self.fetchers.quota
+        )
+        configs.on_config(throttles.configure)
+        configs.on_config(lambda _, new: self.services.groups.configure(consumer_group_settings(new)))
         replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
         replicas.on_leader_change(self._leader_changed)
         self.directories = DirectoryAssignments(
@@ -185,8 +253,11 @@ class BrokerServer:
                 MetadataCachePublisher(self.metadata),
                 configs,
                 replicas,
+                followers,
+                throttles,
                 self.directories,
-                _DeletedTopics(self.services.groups),
+                _ChangedTopics(self.services.groups),
+                *others,
             ),
             on_progress=self._metadata_advanced,
         )
@@ -216,17 +287,28 @@ class BrokerServer:
             on_failure=on_failure,
         )
 
-    # Its life
+    # Start and readiness
+
+    def reason_not_ready(self) -> str | None:
+        """Why clients should not connect to this broker, as its own image says; None if they may."""
+        own = self.metadata.image.brokers.get(self._shared.node_id)
+        if own is None:
+            return "it is not registered in the cluster"
+        if own.fenced:
+            return "the controller has fenced it"
+        return None
 
     def start(self) -> None:
         self.lifecycle.start()
         self.lifecycle.ready_to_unfence()
         self.loader.start()
+        self.isr.start(self.replicas.by_name.values)
 
     def _metadata_advanced(self) -> None:
         if not self._knows_its_logs:
             self._knows_its_logs = True
             self._set_strays_aside()
+        self._finalized_by_quorum[KRAFT_VERSION] = self._kraft_version()
         self.lifecycle.metadata_advanced()
         self._serve_when_known()
         own = self.metadata.image.brokers.get(self._shared.node_id)
@@ -276,7 +358,7 @@ class BrokerServer:
         self.directories.moved(self.metadata.image, *key)
 
     def _log_made(self, key: tuple[str, int]) -> None:
-        """A log could be made at last, for which there was no space before."""
+        """A log was created, for which there was no space before."""
         self.directories.moved(self.metadata.image, *key)
 
     def _directory_id_of(self, topic: str, index: int) -> bytes | None:
@@ -314,20 +396,27 @@ class BrokerServer:
         self.services.groups.close()
 
     def close(self) -> None:
+        self.isr.stop()
+        self.alter_partitions.close()
+        self.fetchers.close()
         self.lifecycle.stop()
         self.loader.stop()
         self.retries.stop()
 
 
-class _DeletedTopics:
-    """Publisher that deletes the committed offsets of deleted topics."""
+class _ChangedTopics:
+    """Publisher that tells groups of topics that have changed or are gone."""
 
     def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        if delta.topics is not None and delta.topics.deleted:
-            self._groups.topics_deleted({gone.name: gone.id for gone in delta.topics.deleted.values()})
+        if delta.topics is None:
+            return
+        deleted = {gone.name: gone.id for gone in delta.topics.deleted.values()}
+        changed = (image.topics.by_id.get(topic_id) for topic_id in delta.topics.changed)
+        names = frozenset(topic.name for topic in changed if topic is not None)
+        self._groups.topics_changed(deleted, names | deleted.keys())
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -343,4 +432,24 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         offsets_commit_timeout_ms=config.integer("offsets.commit.timeout.ms"),
         offsets_load_buffer_bytes=config.integer("offsets.load.buffer.size"),
         offsets_topic_partition_count=config.integer("offsets.topic.num.partitions"),
+        consumer=consumer_group_settings(config),
+    )
+
+
+def consumer_group_settings(config: BrokerConfig) -> ConsumerGroupSettings:
+    """The settings of consumer groups, from the broker's configuration."""
+    return ConsumerGroupSettings(
+        group_consumer_max_size=config.integer("group.consumer.max.size"),
+        group_consumer_assignors=config.items("group.consumer.assignors"),
+        group_consumer_migration_policy=config.text("group.consumer.migration.policy"),
+        group_consumer_regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
+        group_consumer_session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+        group_consumer_min_session_timeout_ms=config.integer("group.consumer.min.session.timeout.ms"),
+        group_consumer_max_session_timeout_ms=config.integer("group.consumer.max.session.timeout.ms"),
+        group_consumer_heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        group_consumer_min_heartbeat_interval_ms=config.integer("group.consumer.min.heartbeat.interval.ms"),
+        group_consumer_max_heartbeat_interval_ms=config.integer("group.consumer.max.heartbeat.interval.ms"),
+        group_consumer_assignment_interval_ms=config.integer("group.consumer.assignment.interval.ms"),
+        group_consumer_min_assignment_interval_ms=config.integer("group.consumer.min.assignment.interval.ms"),
+        group_consumer_max_assignment_interval_ms=config.integer("group.consumer.max.assignment.interval.ms"),
     )

@@ -15,6 +15,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
+from broker.fast_lane.epoch import LaneEpoch
 from broker.network.interfaces import Listener, Service
 from broker.network.limits import UNLIMITED, ConnectionLimits, plain_host
 from broker.server.shared_server import SharedServer, cleaner_settings, listener_settings
@@ -33,12 +34,18 @@ CREATION_RATE: Final = "max.connection.creation.rate"
 class DynamicConfigListeners:
     """`follow` is called with every new config, in the order of the metadata log.
 
-    service: serves the connections of a new listener.
+    service: serves the connections of a new listener. lane_epoch: the node's (`broker.fast_lane`).
     """
 
     def __init__(
-        self, shared: SharedServer, services: BrokerServices, acceptors: dict[str, Listener], service: Service
+        self,
+        shared: SharedServer,
+        services: BrokerServices,
+        acceptors: dict[str, Listener],
+        service: Service,
+        lane_epoch: LaneEpoch,
     ) -> None:
+        self._lane_epoch = lane_epoch
         self._shared = shared
         self._services = services
         self._acceptors = acceptors
@@ -47,6 +54,7 @@ class DynamicConfigListeners:
     def follow(self, image: ClusterImage, config: BrokerConfig) -> None:
         before = self._services.config
         self._services.config = config
+        self._lane_epoch.bump()
         for problem in config.refused:
             if problem not in before.refused:
                 _log.warning("A stored setting is passed over: %s", problem)

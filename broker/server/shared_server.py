@@ -177,15 +177,15 @@ def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> Liste
         port=endpoint.port,
         backlog=config.integer("socket.listen.backlog.size"),
         send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes"),
-        receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes"),
+        receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes") or -1,
         security_protocol=endpoint.security_protocol,
     )
 
 
-def _if_set(config: BrokerConfig, name: str) -> int:
-    """A buffer size if it is set explicitly, else -1. Kafka's default of 100 KiB would switch off the
-    kernel's own tuning, and file slices would be sent in small pieces."""
-    return config.integer(name) if config.is_set(name) else -1
+def _if_set(config: BrokerConfig, name: str) -> int | None:
+    """A buffer size if it is set explicitly. Kafka's default of 100 KiB would switch off the kernel's own
+    tuning, and file slices would be sent in small pieces."""
+    return config.integer(name) if config.is_set(name) else None
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:

@@ -199,8 +199,8 @@ class Disk(ObservedLog):
 
     # The end of a life
 
-    def crash(self, luck: int) -> tuple[int, bool]:
-        """Loses what is not synced, but for as many batches as `luck` leaves.
+    def crash(self, random_bits: int) -> tuple[int, bool]:
+        """Loses what is not synced, but for as many batches as `random_bits` leaves.
 
         Says how many batches are gone, and whether the first of them was torn in its middle.
         """
@@ -210,7 +210,7 @@ class Disk(ObservedLog):
         unsynced = len(self.batches) - first
         if not unsynced:
             return 0, False
-        kept = luck % (unsynced + 1)
+        kept = random_bits % (unsynced + 1)
         self._cut(first + kept)
         self._synced_end = self.end_offset  # recovery syncs what it found
-        return unsynced - kept, kept < unsynced and luck & 0x100 != 0
+        return unsynced - kept, kept < unsynced and random_bits & 0x100 != 0

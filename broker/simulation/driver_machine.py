@@ -69,6 +69,9 @@ SYNC_THREADS: Final = 1
 """As in production: one thread of its own for syncs and quorum-state."""
 LONGEST_WRITE: Final = 400_000
 """So many microseconds at most takes a call of another helper thread: snapshots are large files."""
+LONGEST_WAIT: Final = LONGEST_WRITE
+"""So many microseconds at most does the disk keep a driver waiting for the sake of a clean-up."""
+WAIT_LOOKS: Final = 5_000
 LARGEST_TURN: Final = 10_000
 """So many inputs at most may a driver give its node one after the other, at one moment."""
 TRIM: Final = VERBS.index("trim")
@@ -112,6 +115,7 @@ class DriverMachine(Machine):
         self._waiting: list[Callable[[], None]] = []
         """What the loop has to do when a machine that stands still goes on."""
         self._node: WatchedNode | None = None
+        self._cleans_up_in_wait = False
 
     def _empty_disk(self, first: SnapshotControl | None) -> WatchedDisk:
         memory = MemoryFiles(self._clock.wall_ms)
@@ -137,9 +141,10 @@ class DriverMachine(Machine):
     def start(self) -> None:
         self.life += 1
         self.is_up, self.is_paused, self._is_cut = True, False, False
+        self._cleans_up_in_wait = False
         self.crash_after = -1
         self._waiting.clear()
-        self.world.story_line(self, "starts")
+        self.world.trace_line(self, "starts")
         self._turn(self._begin)
 
     def _begin(self) -> None:
@@ -182,26 +187,26 @@ class DriverMachine(Machine):
     def crash(self) -> None:
         if not self.is_up:
             return
-        world, luck = self.world, self.luck
+        world, random_bits = self.world, self.random_bits
         world.coverage.count("crash")
-        keeps_all = luck & 3 == 0
+        keeps_all = random_bits & 3 == 0
         self.disk.life_ends(keeps_all=keeps_all)
         if keeps_all:
-            world.story_line(self, "its process is killed")
+            world.trace_line(self, "its process is killed")
             self.disk.memory.kill_process()
         else:
-            world.story_line(self, "loses power")
-            self.disk.memory.cut_power(self._torn, keep_names=luck & 4 != 0)
+            world.trace_line(self, "loses power")
+            self.disk.memory.cut_power(self._torn, keep_names=random_bits & 4 != 0)
         self._end_life()
 
     def _torn(self, path: str, unsynced_bytes: int) -> Torn:
         """What is left of what was written and not synced."""
-        if self.luck & 8:
+        if self.random_bits & 8:
             return Torn(0)
         kept_bytes = self.random.below(unsynced_bytes + 1)
         if path.endswith(".log") and kept_bytes < unsynced_bytes:
             self.world.coverage.count("torn tail")
-        zero_bytes = self.random.below(unsynced_bytes - kept_bytes + 1) if self.luck & 16 else 0
+        zero_bytes = self.random.below(unsynced_bytes - kept_bytes + 1) if self.random_bits & 16 else 0
         return Torn(kept_bytes, zero_bytes)
 
     def _end_life(self) -> None:
@@ -393,7 +398,7 @@ class DriverMachine(Machine):
 
     def _stop(self) -> None:
         self.log.shut_down()
-        self.world.story_line(self, "has shut down")
+        self.world.trace_line(self, "has shut down")
         self.disk.life_ends(keeps_all=True)
         self.disk.memory.kill_process()
         self._end_life()
@@ -402,8 +407,32 @@ class DriverMachine(Machine):
         return self.is_up and not self.is_paused and self.state.take_snapshot(back)
 
     def trim(self) -> bool:
-        """Nothing: the product looks by itself, each clean-up interval, what may go."""
-        return False
+        """Has the product look what may go, at the worst moment: when its driver next waits for the disk. The
+        product looks by itself after each clean-up interval, but hardly ever in such a moment."""
+        self._cleans_up_in_wait = self.is_up
+        return self.is_up
+
+    def driver_waits(self, done: Callable[[], None]) -> Callable[[], None]:
+        """The driver begins to wait for the disk, until `done` is called; gives what is to be called then.
+
+        If a clean-up is due, it is the next input, and a snapshot is taken that is written while the disk
+        keeps the driver waiting. So the clean-up finds a snapshot of which the node was not told yet.
+        """
+        if not self._cleans_up_in_wait:
+            return done
+        self._cleans_up_in_wait = False
+        self.log.clean_up()
+        self.state.take_snapshot(0)
+        if self.log.is_writing_snapshot:
+            self.world.coverage.count("snapshot written before a clean-up")
+        return partial(self._end_wait, self.life, done, self.world.now + LONGEST_WAIT)
+
+    def _end_wait(self, life: int, done: Callable[[], None], until: int) -> None:
+        if self.log.is_writing_snapshot and self.world.now < until:
+            again = partial(self._end_wait, life, done, until)
+            self.world.post(WAIT_LOOKS, self.on_loop, life, again)
+        else:
+            done()
 
 
 def _is_said(expected: HardState, found: HardState | None) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from broker.simulation.seeded_random import SeededRandom
 
-__all__ = ["VERBS", "FaultPlan", "calm", "draw"]
+__all__ = ["VERBS", "FaultPlan", "draw", "without_faults"]
 
 VERBS: Final = (
     "append",
@@ -33,9 +33,9 @@ VERBS: Final = (
     "drift",
     "move",
     "wipe",
-    "calm",
+    "quiet",
 )
-"""What a step of a story can do; `broker.simulation.steps` tells how."""
+"""What a step of a run can do; `broker.simulation.steps` tells how."""
 
 
 class FaultPlan(msgspec.Struct, frozen=True):
@@ -67,13 +67,13 @@ class FaultPlan(msgspec.Struct, frozen=True):
     stall: int
     """How often a node stands still in the middle of a Ready (a slow disk)."""
     step_gap_ms: int
-    """Mean time between the steps of the story."""
+    """Mean time between the steps of the run."""
     weights: tuple[int, ...]
     """For each of VERBS."""
 
 
-def calm(fault_plan: FaultPlan) -> FaultPlan:
-    """The same quorum under a clear sky."""
+def without_faults(fault_plan: FaultPlan) -> FaultPlan:
+    """The same quorum with quick messages and disks, and none that fails."""
     return msgspec.structs.replace(
         fault_plan,
         latency=min(fault_plan.latency, 2_000),
@@ -114,7 +114,7 @@ def draw(random: SeededRandom, voters: int | None = None) -> FaultPlan:
         "drift": random.one_of(_RARE),
         "move": random.one_of(_RARE) if dynamic else 0,
         "wipe": random.one_of(_RARE) if dynamic else 0,
-        "calm": random.one_of((0, 1)),
+        "quiet": random.one_of((0, 1)),
     }
     patience = random.one_of((1, 1, 2))
     return FaultPlan(

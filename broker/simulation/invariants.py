@@ -159,7 +159,7 @@ class Invariants:
             self._world.coverage.count("snapshot refused as broken")
             return
         self._world.coverage.count("snapshot load")
-        self._world.story_line(machine, f"loads the snapshot {id_.end_offset}-{id_.epoch}")
+        self._world.trace_line(machine, f"loads the snapshot {id_.end_offset}-{id_.epoch}")
         self._is_committed(machine, id_)
 
     def trimmed(self, machine: Machine, id_: SnapshotId) -> None:
@@ -327,7 +327,7 @@ class Invariants:
         if role is not seen.role:
             before = "start" if seen.role is None else seen.role.name.capitalize()
             world.coverage.count(f"{before} > {name}")
-        world.story_state(machine)
+        world.trace_state(machine)
         if name not in ("Follower", "Observer"):
             self.promises.stopped_following(machine)
         if name == "Leader":

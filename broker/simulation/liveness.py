@@ -1,24 +1,25 @@
 """What must come to pass once faults have ended: the liveness of a quorum.
 
-    faults ── calm begins ──▶ electing ──▶ catching up ──▶ stable ──▶ faults again, or the end
-                              │            │               │
-                              │            │               └ for a while: the leader stays in its epoch
-                              │            └ within a bound: all who can reach it have what is committed
-                              └ within a bound: a leader, and a new append that is committed
+    faults ──▶ quiet period: electing ──▶ catching up ──▶ stable ──▶ faults again, or the end
+                             │            │               │
+                             │            │               └ for a while: the leader stays in its epoch
+                             │            └ within a bound: all who can reach it have what is committed
+                             └ within a bound: a leader, and a new append that is committed
 
-Calm means: a majority of the voters is up, on sound disks and well connected; messages are quick and arrive.
+In a quiet period a majority of the voters is up, on sound disks and well connected; messages are quick and
+arrive.
 Whether all replicas come back or just a core, with the others down, is drawn. The core holds a majority of
 every set of voters that any disk names, since nobody outside can know which of them counts. Where a leader
 goes on with the voter that it was asked to add before, and so needs one that is down, all come back.
 
-    a healthy majority has a leader     a healthy replica catches up    a calm quorum keeps its leader
+    a healthy majority has a leader     a healthy replica catches up    an undisturbed quorum keeps its leader
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.simulation.fault_plan import calm
+from broker.simulation.fault_plan import without_faults
 from broker.simulation.history import Violation
 from broker.simulation.steps import leaders
 
@@ -35,36 +36,38 @@ STABLE_MS: Final = 4_000
 
 
 class Liveness:
-    """One calm time of one world. `is_over` when all of it has come to pass."""
+    """One quiet period of one world. `is_over` when all of it has come to pass."""
 
-    def __init__(self, world: World, luck: int) -> None:
+    def __init__(self, world: World, random_bits: int) -> None:
         self._world = world
         self.is_over = False
         self._phase = "electing"
         self._since = world.now
         self._epoch = 0
-        self._core = self._choose(luck)
+        self._core = self._choose(random_bits)
         self._committed_before = world.invariants.ledger.end_offset
         self._begin()
 
-    def _choose(self, luck: int) -> list[Machine]:
+    def _choose(self, random_bits: int) -> list[Machine]:
         """A core of healthy machines: no more than can decide, or all."""
         world = self._world
         core = list(world.machines)
         for number in range(len(core)):
-            machine = world.machines[(number + luck) % len(world.machines)]
+            machine = world.machines[(number + random_bits) % len(world.machines)]
             without = [each for each in core if each is not machine]
-            if luck >> 8 & 3 == 0 and world.can_decide(without):
+            if random_bits >> 8 & 3 == 0 and world.can_decide(without):
                 core = without
         return core
 
     def _begin(self) -> None:
         world = self._world
         self._last_faulty_message_at = world.now + world.network.longest_delay() + LOOK_EVERY
-        world.fault_plan = calm(world.fault_plan)
+        world.fault_plan = without_faults(world.fault_plan)
         world.network.heal()
-        world.coverage.count("calm with a core" if len(self._core) < len(world.machines) else "calm")
-        world.story_line(None, f"calm: {', '.join(map(str, self._core))}")
+        world.coverage.count(
+            "quiet period with a core" if len(self._core) < len(world.machines) else "quiet period"
+        )
+        world.trace_line(None, f"quiet period of {', '.join(map(str, self._core))}")
         for machine in world.machines:
             machine.set_rate(1_000)
             machine.crash_after = -1
@@ -81,7 +84,7 @@ class Liveness:
         """Looks after the quorum now and then, and goes on to the next phase when it may."""
         world = self._world
         if len(self._core) < len(world.machines) and not world.can_decide(self._core):
-            world.story_line(None, "the voters have changed: all come back")
+            world.trace_line(None, "the voters have changed: all come back")
             self._core, self._phase, self._since = list(world.machines), "electing", world.now
         for machine in self._core:
             if not machine.is_up:  # it was asked to shut down before
@@ -129,10 +132,10 @@ class Liveness:
     def _fail(self, rule: str, text: str) -> None:
         """The time is over: a violation, if there is a majority at all. A leader that was asked to remove
         voters may have written so while others had lost their disks or moved unheard: then nobody can help,
-        and the calm is over."""
+        and the quiet period is over."""
         if self._world.can_decide(self._core):
             raise Violation(rule, text)
-        self._world.coverage.count("calm without a majority")
+        self._world.coverage.count("quiet period without a majority")
         self.is_over = True
         self._world.calm_ends()
 
@@ -160,7 +163,7 @@ class Liveness:
             self._next("electing")  # a vote that was asked for among faults has arrived only now
         elif epoch != self._epoch:
             text = f"epoch {self._epoch} became {epoch}; {self._state()}"
-            raise Violation("a calm quorum keeps its leader", text)
+            raise Violation("an undisturbed quorum keeps its leader", text)
         elif self._passed_ms() >= STABLE_MS * world.patience:
             self._next("over")
             self.is_over = True

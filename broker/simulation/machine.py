@@ -47,7 +47,7 @@ class Machine:
         self.is_paused = False
         self.crash_after = -1
         """So many more effects, then the power fails; -1: it does not."""
-        self.luck = 0
+        self.random_bits = 0
         """What survives of unsynced bytes when it does."""
         self.epoch_before = 0
         """The epoch on the disk before the Ready that is being executed."""

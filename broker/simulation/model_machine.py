@@ -116,14 +116,14 @@ class ModelMachine(Machine):
         self._node = RaftNode(self.config, self.disk, self.disk.hard_state, self.world.chance_of(self))
         state = self.disk.hard_state
         self.epoch_before = 0 if state is None else state.epoch
-        self.world.story_line(self, "starts")
+        self.world.trace_line(self, "starts")
         self.world.invariants.started(self)
         self.take(lambda node, now_ms: node.start(now_ms))
 
     def crash(self) -> None:
         if not self.is_up:
             return
-        lost, torn = self.disk.crash(self.luck)
+        lost, torn = self.disk.crash(self.random_bits)
         self._end_life()
         world = self.world
         world.coverage.count("crash")
@@ -131,7 +131,7 @@ class ModelMachine(Machine):
             world.coverage.count("unsynced batches lost")
         if torn:
             world.coverage.count("torn tail")
-        world.story_line(self, f"loses power, {lost} unsynced batches{', one torn' if torn else ''}")
+        world.trace_line(self, f"loses power, {lost} unsynced batches{', one torn' if torn else ''}")
 
     def _end_life(self) -> None:
         self.is_up = False
@@ -299,8 +299,8 @@ class ModelMachine(Machine):
             self.epoch_before = ready.hard_state.epoch
         self.world.invariants.executed(self)
         if self.node.is_shut_down:
-            self.world.story_line(self, "has shut down")
-            self.disk.crash(self.luck)
+            self.world.trace_line(self, "has shut down")
+            self.disk.crash(self.random_bits)
             self._end_life()
             return
         self._wake_at_ms = ready.wake_at_ms

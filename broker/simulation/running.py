@@ -1,4 +1,4 @@
-"""One seed from its beginning to its verdict, and a failing one down to its shortest story.
+"""One seed from its beginning to its verdict, and a failing one down to the shortest one that still fails.
 
 outcome = run(seed, events=2_000)
 outcome.failure                 None, or what rule was broken and how
@@ -123,7 +123,7 @@ def _without_logs() -> Iterator[None]:
 
 
 def shrink(result: SimulationResult, largest_trials: int = LARGEST_TRIALS) -> SimulationResult:
-    """The shortest story found that breaks the same rule, told."""
+    """The shortest run found that breaks the same rule, told."""
     failure = result.failure
     if failure is None:
         return result
@@ -170,4 +170,4 @@ _SIMPLER: Final[tuple[tuple[str, int | bool], ...]] = (
     ("chunk_bytes", 1 << 20),
     ("fetch_bytes", 1 << 20),
 )
-"""What a story can do without, in the order in which it is tried."""
+"""What a run can do without, in the order in which it is tried."""

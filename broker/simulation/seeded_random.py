@@ -2,7 +2,7 @@
 
 A stream of 64-bit words is the output of SHAKE-128 over `seed/name/block`, up to 8 KiB at a time, so a word
 costs some 40 ns. Streams with different names are independent: the network throws other numbers than the
-disks, and a fault that is taken out of a story (see `shrinking`) leaves the others as they were. Nothing here
+disks, and a fault that is taken out of a run (see `shrinking`) leaves the others as they were. Nothing here
 is secret; nothing here asks the operating system.
 """
 

@@ -1,8 +1,8 @@
-"""From a long story that fails to a short one that still does.
+"""From a long run that fails to a short one that still does.
 
 Delta debugging (Zeller): leave out a half of the steps, then quarters, then eighths …, and keep whatever
 still fails. A step left out moves everything after it, so this is a search and no proof: the result is a
-story from which no single step can be taken, found within a bounded number of trials.
+run from which no single step can be taken, found within a bounded number of trials.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The steps of a story: what befalls a quorum, and what its clients and operators ask of it.
+"""The steps of a run: what befalls a quorum, and what its clients and operators ask of it.
 
-A step is a time, a verb, a number for whom or how much, and a number of luck. While a story is made up, the
-verb is drawn by the fault plan and the rest by random numbers; when it is told again (replayed, shrunk) the
-same steps come from a list. Whatever a step finds impossible at its moment does nothing.
+A step is a time, a verb, a number for whom or how much, and a number of random bits. While a run is made
+up, the verb is drawn by the fault plan and the rest by random numbers; when it is run again (replayed,
+shrunk) the same steps come from a list. Whatever a step finds impossible at its moment does nothing.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Step(msgspec.Struct, frozen=True):
     at: int
     verb: str
     whom: int
-    luck: int
+    random_bits: int
 
     def __str__(self) -> str:
-        return f"{self.at / 1e6:10.3f}  {self.verb} {self.whom} {self.luck}"
+        return f"{self.at / 1e6:10.3f}  {self.verb} {self.whom} {self.random_bits}"
 
 
 def verb_of(point: int) -> str:
@@ -47,39 +47,39 @@ def verb_of(point: int) -> str:
 
 
 def play(world: World, step: Step) -> None:
-    """Does what the step says; the story tells it."""
+    """Does what the step says; the trace tells it."""
     machines = world.machines
     machine = machines[step.whom % len(machines)]
     match step.verb:
         case "append":
             _append(world, step)
         case "crash":
-            _crash(world, machine, step.luck)
+            _crash(world, machine, step.random_bits)
         case "restart":
             _restart(world, step)
         case "pause":
             if machine.is_up and not machine.is_paused:
                 world.coverage.count("pause")
-                world.story_line(machine, "stands still")
+                world.trace_line(machine, "stands still")
                 machine.pause()
         case "resume":
             for each in machines:
                 if each.is_paused:
-                    world.story_line(each, "goes on")
+                    world.trace_line(each, "goes on")
                     each.resume()
         case "cut" | "isolate" | "heal":
             _network(world, step)
         case "snapshot":
-            if machine.take_snapshot(step.luck % 3):
+            if machine.take_snapshot(step.random_bits % 3):
                 world.coverage.count("snapshot taken")
-                world.story_line(machine, "takes a snapshot")
+                world.trace_line(machine, "takes a snapshot")
         case "trim":
             if machine.trim():
-                world.story_line(machine, "drops the log before its snapshot")
+                world.trace_line(machine, "drops the log before its snapshot")
         case "drift":
             world.coverage.count("clock drifts")
-            machine.set_rate(900 + step.luck % 201)
-            world.story_line(machine, f"its clock runs at {90 + step.luck % 201 / 10:.1f} %")
+            machine.set_rate(900 + step.random_bits % 201)
+            world.trace_line(machine, f"its clock runs at {90 + step.random_bits % 201 / 10:.1f} %")
         case "move":
             _move(world, machine)
         case "wipe":
@@ -95,7 +95,7 @@ def leaders(world: World) -> list[Machine]:
 
 def _leader(world: World, step: Step) -> Machine | None:
     found = leaders(world)
-    return found[step.luck % len(found)] if found else None
+    return found[step.random_bits % len(found)] if found else None
 
 
 def _append(world: World, step: Step) -> None:
@@ -103,14 +103,14 @@ def _append(world: World, step: Step) -> None:
     if leader is None:
         return
     for _ in range(1 + step.whom % 2):
-        world.append(leader, step.luck)
+        world.append(leader, step.random_bits)
 
 
-def _crash(world: World, machine: Machine, luck: int) -> None:
+def _crash(world: World, machine: Machine, random_bits: int) -> None:
     if not machine.is_up:
         return
-    machine.luck = luck >> 8
-    after = luck % LARGEST_CRASH_DELAY
+    machine.random_bits = random_bits >> 8
+    after = random_bits % LARGEST_CRASH_DELAY
     if after == 0:
         machine.crash()
     else:
@@ -121,27 +121,27 @@ def _restart(world: World, step: Step) -> None:
     down = [each for each in world.machines if not each.is_up]
     if down:
         world.coverage.count("restart")
-        down[step.luck % len(down)].start()
+        down[step.random_bits % len(down)].start()
 
 
 def _network(world: World, step: Step) -> None:
     count = len(world.machines)
     if step.verb == "heal":
         world.network.heal()
-        world.story_line(None, "all links are whole")
+        world.trace_line(None, "all links are whole")
     elif step.verb == "cut":
-        a, b = step.whom % count, step.luck % count
+        a, b = step.whom % count, step.random_bits % count
         if a != b:
             world.coverage.count("link cut one way")
             world.network.cut(a, b)
-            world.story_line(None, f"nothing passes from n{a + 1} to n{b + 1}")
+            world.trace_line(None, f"nothing passes from n{a + 1} to n{b + 1}")
     else:
-        inside = step.luck % (1 << count)
+        inside = step.random_bits % (1 << count)
         if 0 < inside < (1 << count) - 1:
             world.coverage.count("partition")
             world.network.isolate(inside, count)
             names = [f"n{each + 1}" for each in range(count) if inside >> each & 1]
-            world.story_line(None, f"{', '.join(names)} cut off from the others")
+            world.trace_line(None, f"{', '.join(names)} cut off from the others")
 
 
 def _move(world: World, machine: Machine) -> None:
@@ -152,7 +152,7 @@ def _move(world: World, machine: Machine) -> None:
     port = next(iter(machine.config.endpoints.values())).port + 100
     address = Address(f"n{machine.id}", port)
     world.move(machine, address)
-    world.story_line(machine, f"moves to port {port}")
+    world.trace_line(machine, f"moves to port {port}")
 
 
 def _wipe(world: World, machine: Machine) -> None:
@@ -166,7 +166,7 @@ def _wipe(world: World, machine: Machine) -> None:
         return
     world.coverage.count("disk lost")
     world.wipe(machine)
-    world.story_line(machine, "gets an empty disk")
+    world.trace_line(machine, "gets an empty disk")
 
 
 def _operate(world: World, step: Step) -> None:
@@ -185,7 +185,7 @@ def _operate(world: World, step: Step) -> None:
                 voter_id=machine.id,
                 voter_directory_id=machine.key.directory_id,
                 listeners=listeners,
-                ack_when_committed=step.luck & 0x100 == 0,
+                ack_when_committed=step.random_bits & 0x100 == 0,
             )
             _ask(world, leader, request, f"is asked to add n{machine.id}")
         case "remove-voter" if leader is not None:
@@ -198,18 +198,18 @@ def _operate(world: World, step: Step) -> None:
                 )
                 _ask(world, leader, remove, f"is asked to remove n{key.id}")
         case "upgrade" if leader is not None:
-            world.story_line(leader, "is asked for kraft.version 1")
+            world.trace_line(leader, "is asked for kraft.version 1")
             leader.upgrade_kraft_version()
         case "resign" if leader is not None:
-            world.story_line(leader, "is asked to resign")
+            world.trace_line(leader, "is asked to resign")
             world.coverage.count("resignation asked for")
             leader.resign()
         case "shut-down" if machine.is_up:
-            world.story_line(machine, "is asked to shut down")
+            world.trace_line(machine, "is asked to shut down")
             world.coverage.count("clean shutdown")
-            machine.luck = step.luck >> 8
+            machine.random_bits = step.random_bits >> 8
             machine.shut_down(SHUT_DOWN_MS)
-        case "calm":
+        case "quiet":
             world.calm_begins()
 
 
@@ -222,6 +222,6 @@ def _voter_to_remove(world: World, leader: Machine, step: Step) -> ReplicaKey | 
 
 
 def _ask(world: World, leader: Machine, message: Message, text: str) -> None:
-    world.story_line(leader, text)
+    world.trace_line(leader, text)
     token = Token(None, 0, world.next_request_id(), message)
     leader.request_arrived(token)

@@ -3,7 +3,7 @@
        12.345120 n2  Candidate of epoch 4, leader none, log [0..17), committed 12
        12.346002 n3  ◀ n2  Vote epoch=4 candidate=n2 log=17/3
 
-A line is made only if a story is wanted: runs without one are three times as fast.
+A line is made only if a trace is wanted: runs without one are three times as fast.
 """
 
 from __future__ import annotations

@@ -243,7 +243,8 @@ class WatchedReplicaDisk(ReplicaDisk):
     def persist(
         self, state: HardState, kraft_version: int, voters: Sequence[int], done: Callable[[], None]
     ) -> None:
-        super().persist(state, kraft_version, voters, self._awaited(done))
+        awaited = self._machine.driver_waits(self._awaited(done))
+        super().persist(state, kraft_version, voters, awaited)
 
     def append(self, records: bytes) -> None:
         base_offset = self.end_offset
@@ -254,7 +255,7 @@ class WatchedReplicaDisk(ReplicaDisk):
 
     def truncate(self, offset: int, done: Callable[[], None]) -> None:
         self._watched.cutting = offset
-        super().truncate(offset, self._awaited(done))
+        super().truncate(offset, self._machine.driver_waits(self._awaited(done)))
         self._watched.cutting = None
         gone = self._watched.truncate(offset)
         self._machine.world.invariants.truncated(self._machine, offset, gone)

@@ -41,14 +41,14 @@ from protocol.quorum import VotersRecord
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.values import ZERO_UUID
 
-__all__ = ["IDLE_LUCK", "World"]
+__all__ = ["IDLE_BITS", "World"]
 
 CLUSTER_ID: Final = "simulated-quorum-00001"
 PORT: Final = 9093
 ODDS: Final = 0xFFFF
 PAYLOADS: Final = 64
-IDLE_LUCK: Final = 0x300
-"""An append with these bits in its luck changes nothing."""
+IDLE_BITS: Final = 0x300
+"""An append with these random bits changes nothing."""
 REMOVE_VOTER: Final = VERBS.index("remove-voter")
 WIPE: Final = VERBS.index("wipe")
 MOVE: Final = VERBS.index("move")
@@ -74,7 +74,7 @@ class World:
         self.seed = seed
         self._make_machine = make_machine
         self.fault_plan = fault_plan
-        self.storm = fault_plan
+        self.drawn_plan = fault_plan
         """The fault plan, outside of the phases without faults."""
         self.now = 0
         self.events = 0
@@ -175,7 +175,7 @@ class World:
         finally:
             self.events += number
 
-    # The story
+    # The trace
 
     def _next_step(self) -> None:
         if self._told is not None:
@@ -184,8 +184,8 @@ class World:
                 self.post(max(step.at - self.now, 0), self._step, step)
             return
         random = self._plan
-        gap = 1 + random.below(self.storm.step_gap_ms * 2_000)
-        verb = verb_of(random.weighted(self.storm.weights))
+        gap = 1 + random.below(self.drawn_plan.step_gap_ms * 2_000)
+        verb = verb_of(random.weighted(self.drawn_plan.weights))
         self.post(gap, self._step, Step(self.now + gap, verb, random.below(1 << 16), random.below(1 << 32)))
 
     def _step(self, step: Step) -> None:
@@ -200,14 +200,14 @@ class World:
 
     def calm_ends(self) -> None:
         self._calm = None
-        self.fault_plan = self.storm
-        self.story_line(None, "the calm is over")
+        self.fault_plan = self.drawn_plan
+        self.trace_line(None, "the quiet period is over")
 
-    def story_line(self, machine: Machine | None, text: str) -> None:
+    def trace_line(self, machine: Machine | None, text: str) -> None:
         if self.trace is not None:
             self.trace.line(self.now, machine, text)
 
-    def story_state(self, machine: Machine) -> None:
+    def trace_state(self, machine: Machine) -> None:
         if self.trace is not None:
             self.trace.line(self.now, machine, self.state_of(machine))
 
@@ -300,10 +300,10 @@ class World:
 
     # Clients
 
-    def append(self, leader: Machine, luck: int) -> None:
+    def append(self, leader: Machine, random_bits: int) -> None:
         """A client's append to who takes itself for the leader; every fourth changes nothing."""
         self._appends += 1
-        leader.append((self._appends + luck) % PAYLOADS, is_news=luck & IDLE_LUCK != IDLE_LUCK)
+        leader.append((self._appends + random_bits) % PAYLOADS, is_news=random_bits & IDLE_BITS != IDLE_BITS)
 
     def payload(self, number: int) -> bytearray:
         """A client's batch, whose offsets and epoch whoever appends it fills in."""
@@ -314,7 +314,7 @@ class World:
     def client_answered(self, token: Token, message: Message) -> None:
         error = ErrorCode(error_of(message)).name
         self.coverage.count(f"{type(token.message).__name__[:-7]} of an operator: {error}")
-        self.story_line(None, f"the operator hears {error} to {type(token.message).__name__[:-7]}")
+        self.trace_line(None, f"the operator hears {error} to {type(token.message).__name__[:-7]}")
 
 
 def directory_of(id_: int, generation: int) -> bytes:

@@ -1,18 +1,20 @@
-"""Requests of a broker to the active controller, from a node that is a controller too.
+"""Requests of a broker to the active controller, whichever node leads.
 
-The metadata log is fetched from the node's own controller, which has all committed records whoever leads.
+The metadata log is read from the node's own replica, which has all committed records whoever leads.
 Everything else goes to the leader: over the loop if this node leads, over the network to the leader's address
-if another one does. While no leader is known the own controller is asked; it answers NOT_CONTROLLER, as a
-controller does that has just lost the leadership, and the sender tries again.
+if another one does. While no leader is known the own replica is asked. Where it belongs to a controller the
+answer is NOT_CONTROLLER, as from a controller that has just lost the leadership; beside the replica of a
+broker, which never leads, the request fails. In both cases the sender tries again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from config.ports import Timers
-from controller.metadata.image.brokers import BrokerEndpoint
+from controller.raft.identity import Address
 from protocol.codec.message import Message
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
@@ -28,15 +30,21 @@ class ClosablePeer(PeerChannel, Protocol):
 
 
 class LeaderPeer:
-    """`protocol.peer_channel.PeerChannel`. elsewhere: where the leader listens; None if here, or unknown."""
+    """`protocol.peer_channel.PeerChannel`.
+
+    elsewhere: where the leader listens; None if here, or unknown. may_lead: whether this node may be it.
+    """
 
     def __init__(
         self,
         here: PeerChannel,
-        elsewhere: Callable[[], BrokerEndpoint | None],
+        elsewhere: Callable[[], Address | None],
         connect: Callable[[str, int], ClosablePeer],
         timers: Timers,
+        *,
+        may_lead: bool = True,
     ) -> None:
+        self._may_lead = may_lead
         self._here = here
         self._elsewhere = elsewhere
         self._connect = connect
@@ -48,11 +56,22 @@ class LeaderPeer:
         self, request: Message, on_response: Callable[[Message | PeerError], None], *, timeout_ms: int
     ) -> None:
         """See `protocol.peer_channel.PeerChannel`."""
-        endpoint = None if isinstance(request, OF_THE_LOG) else self._elsewhere()
-        if endpoint is None:
+        is_of_the_log = isinstance(request, OF_THE_LOG)
+        endpoint = None if is_of_the_log else self._elsewhere()
+        if endpoint is None and not is_of_the_log and not self._may_lead:
+            error = PeerError("no active controller is known yet")
+            self._timers.call_soon(partial(on_response, error))
+        elif endpoint is None:
             self._here.send(request, on_response, timeout_ms=timeout_ms)
         else:
             self._to(endpoint.host, endpoint.port).send(request, on_response, timeout_ms=timeout_ms)
+
+    def leader_changed(self) -> None:
+        """Gives up the connection to the former leader, because another one is known. It may be silent for
+        ever, and what was sent to it must be sent again."""
+        if self._there is not None and self._elsewhere() != self._address:
+            self._timers.call_soon(self._there.close_channel)
+            self._there, self._address = None, None
 
     def _to(self, host: str, port: int) -> ClosablePeer:
         """One connection, to the latest leader."""

@@ -1,8 +1,8 @@
-"""The controller is told in which log directory each replica lies, where it does not know (KIP-858).
+"""Tells the controller in which log directory each replica of this broker lies (KIP-858).
 
-After each change of the metadata the replicas of this broker are compared with what the record says of them;
-what differs goes to the controller, many at once, until it is taken. A broker with one directory has nothing
-to tell: the controller assumes that one.
+After each change of the metadata the directories of the replicas are compared with those in the image. The
+differences are sent with AssignReplicasToDirs, many in a request, until the controller has accepted them. A
+broker with one log directory sends nothing, because the controller assumes that directory.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.controller_channel.forwarding import ControllerChannel
+from broker.replication.partition_state import TopicIdPartition
 from config.ports import Clock, Timers
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
@@ -28,8 +29,6 @@ RETRY_MS: Final = 500
 _log = logging.getLogger("barnabas.replicas")
 
 _Request = AssignReplicasToDirsRequest
-Replica = tuple[bytes, int]
-"""A partition of this broker: the topic's id and the partition's index."""
 
 
 class DirectoryAssignments:
@@ -53,8 +52,8 @@ class DirectoryAssignments:
         self._timers = timers
         self._broker_epoch = broker_epoch
         self._directory_of = directory_of
-        self._wanted: dict[Replica, bytes] = {}
-        self._sent: dict[Replica, bytes] = {}
+        self._wanted: dict[TopicIdPartition, bytes] = {}
+        self._sent: dict[TopicIdPartition, bytes] = {}
         self._is_armed = False
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
@@ -128,7 +127,9 @@ class DirectoryAssignments:
             self._arm(0)
 
 
-def _request(node_id: int, epoch: int, replicas: dict[Replica, bytes]) -> AssignReplicasToDirsRequest:
+def _request(
+    node_id: int, epoch: int, replicas: dict[TopicIdPartition, bytes]
+) -> AssignReplicasToDirsRequest:
     request = _Request(broker_id=node_id, broker_epoch=epoch)
     directories: dict[bytes, dict[bytes, list[int]]] = {}
     for (topic_id, index), directory_id in replicas.items():

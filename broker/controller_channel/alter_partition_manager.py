@@ -1,0 +1,174 @@
+"""AlterPartition requests of this broker to the controller: Kafka's DefaultAlterPartitionManager.
+
+One request is under way at a time, with all changes that wait when it is sent. A change waits until the
+controller has answered for its partition; after an error of the whole request (NOT_CONTROLLER,
+STALE_BROKER_EPOCH), or no answer, it is sent again. There is no time limit: a leader that cannot reach the
+controller must not act as if its ISR had changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from broker.replication.partition_state import NO_BROKER_EPOCH, LeaderAndIsr, TopicIdPartition
+from config.ports import Clock, Timers
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from protocol.peer_channel import PeerChannel, PeerError
+
+__all__ = ["AlterPartitionManager"]
+
+_log = logging.getLogger("barnabas.replicas")
+
+RETRY_MS: Final = 50
+
+OnAnswer: TypeAlias = Callable[[LeaderAndIsr | ErrorCode], None]
+
+_Request = AlterPartitionRequest
+
+
+class AlterPartitionManager:
+    """channel: to the active controller, and used by nobody else, so that no change waits behind a long
+    request. broker_epoch: of this broker's registration, -1 before it has one."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        channel: PeerChannel,
+        clock: Clock,
+        timers: Timers,
+        broker_epoch: Callable[[], int],
+        request_timeout_ms: int,
+    ) -> None:
+        self._node_id = node_id
+        self._channel = channel
+        self._clock = clock
+        self._timers = timers
+        self._broker_epoch = broker_epoch
+        self._request_timeout_ms = request_timeout_ms
+        self._unanswered: dict[TopicIdPartition, tuple[LeaderAndIsr, OnAnswer]] = {}
+        self._is_under_way = False
+        self._is_closed = False
+        self._names_epochs = True
+        """False beside a controller that knows no version with the epochs of the replicas (KIP-903)."""
+
+    def submit(self, partition: TopicIdPartition, wanted: LeaderAndIsr, on_answer: OnAnswer) -> bool:
+        """Asks for this ISR. False if an earlier change of the partition is not answered yet.
+
+        on_answer: is called once, with the controller's new state of the partition or with its error.
+        """
+        if partition in self._unanswered:
+            return False
+        self._unanswered[partition] = (wanted, on_answer)
+        self._send()
+        return True
+
+    def close(self) -> None:
+        """Sends nothing any more, and calls nobody."""
+        self._is_closed = True
+        self._unanswered.clear()
+
+    def _send(self) -> None:
+        if self._is_under_way or self._is_closed or not self._unanswered:
+            return
+        self._is_under_way = True
+        sent = dict(self._unanswered)
+        epoch = self._broker_epoch()
+        changes = {key: wanted for key, (wanted, _) in sent.items()}
+        request = _request(self._node_id, epoch, changes, self._names_epochs)
+        _log.debug("Sending AlterPartition to controller %s", request)
+
+        def answered(response: Message | PeerError) -> None:
+            self._answered(sent, epoch, response)
+
+        self._channel.send(request, answered, timeout_ms=self._request_timeout_ms)
+
+    def _answered(
+        self,
+        sent: dict[TopicIdPartition, tuple[LeaderAndIsr, OnAnswer]],
+        epoch: int,
+        response: Message | PeerError,
+    ) -> None:
+        self._is_under_way = False
+        if self._is_closed:
+            return
+        if isinstance(response, PeerError) and response.is_unsupported:
+            self._names_epochs = not self._names_epochs
+        if not isinstance(response, AlterPartitionResponse) or response.error_code:
+            _log_refusal(epoch, response)
+            self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, self._send)
+            return
+        outcomes = _outcomes(response)
+        for key, item in sent.items():
+            outcome = outcomes.get(key)
+            if outcome is None:
+                _log.warning(
+                    "Partition %s-%d was sent but not included in the response", key[0].hex(), key[1]
+                )
+                continue
+            if self._unanswered.get(key) is item:
+                del self._unanswered[key]
+            item[1](outcome)
+        if any(self._unanswered.get(key) is item for key, item in sent.items()):
+            self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, self._send)
+        else:
+            self._send()
+
+
+def _log_refusal(epoch: int, response: Message | PeerError) -> None:
+    if isinstance(response, AlterPartitionResponse):
+        error = ErrorCode.of(response.error_code)
+        if error == ErrorCode.STALE_BROKER_EPOCH:
+            _log.warning("Broker had a stale broker epoch (%d), retrying.", epoch)
+            return
+        if error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            _log.error("Broker is not authorized to send AlterPartition to controller")
+            return
+        level = logging.DEBUG if error == ErrorCode.NOT_CONTROLLER else logging.WARNING
+        _log.log(level, "The controller refused AlterPartition with %s, retrying.", error.name)
+        return
+    reason = response.reason if isinstance(response, PeerError) else f"it answered {response!r}"
+    _log.debug("AlterPartition did not reach the controller (%s), retrying.", reason)
+
+
+def _request(
+    node_id: int, epoch: int, wanted: dict[TopicIdPartition, LeaderAndIsr], names_epochs: bool
+) -> AlterPartitionRequest:
+    """names_epochs: with the epochs of the replicas, as version 3 has them, or without, as version 2."""
+    topics: dict[bytes, list[AlterPartitionRequest.PartitionData]] = {}
+    for (topic_id, index), leader_and_isr in wanted.items():
+        topics.setdefault(topic_id, []).append(
+            _Request.PartitionData(
+                index,
+                leader_and_isr.leader_epoch,
+                [] if names_epochs else list(leader_and_isr.isr),
+                [_Request.BrokerState(*each) for each in leader_and_isr.isr_with_broker_epoch]
+                if names_epochs
+                else [],
+                leader_and_isr.leader_recovery_state,
+                leader_and_isr.partition_epoch,
+            )
+        )
+    return _Request(node_id, epoch, [_Request.TopicData(*each) for each in topics.items()])
+
+
+def _outcomes(response: AlterPartitionResponse) -> dict[TopicIdPartition, LeaderAndIsr | ErrorCode]:
+    outcomes: dict[TopicIdPartition, LeaderAndIsr | ErrorCode] = {}
+    for topic in response.topics:
+        for told in topic.partitions:
+            outcomes[topic.topic_id, told.partition_index] = (
+                ErrorCode.of(told.error_code)
+                if told.error_code
+                else LeaderAndIsr(
+                    told.leader_id,
+                    told.leader_epoch,
+                    told.leader_recovery_state,
+                    tuple((each, NO_BROKER_EPOCH) for each in told.isr),
+                    told.partition_epoch,
+                )
+            )
+    return outcomes
