@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -29,6 +30,27 @@ settings.load_profile("repeatable")
 are made after this and take from the profile what they do not name."""
 
 AnyBroker = BarnabasProcess | GenuineKafka
+
+LONG_FILES: Final = (
+    "cluster",
+    "files_of_kafka",
+    "crash",
+    "quorum",
+    "side_by_side",
+    "spark",
+    "scenarios",
+    "simulation",
+)
+"""Folders whose files take minutes, most of them with waiting."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the files, they begin with the long ones: a file that began last would
+    have one process work and the others wait for it."""
+    if hasattr(config, "workerinput"):
+        rank = {folder: place for place, folder in enumerate(LONG_FILES)}
+        top = Path(__file__).parent
+        items.sort(key=lambda item: rank.get(item.path.relative_to(top).parts[0], len(rank)))
 
 
 def _new_broker(data: Path, overrides: dict[str, str] | None = None) -> AnyBroker:

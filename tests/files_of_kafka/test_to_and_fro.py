@@ -79,7 +79,7 @@ def console(pair: Pair, broker: AnyBroker, isolation: str) -> int:
     """How many records of the topic with transactions the console consumer reads."""
     read = pair.tools.run(
         "kafka-console-consumer", "--bootstrap-server", broker.bootstrap_servers, "--topic", "ledger",
-        "--from-beginning", "--isolation-level", isolation, "--timeout-ms", "3000",
+        "--from-beginning", "--isolation-level", isolation, "--timeout-ms", "15000",
     )  # fmt: skip
     return len(read.lines)
 

@@ -30,7 +30,7 @@ pytestmark = barnabas_only
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",
-    [Plan(1, requests=4_000), Plan(2, requests=2_500, disks_fail=True)],
+    [Plan(1, requests=4_000), Plan(2, requests=4_000, disks_fail=True)],
     ids=["commits pending", "disks failing"],
 )
 def test_nobody_else_notices(plan: Plan, tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def test_configs_of_a_topic(admin: AdminClient, broker: AnyBroker, fresh: Fresh)
     found = admin.describe_configs([resource])[resource].result(30)
     assert {name for name, entry in found.items() if not entry.is_default} == {
         "cleanup.policy",
+        "min.insync.replicas",  # a cluster with eligible leader replicas sets it for all brokers (KIP-966)
         "retention.ms",
     }
     assert (found["cleanup.policy"].value, found["retention.ms"].value) == ("compact", "77")

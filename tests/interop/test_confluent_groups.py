@@ -216,18 +216,3 @@ def test_the_group_as_the_admin_sees_it(broker: AnyBroker, fresh: Fresh) -> None
     offsets = reader.committed([TopicPartition(topic, partition) for partition in range(3)], 30)
     reader.close()
     assert sum(each.offset for each in offsets) == 30
-
-
-def test_the_new_protocol_is_refused_where_the_group_version_is_0(broker: AnyBroker, fresh: Fresh) -> None:
-    topic = create_topic(broker.bootstrap_servers, fresh(), 1)
-    reader = Consumer(settings(broker.bootstrap_servers, group_id=fresh(), group_protocol="consumer"))
-    try:
-        reader.subscribe([topic])
-        message = reader.poll(30)
-        assert message is not None, "an error was due"
-        error = message.error()
-        assert error is not None
-        assert error.code() == KafkaError._FATAL
-        assert "API version not supported" in error.str()
-    finally:
-        reader.close()

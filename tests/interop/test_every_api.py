@@ -66,7 +66,12 @@ def test_the_versions_are_kafka_s(client: WireClient) -> None:
 def test_the_features_are_those_that_work(client: WireClient) -> None:
     response = client.ask_for(ApiVersionsResponse, ApiVersionsRequest("wire", "1"), 4)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
-    assert finalized == {"metadata.version": 30, "kraft.version": 1}
+    assert finalized == {
+        "metadata.version": 30,
+        "kraft.version": 1,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+    }
     assert {each.name for each in response.supported_features} == finalized.keys()
     assert response.finalized_features_epoch >= 0
 

@@ -95,9 +95,9 @@ def test_a_transaction_is_refused_at_once(tour: Tour) -> None:
     assert int(told["transactions ms"]) < 10_000, "Java would try for a minute where it has hope"
 
 
-def test_the_newer_group_protocol_is_refused_at_once(tour: Tour) -> None:
+def test_members_of_the_newer_protocol_share_and_take_over(tour: Tour) -> None:
     told = tour("new-protocol")
-    assert told["new protocol"].startswith(
-        "UnsupportedVersionException: The cluster does not support the new"
-    )
-    assert int(told["new protocol ms"]) < 10_000
+    assert (told["alone"], told["shared"]) == ("4", "2+2")
+    assert (told["seen"], told["committed"]) == ("40 of 40", "40")
+    assert told["taken over"] == "4"
+    assert told["described"] == "CONSUMER Stable uniform"

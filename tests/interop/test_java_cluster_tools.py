@@ -80,6 +80,8 @@ def test_the_features(broker: AnyBroker, tool_server: ToolServer) -> None:
     lines = tool_server.run("kafka-features", *at, "describe").lines
     levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", "\n".join(lines)))
     assert {name: level for name, level in levels.items() if level != "0"} == {
+        "eligible.leader.replicas.version": "1",
+        "group.version": "1",
         "kraft.version": "1",
         "metadata.version": "4.3-IV0",
     }

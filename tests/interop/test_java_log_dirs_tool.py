@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +25,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker, _new_broker
 from tests.support.clients.wire_client import WireClient
-from tests.support.genuine.kafka_jars import java_command
+from tests.support.genuine.replica_verification import verify_replicas
 from tests.support.genuine.tool_server import Tool, ToolServer
 from tests.support.questions.answers import until
 
@@ -372,21 +370,5 @@ def test_kafka_python_sees_producers(kafka_python: Any) -> None:
 
 def test_replicas_are_verified(broker: AnyBroker) -> None:
     """Deprecated, and still in 4.3: it reads as a replica that is no replica."""
-    command = java_command(
-        "org.apache.kafka.tools.ReplicaVerificationTool",
-        "--broker-list", broker.bootstrap_servers,
-        "--topics-include", "flights",
-        "--report-interval-ms", "200",
-    )  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tool:
-        watchdog = threading.Timer(60, tool.kill)
-        watchdog.start()
-        try:
-            assert tool.stdout is not None
-            for line in tool.stdout:
-                if "max lag is 0 for partition flights-0" in line and "offset 4 among 1 partitions" in line:
-                    return
-            pytest.fail("the tool never reached the end of the partition")
-        finally:
-            watchdog.cancel()
-            tool.kill()
+    told = verify_replicas(broker.bootstrap_servers, "flights", "offset 4 among 1 partitions")
+    assert "max lag is 0 for partition flights-0" in told[-1]

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.timeout(400)
 VERSION: Final = importlib.metadata.version("kafka-python")
 NAMED: Final = Path(__file__).with_name("kafka_python_own.tsv")
 COUNT: Final = 67
+TOLD_OF_A_LOG: Final = 12_000
+"""Characters from either end of what a client has logged in a test that fails."""
 SETTINGS: Final = {"node.id": "0", "num.partitions": "4", "group.min.session.timeout.ms": "1000"}
 """What kafka-python's own broker templates say, as far as its tests rely on it."""
 AUTHORIZER: Final = {
@@ -71,6 +73,11 @@ def fetch(folder: Path) -> None:
     (folder / "test/service.py").write_text(SERVICE)
 
 
+def ends_of(log: str) -> str:
+    """What a client that did not get its records has asked for in the beginning and in the end."""
+    return log if len(log) <= 2 * TOLD_OF_A_LOG else f"{log[:TOLD_OF_A_LOG]}\n[...]\n{log[-TOLD_OF_A_LOG:]}"
+
+
 @pytest.fixture(scope="module")
 def given_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data = tmp_path_factory.mktemp("own") / "data"
@@ -95,8 +102,11 @@ def outcomes(given_broker: str, tmp_path_factory: pytest.TempPathFactory) -> dic
         "-q",
         "-p",
         "no:cacheprovider",
-        "-p",
-        "no:logging",
+        "--log-level=DEBUG",
+        "-o",
+        "junit_logging=log",
+        "-o",
+        "junit_log_passing_tests=false",
         "-p",
         "no:warnings",
         "--timeout=60",
@@ -114,6 +124,7 @@ def outcomes(given_broker: str, tmp_path_factory: pytest.TempPathFactory) -> dic
         told = "\n".join(
             f"{each.tag}: {each.get('message')}\n{(each.text or '')[-1500:]}" for each in problems
         )
+        told += "".join(ends_of(each.text or "") for each in case if each.tag.startswith("system-"))
         name = (
             f"{module.replace('.', '.py::', 1) if '.' in module else module + '.py'}::{case.attrib['name']}"
         )

@@ -121,6 +121,28 @@ def test_it_serves_and_stops(installed: Path, elsewhere: Path) -> None:
     assert (elsewhere / "data" / "first-0" / f"{0:020}.log").stat().st_size > 0
 
 
+def test_several_nodes_of_one_command(installed: Path, elsewhere: Path) -> None:
+    """Each is a process of its own, in which our packages are found and the stranger's are not."""
+    listeners = "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+    command = [str(installed / "barnabas"), "start", "--nodes", "2", "--override", "barnabas.admin.listener="]
+    with open(elsewhere / "log", "wb") as log:
+        nodes = subprocess.Popen(
+            [*command, "--override", listeners, "--override", "log.dirs=data"],
+            cwd=elsewhere, env=stranger_s_environment(), stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
+    try:
+        assert nodes.stdout is not None
+        line = nodes.stdout.readline()
+        told = (elsewhere / "log").read_text()
+        assert line.startswith("Barnabas is ready: 2 nodes serve 127.0.0.1:"), told
+        create_topic(line.split()[-1], "first")
+        nodes.terminate()
+        assert nodes.wait(60) == 0
+    finally:
+        nodes.kill()
+        nodes.wait()
+
+
 EMBEDDED: Final = """
 import sys
 from barnabas import Broker, TopicRefused

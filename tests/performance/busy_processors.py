@@ -11,7 +11,6 @@ directory was taken for slow.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -19,27 +18,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from tests.performance.contenders import Contender
-from tests.performance.raw_client import Load
+from tests.performance.cases import Case
+from tests.performance.contenders import Contender, OtherCheckout
+from tests.performance.measuring import drive
 from tests.support.brokers.broker_process import BarnabasProcess
 
 PARTITIONS: Final = 8
 CONNECTIONS: Final = 4
 REQUEST_BYTES: Final = 1024
 RECORD_BYTES: Final = 100
+CASE: Final = Case("produce", REQUEST_BYTES, RECORD_BYTES, CONNECTIONS, partitions=PARTITIONS)
 BUSY: Final = "while True: pass"
-
-
-class OtherCheckout(BarnabasProcess):
-    """A broker of another working tree."""
-
-    def __init__(self, data: Path, root: Path) -> None:
-        super().__init__(data)
-        self._working_directory = root
 
 
 @contextmanager
@@ -57,20 +49,10 @@ def busy_neighbours() -> Iterator[None]:
 def turn(contender: Contender, seconds: float) -> tuple[float, float]:
     """Records a second, and processor seconds for a million of them."""
     topic = contender.make_topic(PARTITIONS)
-    load = Load(
-        kind="produce", port=contender.port, seconds=seconds, partitions=topic.each_partition,
-        connections=CONNECTIONS, request_bytes=REQUEST_BYTES, record_bytes=RECORD_BYTES,
-    )  # fmt: skip
-    before = contender.cpu_seconds()
-    command = [sys.executable, "-m", "tests.performance.raw_client", json.dumps(asdict(load))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    outcome = json.loads(done.stdout)
-    cpu_seconds = contender.cpu_seconds() - before
+    taken = drive(contender, topic, CASE, seconds)
     contender.delete_topic(topic)
-    records = outcome["requests"] * (REQUEST_BYTES // RECORD_BYTES)
-    return records / outcome["seconds"], cpu_seconds / records * 1e6
+    records = REQUEST_BYTES // RECORD_BYTES
+    return taken.requests_per_second * records, taken.broker_us / records
 
 
 def slow_directories(contender: Contender) -> int:

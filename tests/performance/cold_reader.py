@@ -34,8 +34,8 @@ from tests.performance.cases import Case
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, Contender, Topic
 from tests.performance.frames import batch_of, fetch_frame, produce_frame
 from tests.performance.latency_client import answer, connect
+from tests.performance.measuring import drive
 from tests.performance.raw_client import percentiles
-from tests.performance.side_by_side import drive
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.genuine.genuine_kafka import GenuineKafka
 

@@ -31,7 +31,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.performance.cases import Case
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, Contender, Topic
-from tests.performance.side_by_side import drive
+from tests.performance.measuring import drive
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.genuine.genuine_kafka import GenuineKafka
 

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
+from tests.performance.processor_time import Spent, spent
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.genuine.genuine_kafka import GenuineKafka
 
@@ -25,6 +26,8 @@ KAFKA_FLAGS: Final = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
+LOGS_NOTHING: Final = 0
+"""The client library would tell of each connection that ends with its broker."""
 KAFKA_HEAP: Final = "1g"
 TOPIC_CONFIG: Final = {"file.delete.delay.ms": "0", "segment.bytes": str(256 << 20)}
 
@@ -44,25 +47,25 @@ class Topic(NamedTuple):
 class Contender:
     """One broker under measurement."""
 
+    is_broker = True
+
     def __init__(self, name: str, process: BarnabasProcess | GenuineKafka) -> None:
         self.name = name
         began = time.perf_counter()
         self.process = process.start()
         self.ready_seconds = time.perf_counter() - began
-        self._ps = psutil.Process(process.pid)
-        self._admin = AdminClient({"bootstrap.servers": process.bootstrap_servers})
+        self._admin = AdminClient({"bootstrap.servers": process.bootstrap_servers, "log_level": LOGS_NOTHING})
         self._made = 0
 
     @property
     def port(self) -> int:
         return int(self.process.bootstrap_servers.rpartition(":")[2])
 
-    def cpu_seconds(self) -> float:
-        times = self._ps.cpu_times()
-        return float(times.user + times.system)
+    def spent(self) -> Spent:
+        return spent(self.process.pid)
 
     def resident_bytes(self) -> int:
-        return int(self._ps.memory_info().rss)
+        return int(psutil.Process(self.process.pid).memory_info().rss)
 
     def make_topic(self, partitions: int, config: dict[str, str] | None = None) -> Topic:
         self._made += 1
@@ -96,6 +99,14 @@ def _uuid_hex(topic_id: object) -> str:
     from protocol.values import uuid_from_text
 
     return uuid_from_text(str(topic_id)).hex()
+
+
+class OtherCheckout(BarnabasProcess):
+    """A broker of another working tree."""
+
+    def __init__(self, data: Path, root: Path) -> None:
+        super().__init__(data)
+        self._working_directory = root
 
 
 def start_barnabas(folder: Path, **overrides: str) -> Contender:

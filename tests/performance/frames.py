@@ -1,7 +1,8 @@
-"""Frames built once and sent many times: Produce v12 with one batch, Fetch v17 without a session."""
+"""Frames built once and sent many times: Produce v12 with one batch, Fetch v17 of one partition."""
 
 from __future__ import annotations
 
+import time
 from typing import Final, NamedTuple
 
 from protocol.framing import encode_request_frame
@@ -14,6 +15,7 @@ BATCH_SEQUENCE: Final = 53
 PRODUCE_VERSION: Final = 12
 FETCH_VERSION: Final = 17
 _OFFSET_MARK: Final = 0x0123456789ABCDEF
+_SESSION_MARK: Final = 0x5E5510AD
 
 
 class ProduceFrame(NamedTuple):
@@ -27,10 +29,12 @@ class ProduceFrame(NamedTuple):
 
 
 class FetchFrame(NamedTuple):
-    """A whole request; the fetch offset is eight bytes at ``offset_position``."""
+    """A whole request; the fetch offset is eight bytes at ``offset_position``, the id of the session four at
+    ``session_position`` with its epoch in four behind it."""
 
     buffer: bytearray
     offset_position: int
+    session_position: int
 
 
 def batch_of(size_bytes: int, record_bytes: int, producer_id: int = -1) -> tuple[bytes, int]:
@@ -38,8 +42,9 @@ def batch_of(size_bytes: int, record_bytes: int, producer_id: int = -1) -> tuple
     count = max(1, size_bytes // (record_bytes + 10))
     value = bytes(33 + index % 90 for index in range(record_bytes))
     epoch, sequence = (0, 0) if producer_id >= 0 else (-1, -1)
+    now_ms = int(time.time() * 1000)
     batch = build_batch(
-        [SimpleRecord(key=None, value=value, timestamp=_now_ms()) for _ in range(count)],
+        [SimpleRecord(key=None, value=value, timestamp=now_ms) for _ in range(count)],
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=sequence,
@@ -47,19 +52,18 @@ def batch_of(size_bytes: int, record_bytes: int, producer_id: int = -1) -> tuple
     return bytes(batch), count
 
 
-def _now_ms() -> int:
-    import time
-
-    return int(time.time() * 1000)
-
-
 def produce_frame(
-    topic: str, partition: int, size_bytes: int, record_bytes: int, producer_id: int = -1
+    topic: str, partition: int, size_bytes: int, record_bytes: int, producer_id: int = -1, acks: int = -1
 ) -> ProduceFrame:
-    batch, count = batch_of(size_bytes, record_bytes, producer_id)
+    return frame_of(batch_of(size_bytes, record_bytes, producer_id), topic, partition, acks)
+
+
+def frame_of(counted: tuple[bytes, int], topic: str, partition: int, acks: int = -1) -> ProduceFrame:
+    """A request with a batch that `batch_of` made."""
+    batch, count = counted
     data = ProduceRequest.PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
-        acks=-1,
+        acks=acks,
         timeout_ms=30_000,
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
     )
@@ -77,8 +81,11 @@ def fetch_frame(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max(max_bytes, 1),
+        session_id=_SESSION_MARK,
         session_epoch=-1,
         topics=[FetchRequest.FetchTopic(topic_id=topic_id, partitions=[fetched])],
     )
     frame = bytearray(encode_request_frame(request, FETCH_VERSION, 1, "bench"))
-    return FetchFrame(frame, frame.index(_OFFSET_MARK.to_bytes(8)))
+    session = frame.index(_SESSION_MARK.to_bytes(4))
+    frame[session : session + 4] = bytes(4)
+    return FetchFrame(frame, frame.index(_OFFSET_MARK.to_bytes(8)), session)

@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from broker.coordinator.consumer.consumer_group_requests import ConsumerPorts
+from broker.coordinator.consumer.operation import ConsumerGroupSettings
 from broker.coordinator.group_coordinator import LOAD_SLICE_RECORDS
 from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.group_shard import GroupShard
@@ -33,6 +35,7 @@ from broker.coordinator.runtime.batches import coordinator_batch
 from broker.coordinator.runtime.partition_load import PartitionLoad
 from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.records.header import patch_offset_and_epoch
+from tests.support.rigs.group_world import HandCluster
 
 TOPIC: Final = "__consumer_offsets"
 RECORDS: Final = 1_000_000
@@ -87,7 +90,8 @@ def write(path: Path, records: int, keys: int) -> None:
 
 def load(path: Path, clock: Callable[[], float] = time.perf_counter) -> tuple[float, float, int, GroupShard]:
     """Seconds in all, the longest slice in seconds, slices, and the machine."""
-    shard = GroupShard(0, GroupSettings(), lambda: "uuid")
+    ports = ConsumerPorts(ConsumerGroupSettings(), HandCluster(), lambda _: {})
+    shard = GroupShard(0, GroupSettings(), lambda: "uuid", ports)
     job = PartitionLoad(TOPIC, 0, FileReader(path), shard, GroupSettings().offsets_load_buffer_bytes)
     slices: list[float] = []
     done = False

@@ -1,20 +1,27 @@
-"""From producer to consumer at a fixed modest rate: alone, and beside one slow and one greedy consumer."""
+"""From producer to consumer at a fixed modest rate: alone, in company, and with a crowd of consumers."""
 
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Final
 
+from tests.performance.compiled import compiled
+from tests.performance.consumers import Consuming, consume
 from tests.performance.contenders import Contender
 
 RATE_PER_SECOND: Final = 200
 SECONDS: Final = 8
 ROUNDS: Final = 3
+CROWD_PER_SECOND: Final = 1000
+CROWDS: Final = ((8, 8), (50, 500))
+"""Consumers and their partitions."""
 
 
-def one_round(contender: Contender, company: bool) -> tuple[float, float]:
+def one_round(contender: Contender, company: bool, seconds: float) -> tuple[float, float]:
     """p50 and p99 in µs."""
     topic = contender.make_topic(1)
     noise = contender.make_topic(1)
@@ -26,10 +33,10 @@ def one_round(contender: Contender, company: bool) -> tuple[float, float]:
             "noise": noise.name if company else "",
             "noise_id": noise.id_hex,
             "rate": RATE_PER_SECOND,
-            "seconds": SECONDS,
+            "seconds": seconds,
         }
         command = [sys.executable, "-m", "tests.performance.latency_client", json.dumps(plan)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{contender.name}: {done.stderr[-2000:]}")
         found = json.loads(done.stdout)
@@ -39,17 +46,40 @@ def one_round(contender: Contender, company: bool) -> tuple[float, float]:
         contender.delete_topic(noise)
 
 
-def end_to_end(ours: Contender, kafka: Contender) -> str:
+def one_round_of(
+    contender: Contender, consumers: int, partitions: int, seconds: float
+) -> tuple[float, float]:
+    """p50 and p99 in µs of records that a crowd of consumers in fetch sessions waits for."""
+    topic = contender.make_topic(partitions)
+    try:
+        consuming = Consuming(contender.port, topic, consumers, seconds, per_second=CROWD_PER_SECOND)
+        found = consume(consuming).latency_us
+        return found["p50"], found["p99"]
+    finally:
+        contender.delete_topic(topic)
+
+
+def end_to_end(ours: Contender, kafka: Contender, rounds: int = ROUNDS, seconds: float = SECONDS) -> str:
     lines = [
-        f"\n## End to end, {RATE_PER_SECOND} records of 100 bytes a second\n",
-        "| company | Barnabas p50 / p99 µs | Kafka p50 / p99 µs |",
+        f"\n## End to end, records of 100 bytes, medians of {rounds} rounds of {seconds:g} s\n",
+        "| load | Barnabas p50 / p99 µs | Kafka p50 / p99 µs |",
         "|---|---|---|",
     ]
     for company, title in ((False, "alone"), (True, "beside a slow and a greedy consumer")):
+        cells = [
+            _middle([one_round(each, company, seconds) for _ in range(rounds)]) for each in (ours, kafka)
+        ]
+        lines.append(f"| {RATE_PER_SECOND} a second, {title} | {' | '.join(cells)} |")
+    for consumers, partitions in CROWDS if compiled("consumers_client") else ():
         cells = []
-        for contender in (ours, kafka):
-            rounds = [one_round(contender, company) for _ in range(ROUNDS)]
-            p50, p99 = (sorted(column)[ROUNDS // 2] for column in zip(*rounds, strict=True))
-            cells.append(f"{p50:,.0f} / {p99:,.0f}")
+        for each in (ours, kafka):
+            one_round_of(each, consumers, partitions, seconds / 2)
+            cells.append(_middle([one_round_of(each, consumers, partitions, seconds) for _ in range(rounds)]))
+        title = f"{CROWD_PER_SECOND:,} a second, {consumers} consumers of {partitions} partitions"
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _middle(rounds: Sequence[tuple[float, float]]) -> str:
+    p50, p99 = (statistics.median(column) for column in zip(*rounds, strict=True))
+    return f"{p50:,.0f} / {p99:,.0f}"

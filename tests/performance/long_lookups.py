@@ -29,7 +29,7 @@ from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import ZSTD
 from storage.jobs import JobFailed
-from tests.performance.busy_processors import OtherCheckout
+from tests.performance.contenders import OtherCheckout
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.clients.produced import LIST_OFFSETS_VERSION, list_offset, produce
 from tests.support.clients.raw_connection import RawConnection, processor_seconds

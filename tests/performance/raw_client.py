@@ -1,4 +1,4 @@
-"""A client that costs less than the broker: it moves prebuilt frames.
+"""The client that moves prebuilt frames where no C compiler is (`load`).
 
 Run as a process of its own, so that its processor time can be told apart::
 
@@ -20,7 +20,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Final
 
 from protocol.codec.compiler import decode
@@ -34,6 +34,7 @@ from tests.performance.frames import (
     fetch_frame,
     produce_frame,
 )
+from tests.performance.load import Load, Outcome
 
 RECEIVE_BYTES: Final = 4 << 20
 JOIN_UP_TO_BYTES: Final = 8 << 10
@@ -43,48 +44,14 @@ _UNSIGNED: Final = struct.Struct(">I")
 _LONG: Final = struct.Struct(">q")
 
 
-@dataclass
-class Load:
-    """What to do. Sizes in bytes; ``partitions`` are (topic, topic id in hex, index)."""
-
-    kind: str
-    port: int
-    seconds: float
-    partitions: Sequence[tuple[str, str, int]]
-    connections: int = 1
-    in_flight: int = 5
-    request_bytes: int = 16384
-    record_bytes: int = 100
-    idempotent: bool = False
-    producer_id: int = 1
-    end_offset: int = 0
-    records_per_batch: int = 0
-    batch_bytes: int = 0
-    max_bytes: int = 1 << 62
-    rate_per_second: float = 0.0
-
-
-@dataclass
-class Outcome:
-    """What was done."""
-
-    requests: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    latency_us: dict[str, float] = field(default_factory=dict)
-
-
 class ProduceLane:
     """One connection that produces to its partitions in turn, with a fixed number of requests in flight."""
 
     def __init__(self, load: Load, lane: int) -> None:
-        mine = [each for index, each in enumerate(load.partitions) if index % load.connections == lane]
-        mine = mine or [load.partitions[lane % len(load.partitions)]]
         producer_id = load.producer_id + lane if load.idempotent else -1
         self.frames: list[ProduceFrame] = [
-            produce_frame(topic, index, load.request_bytes, load.record_bytes, producer_id)
-            for topic, _, index in mine
+            produce_frame(topic, index, load.request_bytes, load.record_bytes, producer_id, load.acks)
+            for topic, _, index in load.partitions_of(lane)
         ]
         self.idempotent = load.idempotent
         self.sequences = [0] * len(self.frames)
@@ -132,7 +99,7 @@ class FetchLane:
     """One connection that reads the topic from its start, again and again."""
 
     def __init__(self, load: Load, lane: int) -> None:
-        _, topic_id, index = load.partitions[lane % len(load.partitions)]
+        _, topic_id, index = load.partitions_of(lane)[0]
         self.frame: FetchFrame = fetch_frame(bytes.fromhex(topic_id), index, load.request_bytes)
         batches = max(1, load.request_bytes // load.batch_bytes)
         self.step = batches * load.records_per_batch
@@ -158,7 +125,7 @@ class Connection:
     """One socket with its lane; the answers are cut by their length and counted."""
 
     def __init__(self, load: Load, lane: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", load.port))
+        self.socket = socket.create_connection(("127.0.0.1", load.port_of(lane)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.lane = ProduceLane(load, lane) if load.kind == "produce" else FetchLane(load, lane)
         self.window = load.in_flight
@@ -231,6 +198,8 @@ class Connection:
 
 def run(load: Load) -> Outcome:
     """Keep every connection's window full until the time is over."""
+    if load.in_session:
+        raise RuntimeError("fetches in a session want the C client, and so a C compiler")
     connections = [Connection(load, lane) for lane in range(load.connections)]
     cpu = _cpu_seconds()
     began = time.perf_counter()

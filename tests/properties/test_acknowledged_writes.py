@@ -38,6 +38,7 @@ from protocol.metadata_log.topics import (
 )
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.turns import run_through
 from storage.faulty_files import Fault, FaultyFiles
 from storage.memory_files import MemoryFiles
 from tests.support.rigs.handler_rig import topic_id
@@ -297,7 +298,7 @@ class Writes(RuleBasedStateMachine):
             if response.topics[0].partitions[0].error_code == 0:
                 assert offset.to_bytes(8) in self.last_value(group.encode(), b"plain")
 
-        self.when_answered(self.groups.commit_offsets(request, 9), check)
+        self.when_answered(run_through(self.groups.commit_offsets(request, 9)), check)
 
     @rule(group=st.sampled_from("gh"))
     def join_and_sync(self, group: str) -> None:

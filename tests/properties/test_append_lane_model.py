@@ -19,11 +19,12 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import LZ4, ZSTD
 from protocol.records.reader import batch_records
 from storage.append import AppendResult
-from storage.append_lane import LaneHelpers, WaitingAppend
+from storage.append_lane import LaneHelpers
 from storage.errors import AppendRefused, LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_disk import LogDisk
 from storage.memory_files import MemoryFiles
+from storage.waiting_append import WaitingAppend
 from tests.support.rigs.log_rig import NOW_MS, LogRig, everything
 from tests.support.rigs.storage_world import RunsLater
 
@@ -104,7 +105,7 @@ class World:
                 self.seen["slow"] += 1
         elif way == 11 and self.random_source.random() < 0.3:
             self.epoch += 1
-            self.seen["moved under a write"] += bool(self.rig.log.queue.prepared)
+            self.seen["moved under a write"] += bool(self.rig.log.appends.queue.prepared)
             self.rig.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def settle_all(self) -> None:

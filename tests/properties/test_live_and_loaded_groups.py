@@ -94,7 +94,7 @@ class Walk:
         self.world.groups.delete_group(self.random.choice("gh"))
 
     def delete_topic(self) -> None:
-        self.world.groups.topics_deleted({self.random.choice("tu"): bytes(16)})
+        self.world.groups.topics_changed({self.random.choice("tu"): bytes(16)})
 
     # Transactions
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from controller.metadata.image.brokers import BrokerRegistration, BrokersImage
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.partition_index import Group
 from controller.metadata.image.topics import (
     NO_LEADER,
     RECOVERED,
@@ -17,9 +18,10 @@ from controller.metadata.image.topics import (
     TopicImage,
     TopicsImage,
 )
-from controller.subjects.elections import PREFERRED, UNCLEAN, elect_leaders
+from controller.subjects.elections import PREFERRED, UNCLEAN, Elections
+from controller.subjects.leadership import LeadershipRules
 from controller.subjects.partition_change import change_partition
-from controller.subjects.partitions import broker_departs, broker_returns
+from controller.subjects.partitions import broker_departs, elect
 from controller.subjects.reassignment import alter_reassignments
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
@@ -48,9 +50,10 @@ steps = st.lists(
 class World:
     """One partition and three brokers, some of them fenced."""
 
-    def __init__(self, first: list[int], *, unclean: bool) -> None:
+    def __init__(self, first: list[int], *, unclean: bool, min_isr: int | None = None) -> None:
         self.fenced: set[int] = set()
         self.unclean = unclean
+        self.min_isr = min_isr
         self.partition = PartitionRegistration(
             replicas=tuple(first), directories=(bytes(16),) * len(first), isr=tuple(first), leader=first[0]
         )
@@ -74,6 +77,14 @@ class World:
         topics = TopicsImage(MappingProxyType({"t": topic}), MappingProxyType({TOPIC_ID: topic}))
         return ClusterImage(brokers=BrokersImage(MappingProxyType(brokers)), topics=topics)
 
+    @property
+    def rules(self) -> LeadershipRules:
+        return LeadershipRules(lambda _: self.unclean, lambda _: self.min_isr)
+
+    @property
+    def effective_min_isr(self) -> int | None:
+        return None if self.min_isr is None else min(self.min_isr, len(self.partition.replicas))
+
     def is_active(self, broker: int) -> bool:
         return broker not in self.fenced
 
@@ -83,20 +94,21 @@ class World:
             case "move" | "cancel":
                 cls = AlterPartitionReassignmentsRequest
                 request = cls(1, True, [cls.ReassignableTopic("t", [cls.ReassignablePartition(0, value)])])
-                return list(alter_reassignments(self.image, request, lambda _: self.unclean).records)
+                return list(alter_reassignments(self.image, request, self.rules).records)
             case "elect":
                 wanted = ElectLeadersRequest(value, [ElectLeadersRequest.TopicPartitions("t", [0])])
-                return list(elect_leaders(self.image, wanted).records)
+                return list(Elections(wanted, lambda _: self.rules).decide(self.image).records)
             case "goes":
                 if value in self.fenced:
                     return []
-                records = broker_departs(self.image.topics, value, self.is_active, lambda _: self.unclean)
+                records = broker_departs(self.image, value, self.rules)
                 self.fenced.add(value)
                 return records
             case "comes":
                 if value not in self.fenced:
                     return []
-                records = broker_returns(self.image.topics, value, self.is_active, lambda _: self.unclean)
+                leaderless = self.image.topics.index.partitions(Group.LED_BY)
+                records = elect(self.image, leaderless, self.rules, arriving=value)
                 self.fenced.remove(value)
                 return records
         return self._alter_isr(kind, value)
@@ -109,14 +121,18 @@ class World:
         isr = tuple(each for each in partition.isr if each != broker)
         if kind == "in sync" and broker in partition.replicas:
             isr += (broker,)
-        change = change_partition(TOPIC_ID, 0, partition, isr=isr, is_active=self.is_active)
+        change = change_partition(
+            TOPIC_ID, 0, partition, isr=isr, is_active=self.is_active, min_isr=self.effective_min_isr
+        )
         return [] if change is None else [change]
 
 
 @settings(max_examples=300, deadline=None)
-@given(first=replicas, unclean=st.booleans(), taken=steps)
-def test_what_holds_after_each_change(first: list[int], unclean: bool, taken: list[Step]) -> None:
-    world = World(first, unclean=unclean)
+@given(first=replicas, unclean=st.booleans(), min_isr=st.sampled_from([None, None, 1, 2, 3]), taken=steps)
+def test_what_holds_after_each_change(
+    first: list[int], unclean: bool, min_isr: int | None, taken: list[Step]
+) -> None:
+    world = World(first, unclean=unclean, min_isr=min_isr)
     for kind, value in taken:
         before = world.partition
         records = world.take(kind, value)
@@ -141,12 +157,13 @@ def check_change(before: PartitionRegistration, after: PartitionRegistration) ->
     moved = before.leader != after.leader
     assert after.partition_epoch == before.partition_epoch + 1
     assert after.leader_epoch == before.leader_epoch + (1 if moved or gone else 0)
-    assert (before.replicas, before.isr, before.leader, before.adding, before.removing) != (
+    assert (before.replicas, before.isr, before.leader, before.adding, before.removing, before.elr) != (
         after.replicas,
         after.isr,
         after.leader,
         after.adding,
         after.removing,
+        after.elr,
     ), "a change changes something"
 
 
@@ -154,7 +171,11 @@ def check_state(world: World) -> None:
     partition = world.partition
     held = set(partition.replicas)
     assert len(held) == len(partition.replicas) == len(partition.directories)
-    assert partition.isr, "somebody has all that was acknowledged"
+    assert partition.isr or partition.elr or world.min_isr is not None, (
+        "somebody has all that was acknowledged"
+    )
+    assert not set(partition.isr) & set(partition.elr)
+    assert not partition.elr or (world.min_isr is not None and len(partition.isr) < world.min_isr)
     assert set(partition.isr) <= held
     assert len(set(partition.isr)) == len(partition.isr)
     adding, removing = set(partition.adding), set(partition.removing)
@@ -162,11 +183,12 @@ def check_state(world: World) -> None:
     assert removing < held or not removing
     assert not adding & removing
     if partition.leader == NO_LEADER:
-        assert not any(world.is_active(broker) for broker in partition.isr), "who is in sync and there leads"
+        eligible = held & set(partition.isr or partition.elr)
+        assert not any(world.is_active(broker) for broker in eligible), "who is in sync and there leads"
     else:
         assert partition.leader in partition.isr
         assert world.is_active(partition.leader)
-    if (adding or removing) and partition.leader_recovery_state == RECOVERED:
+    if (adding or removing) and partition.leader_recovery_state == RECOVERED and world.min_isr is None:
         # An unclean election makes its own ISR; what it completes ends when the leader has recovered.
         staying = held - removing
         in_sync = set(partition.isr) - removing

@@ -114,13 +114,13 @@ class LogMachine(RuleBasedStateMachine):
         log = self.rig.log
         batches = [self._next_batch(sizes, 0)[0] for _ in range(count)]
         prepared = [prepare(log, each, leader_epoch=self.epoch, now_ms=NOW_MS) for each in batches]
-        log.queue.write(prepared, NOW_MS)
+        log.appends.queue.write(prepared, NOW_MS)
         assert log.log_end_offset == self.end
         if keep:
-            for result, batch in zip(log.queue.commit(prepared), batches, strict=True):
+            for result, batch in zip(log.appends.queue.commit(prepared), batches, strict=True):
                 self._accepted(result.base_offset, batch, None)
         else:
-            assert log.queue.rollback() == count
+            assert log.appends.queue.rollback() == count
 
     @rule(sizes=sizes, count=st.integers(1, 3))
     def copy_from_a_leader(self, sizes: list[int], count: int) -> None:
@@ -149,12 +149,12 @@ class LogMachine(RuleBasedStateMachine):
         if joined:
             prepared = [prepare(log, batch, leader_epoch=self.epoch, now_ms=NOW_MS)]
             with pytest.raises(LogStorageError):
-                log.queue.write(prepared, NOW_MS)
+                log.appends.queue.write(prepared, NOW_MS)
         else:
             with pytest.raises(LogStorageError):
                 log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=NOW_MS)
         self.faulty.faults = []
-        log.queue.rollback()
+        log.appends.queue.rollback()
 
     # What a node does
 

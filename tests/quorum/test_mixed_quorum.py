@@ -17,6 +17,7 @@ from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeC
 from tests.quorum.conftest import NewQuorum
 from tests.support.brokers.quorum import DYNAMIC, KAFKAS, OURS, STATIC, Leader, Quorum
 from tests.support.brokers.quorum_members import OurController
+from tests.support.brokers.voter_changes import change_voters
 
 pytestmark = pytest.mark.java
 
@@ -103,22 +104,16 @@ def _assert_serves(quorum: Quorum, leader: Leader) -> None:
 
 def _change_voters(quorum: Quorum, node_id: int) -> None:
     """A controller of ours joins the voters by the genuine tool, and leaves them, and goes."""
-    if quorum.tools is None:
-        raise ValueError("a quorum without tools")
     joining = quorum.add(node_id, OURS)
     joining.format(quorum.cluster_id, "--no-initial-controllers")
     joining.start()
     quorum.wait(lambda: _observed(quorum, node_id), f"observer {node_id}")
-    at = ("--bootstrap-controller", quorum.bootstrap)
-    tool = "kafka-metadata-quorum"
     config = ("--command-config", str(joining.properties_file))
-    added = quorum.tools.run(tool, *at, *config, "add-controller")
-    assert added.code == 0, added
+    change_voters(quorum, quorum.bootstrap, *config, "add-controller")
     assert quorum.await_caught_up(node_id).voters == [1, 2, 3, node_id]
     directory_id = joining.formatted_directory_id()
     which = ("--controller-id", str(node_id), "--controller-directory-id", directory_id)
-    removed = quorum.tools.run(tool, *at, "remove-controller", *which)
-    assert removed.code == 0, removed
+    change_voters(quorum, quorum.bootstrap, "remove-controller", *which)
     assert quorum.await_leader().voters == [1, 2, 3]
     joining.kill()
     quorum.forget_client(node_id)

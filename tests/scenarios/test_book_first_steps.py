@@ -122,8 +122,20 @@ def test_e7_a_second_producer(broker: AnyBroker, tool: Tool) -> None:
                 "Countdown abgebrochen",
             ]
             consumer.send_signal(signal.SIGINT)
-            assert consumer.stderr is not None
-            assert "Processed a total of" in consumer.stderr.read()
+            assert "Processed a total of" in _last_words(consumer)
+
+
+def _last_words(consumer: subprocess.Popen[str]) -> str:
+    """What it says at its end. One that does not end tells first what its threads are doing."""
+    assert consumer.stderr is not None
+    try:
+        consumer.wait(timeout=120)
+    except subprocess.TimeoutExpired:
+        consumer.send_signal(signal.SIGQUIT)
+        threads = "\n".join(read_lines(consumer, 150))
+        consumer.kill()
+        pytest.fail(f"it did not end:\n{threads}\n{consumer.stderr.read()}")
+    return consumer.stderr.read()
 
 
 def _last_lines(consumer: subprocess.Popen[str], last: str) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 10
 ASKING: Final = re.compile(
     r"--describe|--list|get-offsets|AdminCall (describe|list)|-transactions .*describe"
+    r"|kafka-cluster list-endpoints|kafka-metadata-quorum .*describe"
 )
 QUICK: Final = "default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n"
 """A client's file, for a call that a client repeats until it has had enough."""

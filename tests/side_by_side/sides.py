@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
@@ -16,18 +16,27 @@ from kafka.admin import KafkaAdminClient
 from tests.side_by_side.cases import Case
 from tests.side_by_side.normalising import Places, normalised
 from tests.side_by_side.showing import shown
-from tests.support.brokers.broker_process import BarnabasProcess
-from tests.support.genuine.genuine_kafka import GenuineKafka
 from tests.support.genuine.tool_server import ToolServer
 
 SETTLING_SECONDS: Final = 3
 PLACES: Final = {"{broker}", "{controller}"}
 
 
+class Asked(Protocol):
+    """A broker, as far as it is asked."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    @property
+    def bootstrap_controllers(self) -> str: ...
+    @property
+    def data(self) -> Path: ...
+
+
 class Side:
     """A broker that is asked case after case."""
 
-    def __init__(self, broker: BarnabasProcess | GenuineKafka, tools: ToolServer, folder: Path) -> None:
+    def __init__(self, broker: Asked, tools: ToolServer, folder: Path) -> None:
         self.address = broker.bootstrap_servers
         self.resources = ExitStack()
         self.kept: dict[str, Any] = {}

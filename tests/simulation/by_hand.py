@@ -31,7 +31,7 @@ from broker.simulation.network import Network, Token, supported_features
 from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.steps import Step, play
 from broker.simulation.trace import Trace
-from broker.simulation.world import IDLE_LUCK, World
+from broker.simulation.world import IDLE_BITS, World
 from controller.raft.effects import Answer, Ready, Request
 from controller.raft.identity import SnapshotId
 from protocol.codec.message import Message
@@ -52,7 +52,7 @@ QUIET: Final = FaultPlan(
 
 
 class _Lines(Trace):
-    """A story without times: what a transcript prints."""
+    """A trace without times: what a transcript prints."""
 
     def line(self, now: int, machine: Machine | None, text: str) -> None:
         self.lines.append(text if machine is None else f"{machine}  {text}")
@@ -71,7 +71,7 @@ class _TellingWatch(Invariants):
         if state is not None:
             voted = "" if state.voted is None else f", voted n{state.voted.id}"
             leader = "" if state.leader_id < 0 else f", leader n{state.leader_id}"
-            machine.world.story_line(machine, f"remembers epoch {state.epoch}{leader}{voted}")
+            machine.world.trace_line(machine, f"remembers epoch {state.epoch}{leader}{voted}")
 
     def appended(self, machine: Machine, batches: list[Batch]) -> None:
         super().appended(machine, batches)
@@ -79,20 +79,20 @@ class _TellingWatch(Invariants):
             voters = ""
             if batch.voters is not None:
                 voters = f" voters={','.join(f'n{key.id}' for key in batch.voters.electorate)}"
-            machine.world.story_line(machine, f"writes {_place(batch)}{voters}")
+            machine.world.trace_line(machine, f"writes {_place(batch)}{voters}")
 
     def truncated(self, machine: Machine, offset: int, gone: list[Batch]) -> None:
         super().truncated(machine, offset, gone)
-        machine.world.story_line(machine, f"cuts off {' '.join(map(_place, gone)) or f'at {offset}'}")
+        machine.world.trace_line(machine, f"cuts off {' '.join(map(_place, gone)) or f'at {offset}'}")
 
     def installed(self, machine: Machine, id_: SnapshotId, *, is_whole: bool) -> None:
         super().installed(machine, id_, is_whole=is_whole)
         if not is_whole:
-            machine.world.story_line(machine, f"refuses the broken snapshot {id_.end_offset}/{id_.epoch}")
+            machine.world.trace_line(machine, f"refuses the broken snapshot {id_.end_offset}/{id_.epoch}")
 
     def committed(self, machine: Machine, end_offset: int) -> None:
         super().committed(machine, end_offset)
-        machine.world.story_line(machine, f"commits up to {end_offset}")
+        machine.world.trace_line(machine, f"commits up to {end_offset}")
 
 
 def _place(batch: Batch) -> str:
@@ -139,7 +139,7 @@ class _HandNetwork(Network):
             return
         asking: Machine | None = token.source
         if asking is None:
-            self._world.story_line(source, f"▶ {in_words(answer.message)}")
+            self._world.trace_line(source, f"▶ {in_words(answer.message)}")
             return
         arrive = self._arrival(token, answer.message)
         self.flying.append(_Flying(source, asking, answer.message, arrive))
@@ -200,7 +200,7 @@ class QuorumByHand(World):
     def do_crash(self, command: Command) -> None:
         """crash n1 [after=3] [kept=2]: the power fails (after 3 effects); 2 unsynced batches stay."""
         machine = self._machine(command.words[0])
-        machine.luck = int(command.options.get("kept", 0))
+        machine.random_bits = int(command.options.get("kept", 0))
         if "after" in command.options:
             machine.crash_after = int(command.options["after"])
         else:
@@ -243,7 +243,7 @@ class QuorumByHand(World):
             machine.put_forward(max(1, machine.alarm_in_ms()))
             machine.look_at_clock()
             self.finish_syncs()
-        self.story_line(machine, f"is still {self.state_of(machine)}")
+        self.trace_line(machine, f"is still {self.state_of(machine)}")
 
     def do_elect(self, command: Command) -> None:
         """elect n1: it stands, everything arrives, and what each is then is printed."""
@@ -289,7 +289,7 @@ class QuorumByHand(World):
 
     def _arrive(self, flying: _Flying) -> None:
         source = "" if flying.source is None else f"{flying.source}  "
-        self.story_line(flying.target, f"◀ {source}{in_words(flying.message)}")
+        self.trace_line(flying.target, f"◀ {source}{in_words(flying.message)}")
         flying.arrive()
         self.finish_syncs()
 
@@ -297,7 +297,7 @@ class QuorumByHand(World):
         """drop [from=n1] [to=n2] [kind=Vote]: what is under way is lost."""
         for flying in self._chosen(command):
             self.hands.flying.remove(flying)
-            self.story_line(flying.target, f"✗ {flying.source}  {in_words(flying.message)}")
+            self.trace_line(flying.target, f"✗ {flying.source}  {in_words(flying.message)}")
 
     def do_corrupt(self, command: Command) -> None:
         """corrupt: every chunk of a snapshot that is under way has a wrong byte."""
@@ -308,7 +308,7 @@ class QuorumByHand(World):
                     content = bytearray(partition.unaligned_records)
                     content[len(content) // 2] ^= 0xFF
                     partition.unaligned_records = bytes(content)
-            self.story_line(flying.target, f"⚡ {flying.source}  {in_words(flying.message)}")
+            self.trace_line(flying.target, f"⚡ {flying.source}  {in_words(flying.message)}")
 
     def do_settle(self, command: Command) -> None:
         """settle [without=n3] [quiet]: everything arrives, until nothing is under way."""
@@ -333,7 +333,7 @@ class QuorumByHand(World):
     def do_state(self, command: Command) -> None:
         """state [n1 …]: what each is."""
         for machine in self._machines(command.words):
-            self.story_line(machine, self.state_of(machine))
+            self.trace_line(machine, self.state_of(machine))
 
     def do_log(self, command: Command) -> None:
         """log [n1 …]: what lies on the disk."""
@@ -341,12 +341,12 @@ class QuorumByHand(World):
             disk = machine.disk
             batches = " ".join(_place(batch) for batch in disk.batches)
             snapshots = "".join(f", snapshot {each.end_offset}/{each.epoch}" for each in disk.snapshots())
-            self.story_line(machine, f"log from {disk.start_offset}: {batches or 'empty'}{snapshots}")
+            self.trace_line(machine, f"log from {disk.start_offset}: {batches or 'empty'}{snapshots}")
 
     def do_flying(self, command: Command) -> None:
         """flying: what is under way."""
         for flying in self._chosen(command):
-            self.story_line(flying.source, f"→ {flying.target}  {in_words(flying.message)}")
+            self.trace_line(flying.source, f"→ {flying.target}  {in_words(flying.message)}")
 
     def do_append(self, command: Command) -> None:
         """append n1 [2] [idle=yes]: a client appends so many batches of one record each; idle: a record that
@@ -354,10 +354,10 @@ class QuorumByHand(World):
         machine = self._machine(command.words[0])
         for _ in range(int(command.words[1]) if len(command.words) > 1 else 1):
             if self.role_name(machine) != "Leader":
-                self.story_line(machine, "refuses the append: it does not lead")
+                self.trace_line(machine, "refuses the append: it does not lead")
                 return
             self._appends = -1  # always the same batch, of one record
-            self.append(machine, IDLE_LUCK if "idle" in command.options else 0)
+            self.append(machine, IDLE_BITS if "idle" in command.options else 0)
 
     def do_ask(self, command: Command) -> None:
         """ask n1 Vote epoch=3 candidate=n9 log=4/2: somebody asks, and hears the answer."""
@@ -376,8 +376,8 @@ class QuorumByHand(World):
 
     def do_step(self, command: Command) -> None:
         """step resign 0 0: one of the simulator's own steps."""
-        verb, whom, luck = command.words
-        play(self, Step(0, verb, int(whom), int(luck)))
+        verb, whom, random_bits = command.words
+        play(self, Step(0, verb, int(whom), int(random_bits)))
 
 
 def quorum_of(command: Command) -> QuorumByHand:

@@ -16,11 +16,13 @@ from broker.simulation.watched_disk import WatchedReplicaDisk
 from config.ports import Files
 from controller.metadata import log_opening, replicated_log, snapshots
 from controller.metadata.image.cluster_image import EMPTY_IMAGE
+from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.raft import disk as disk_module
 from controller.raft.disk import ReplicaDisk
 from controller.raft.driver import RaftDriver
 from controller.raft.effects import Ready
 from controller.raft.quorum_state import QUORUM_STATE_FILE, QuorumStateFile, encode
+from controller.raft.snapshot_directory import SnapshotDirectory
 from storage.partition_log import PartitionLog
 from tests.simulation.mutants import Mutant, Patch
 
@@ -108,7 +110,35 @@ def _reads_an_empty_image(patch: Patch) -> None:
     patch.setattr(replicated_log, "read_image", read_image)
 
 
+def _cleans_up_without_the_node(patch: Patch) -> None:
+    """The log begins at a snapshot as soon as its file is there, whether the node was told of it or not."""
+
+    def clean_up(self: ReplicatedMetadataLog, now_ms: int) -> Ready:
+        disk, node = self._disk, self._node
+        offset = disk.snapshot_directory.new_log_start(disk.log.size_bytes, self._clock.wall_ms())
+        if offset is None or offset <= self.log_start_offset:
+            return node.tick(now_ms)
+        snapshot = next(each for each in disk.snapshots() if each.end_offset == offset)
+        self._driver.feed(self._clean_up)
+        return node.advance_log_start(snapshot, now_ms)
+
+    patch.setattr(ReplicatedMetadataLog, "_clean_up", clean_up)
+
+
+def _gives_up_the_snapshot_at_the_start(patch: Patch) -> None:
+    """The snapshot goes at which the log is about to begin, with those before it. What the log still holds
+    then counts for nothing: what was before it is gone."""
+    genuine = SnapshotDirectory.forget_before
+    patch.setattr(SnapshotDirectory, "forget_before", lambda self, offset: genuine(self, offset + 1))
+
+
 DRIVER_MUTANTS = (
+    Mutant("cleans up without the node", ("the node does not fail",), _cleans_up_without_the_node),
+    Mutant(
+        "gives up the snapshot at the log's start",
+        ("a fetch acknowledges only what is synced", "an acknowledged append lies on a majority's disks"),
+        _gives_up_the_snapshot_at_the_start,
+    ),
     Mutant(
         "answers before the sync has ended",
         ("a fetch acknowledges only what is synced", "an acknowledged append lies on a majority's disks"),

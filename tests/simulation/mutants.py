@@ -486,12 +486,12 @@ MUTANTS = (
     Mutant("overlooks voters in what it fetches", ("the newest voters in the log count",), _overlooks_voters),
     Mutant(
         "forgets who fetches from it",
-        ("a calm quorum keeps its leader", "a healthy majority has a leader"),
+        ("an undisturbed quorum keeps its leader", "a healthy majority has a leader"),
         _forgets_who_fetches,
     ),
     Mutant(
         "forgets that it follows",
-        ("a calm quorum keeps its leader", "a healthy majority has a leader"),
+        ("an undisturbed quorum keeps its leader", "a healthy majority has a leader"),
         _forgets_that_it_follows,
         blindfold=("fetched",),
     ),

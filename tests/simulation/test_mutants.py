@@ -33,7 +33,7 @@ def test_a_broken_rule_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_failure_is_told_in_its_shortest_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The story that is printed breaks the same rule with fewer steps, and no step of it can be spared."""
+    """The run that is printed breaks the same rule with fewer steps, and no step of it can be spared."""
     mutant = next(each for each in MUTANTS if each.name == "counts what it has sent")
     mutant.put_in(monkeypatch)
     failed = next(result for seed in range(1, SEEDS) if (result := run(seed, EVENTS)).failure)

@@ -20,7 +20,7 @@ from tests.simulation.many_seeds import printed_under_two_hash_seeds, run_many
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "1500"))
 FIRST = int(os.environ.get("BARNABAS_SIMULATED_FIRST_SEED", "1"))
 EVENTS = 1_200
-"""At least, for each; each run ends with a calm of some hundred more."""
+"""At least, for each; each run ends with a quiet period of some hundred more."""
 ENOUGH_FOR_ALL_TRANSITIONS = 1_000
 FAILED_ONCE = (
     10, 183, 312, 383, 2358, 3589, 4471, 6646, 7358, 7419, 9120, 10594, 11305, 12689, 19569,
@@ -88,7 +88,7 @@ def worlds() -> list[World]:
 
 
 def test_a_run_does_not_depend_on_the_hash_seed() -> None:
-    """Two interpreters with other orders of sets tell the same story to the letter."""
+    """Two interpreters with other orders of sets print the same trace to the letter."""
     program = (
         "from broker.simulation.running import run\n"
         "from broker.simulation.trace import Trace\n"

@@ -22,7 +22,7 @@ def test_a_seed_is_run_and_summed_up(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_story_is_told_when_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert simulate("--seed 5 --nodes 3 --events 500 --story") == 0
+    assert simulate("--seed 5 --nodes 3 --events 500 --trace") == 0
     printed = capsys.readouterr().out
     assert "Vote epoch=" in printed
     assert "Leader of epoch" in printed

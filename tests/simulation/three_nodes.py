@@ -11,7 +11,7 @@ digest of every byte that arrived anywhere.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ CLUSTER_ID: Final = "uitV0ZJKSwi6ZntyNnO-kQ"
 TOPIC: Final = "simulated"
 DATA: Final = "/data"
 LIMIT_MS: Final = 60_000
+NODES: Final = (1, 2, 3)
 QUORUM_PORT: Final = 9093
 BROKER_PORT: Final = 9092
 FIRST_BATCHES: Final = 20
@@ -48,15 +49,16 @@ MOST_CALLS_BEFORE_THE_CUT: Final = 20
 """After the helper thread was given the append."""
 
 
-def node_config(number: int) -> BrokerConfig:
-    """Node 1 is broker and controller, the others are controllers."""
+def node_config(number: int, brokers: Sequence[int] = (1,)) -> BrokerConfig:
+    """All nodes are controllers; brokers: those that are brokers too."""
     listeners = f"CONTROLLER://node-{number}:{QUORUM_PORT}"
+    is_broker = number in brokers
     settings = {
         "node.id": str(number),
-        "process.roles": "broker,controller" if number == 1 else "controller",
-        "listeners": f"PLAINTEXT://node-1:{BROKER_PORT},{listeners}" if number == 1 else listeners,
+        "process.roles": "broker,controller" if is_broker else "controller",
+        "listeners": f"PLAINTEXT://node-{number}:{BROKER_PORT},{listeners}" if is_broker else listeners,
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": ",".join(f"{each}@node-{each}:{QUORUM_PORT}" for each in (1, 2, 3)),
+        "controller.quorum.voters": ",".join(f"{each}@node-{each}:{QUORUM_PORT}" for each in NODES),
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "offsets.topic.replication.factor": "1",
         "log.dirs": DATA,
@@ -65,14 +67,14 @@ def node_config(number: int) -> BrokerConfig:
 
 
 class Client:
-    """Asks the broker, from a machine of its own."""
+    """Asks a broker, from a machine of its own."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, host: str = "node-1") -> None:
         self._story = story
-        self.machine = Machine(story.network, "client", story.seed)
+        self.machine = Machine(story.network, f"client-of-{host}", story.seed)
         surroundings = self.machine.surroundings()
         self._peer = TcpPeer(
-            "node-1",
+            host,
             BROKER_PORT,
             network=surroundings.network,
             clock=surroundings.clock,
@@ -96,11 +98,13 @@ class Client:
 class Story:
     """What happens, in order. lines: what is worth telling of it."""
 
+    brokers: Sequence[int] = (1,)
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.loop = EventLoop()
         self.network = MemoryNetwork(self.loop, seed)
-        self.machines = [Machine(self.network, f"node-{number}", seed) for number in (1, 2, 3)]
+        self.machines = [Machine(self.network, f"node-{number}", seed) for number in NODES]
         self.client = Client(self)
         self.topic_id = bytes(16)
         self.lines: list[str] = []
@@ -113,12 +117,16 @@ class Story:
     def tell(self, line: str) -> None:
         self.lines.append(f"{self.loop.now_ns // 1_000_000:>6} ms  {line}")
 
-    def run(self) -> None:
+    def start_all(self) -> None:
+        """Formats and starts the nodes, until all are ready."""
         for number, machine in enumerate(self.machines, 1):
-            config = node_config(number)
+            config = node_config(number, self.brokers)
             Formatter(CLUSTER_ID, config, machine.files, machine.clock, machine.random).run(StringIO())
             machine.start(config, CLUSTER_ID)
         self.until(lambda: all(machine.ready_line for machine in self.machines))
+
+    def run(self) -> None:
+        self.start_all()
         self.tell(f"{self.machines[0].ready_line}")
         self.create_topic()
         for number in range(FIRST_BATCHES):
@@ -194,7 +202,7 @@ class Story:
 
     def restart(self) -> None:
         broker = self.machines[0]
-        broker.start(node_config(1), CLUSTER_ID)
+        broker.start(node_config(1, self.brokers), CLUSTER_ID)
         self.until(lambda: broker.ready_line)
         self.tell(f"{broker.ready_line}")
         left = self.values()
@@ -225,9 +233,10 @@ def base_offset(answer: Message | PeerError) -> int:
     return partition.base_offset
 
 
-def main(arguments: Sequence[str]) -> None:
-    for seed in arguments:
-        story = Story(int(seed))
+def run_stories(story_of: Callable[[int], Story], seeds: Sequence[str]) -> None:
+    """Runs a story for each seed, and prints what it tells, even if it fails."""
+    for seed in seeds:
+        story = story_of(int(seed))
         try:
             story.run()
         finally:
@@ -235,4 +244,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_stories(Story, sys.argv[1:])

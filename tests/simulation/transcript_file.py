@@ -1,4 +1,4 @@
-"""Transcripts: stories of a quorum as text, each command with what it must print.
+"""Transcripts: what happens to a quorum, as text, each command with what it must print.
 
     # A voter gives its vote of an epoch to one candidate.      a comment: the rule in plain words
     # rules: raft-5.2-one-vote, kip-595-vote                    names from the index, checked to be complete
@@ -15,11 +15,14 @@ instead, to be reviewed as a diff.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, Protocol
 
-RULE = "----"
+RULE: Final = "----"
+REWRITE: Final = "BARNABAS_REWRITE_TRANSCRIPTS"
 
 
 @dataclass
@@ -48,6 +51,14 @@ class Command:
 
 class MalformedTranscript(Exception):
     """The file, the line, and what is wrong with it."""
+
+
+class Scene(Protocol):
+    """What a transcript plays with, such as a quorum."""
+
+    def run_command(self, command: Command) -> list[str]:
+        """Does what the command says; the lines that it prints."""
+        ...
 
 
 @dataclass
@@ -107,3 +118,35 @@ def run_transcript(transcript: Transcript, run: Callable[[Command], list[str]]) 
         for command in transcript.commands
     ]
     return Transcript(transcript.path, printed, transcript.ending).text()
+
+
+def play(transcript: Transcript, first_verb: str, begin: Callable[[Command], Scene]) -> str:
+    """As `run_transcript`. A command with `first_verb` begins a scene and prints nothing; the scene runs the
+    commands behind it."""
+    scene: Scene | None = None
+
+    def run(command: Command) -> list[str]:
+        nonlocal scene
+        if command.verb == first_verb:
+            scene = begin(command)
+            return []
+        assert scene is not None, f"line {command.line_number}: first comes a {first_verb}"
+        return scene.run_command(command)
+
+    return run_transcript(transcript, run)
+
+
+def compare_or_rewrite(path: Path, first_verb: str, begin: Callable[[Command], Scene]) -> None:
+    """Plays the transcript in a file. It must print what the file says, or the file is written anew."""
+    played = play(read_transcript(path), first_verb, begin)
+    if os.environ.get(REWRITE):
+        path.write_text(played)
+    else:
+        assert played == path.read_text()
+
+
+def check_rules(files: Iterable[Path], index: Iterable[str]) -> None:
+    """Every rule of the index is shown in some file, and no file speaks of another rule."""
+    shown = {rule for path in files for rule in read_transcript(path).rules}
+    assert sorted(set(index) - shown) == [], "rules without a transcript"
+    assert sorted(shown - set(index)) == [], "transcripts of unknown rules"

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import AnyBroker
-from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_fixtures import kafka, topics
 from tests.support.genuine.spark_jars import PUBLISHED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.genuine.spark_session import Kafka
+__all__ = ["kafka", "spark", "topics"]
 
 if importlib.util.find_spec("pyspark") is None:
     collect_ignore = [
@@ -36,18 +35,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = start_session(PUBLISHED, tmp_path_factory.mktemp("spark"), cores=3)
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module")
-def topics(broker: AnyBroker) -> Topics:
-    return Topics(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def kafka(spark: SparkSession, broker: AnyBroker, tmp_path: Path) -> Iterator[Kafka]:
-    """Source and sink on the module's broker; queries that a failed test left behind are stopped."""
-    from tests.support.genuine.spark_session import Kafka
-
-    yield Kafka(spark, broker.bootstrap_servers, tmp_path)
-    for query in spark.streams.active:
-        query.stop()

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conftest import AnyBroker
-from tests.support.clients.topics import Topics
+from tests.support.genuine.spark_fixtures import kafka, topics
 from tests.support.genuine.spark_jars import NEWEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.genuine.spark_session import Kafka
+__all__ = ["kafka", "spark", "topics"]
 
 
 def _is_the_newest() -> bool:
@@ -49,17 +47,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = start_session(NEWEST, tmp_path_factory.mktemp("spark"), cores=4)
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module")
-def topics(broker: AnyBroker) -> Topics:
-    return Topics(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def kafka(spark: SparkSession, broker: AnyBroker, tmp_path: Path) -> Iterator[Kafka]:
-    from tests.support.genuine.spark_session import Kafka
-
-    yield Kafka(spark, broker.bootstrap_servers, tmp_path)
-    for query in spark.streams.active:
-        query.stop()

@@ -31,6 +31,7 @@ SMALLEST_MODULE_LINES: Final = 40
 
 SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "broker/fast_lane/epoch.py": "a number that packages share which know nothing of the lane",
         "broker/quotas/throttle.py": "the place at which quotas will decide",
         "broker/security/authorizer.py": "the place at which access control will decide",
         "broker/simulation/coverage.py": "counters that all of the simulator adds to",
@@ -39,7 +40,6 @@ SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "controller/metadata/random_ids.py": "a function that eight modules share",
         "controller/raft/log_failure.py": "an error that storage and controller share",
         "controller/raft/starting.py": "one transition",
-        "controller/services.py": "what all handlers are given",
         "protocol/peer_channel.py": "a port",
         "protocol/producer_snapshot.py": "the schema of one file",
         "protocol/serving/request_context.py": "what all handlers are given",

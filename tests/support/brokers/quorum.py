@@ -6,7 +6,6 @@ connections that are kept: so the time to a next leader can be measured to some 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from protocol.messages.incremental_alter_configs import (
 )
 from protocol.values import uuid_to_text
 from tests.support.brokers.ports import free_ports
-from tests.support.brokers.quorum_members import GenuineController, Member, OurController
+from tests.support.brokers.quorum_members import GenuineController, Member, OurController, await_found
 from tests.support.clients.wire_client import ConnectionEnded, WireClient
 from tests.support.genuine.tool_server import ToolServer
 
@@ -31,7 +30,6 @@ KAFKAS: Final = "kafka's"
 DYNAMIC: Final = "initial controllers"
 STATIC: Final = "static voters"
 
-WAIT_SECONDS: Final = 30
 FoundT = TypeVar("FoundT")
 POLL_SECONDS: Final = 0.003
 ANSWER_SECONDS: Final = 2
@@ -117,7 +115,7 @@ class Quorum:
         return self.members[node_id]
 
     def format(self) -> Self:
-        initial = ",".join(each.as_initial_controller for each in self.members.values())
+        initial = ",".join(each.as_initial_controller() for each in self.members.values())
         options = () if self._voters == STATIC else ("--initial-controllers", initial)
         for member in self.members.values():
             member.format(self.cluster_id, *options)
@@ -186,14 +184,22 @@ class Quorum:
 
     def wait(self, found: Callable[[], FoundT | None], what: str) -> FoundT:
         """What is found as soon as it is; None: not yet."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < deadline:
-            result = found()
-            if result is not None:
-                return result
-            time.sleep(POLL_SECONDS)
-        tails = "\n".join(f"-- {m.node_id}:\n{m.log_tail(1500)}" for m in self.members.values())
-        raise RuntimeError(f"{WAIT_SECONDS} s have brought no {what}:\n{tails}")
+        return await_found(found, what, self.members.values(), poll_seconds=POLL_SECONDS)
+
+    def await_voter(self, node_id: int) -> Leader:
+        """It votes, and will go on to vote under any next leader. A replica counts the voters of its newest
+        record, committed or not (KIP-853): what was in the log when the voter was first seen must be
+        committed, or the next leader may know nothing of it."""
+        seen: dict[int, int] = {}
+
+        def is_kept() -> Leader | None:
+            leader = self.leader_now()
+            if leader is None or node_id not in leader.voters:
+                return None
+            end_offset = seen.setdefault(leader.epoch, leader.end_offset_of(leader.node_id) or 0)
+            return leader if leader.view.high_watermark >= end_offset else None
+
+        return self.wait(is_kept, f"voter {node_id}")
 
     def await_caught_up(self, *node_ids: int) -> Leader:
         """They have what the leader had committed when this was called."""

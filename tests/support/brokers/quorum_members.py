@@ -1,6 +1,7 @@
-"""Controllers as users run them: a properties file, formatted by `storage format`, started with it.
+"""Nodes as users run them: a properties file, formatted by `storage format`, started with it.
 
-Ours and Apache Kafka's have the same handles, so that a quorum may be made of either, or of both.
+Ours and Apache Kafka's have the same handles, so that a quorum or a cluster may be made of either, or of
+both. A node is a controller unless its properties say otherwise (`tests.support.brokers.cluster` gives them).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import psutil
 
@@ -24,12 +25,16 @@ from tests.support.genuine.tool_server import ToolServer
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 START_SECONDS: Final = 60
+WAIT_SECONDS: Final = 90
 STOP_SECONDS: Final = 30
+STARTS_SOON: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 POLL_SECONDS: Final = 0.01
+
+FoundT = TypeVar("FoundT")
 
 
 class Member(ABC):
-    """One controller: a directory, a port, a properties file that outlive its process."""
+    """One node: a directory, a port that it listens on, a properties file that outlive its process."""
 
     def __init__(
         self, node_id: int, folder: Path, port: int, directory_id: str, properties: Mapping[str, str]
@@ -45,7 +50,7 @@ class Member(ABC):
             "node.id": str(node_id),
             "listeners": f"CONTROLLER://127.0.0.1:{port}",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
             "log.dirs": str(self.data),
             **properties,
         }
@@ -56,14 +61,19 @@ class Member(ABC):
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    @property
-    def as_initial_controller(self) -> str:
-        """As `storage format --initial-controllers` lists it."""
-        return f"{self.node_id}@{self.address}:{self.directory_id}"
+    def as_initial_controller(self, port: int = 0) -> str:
+        """As `storage format --initial-controllers` lists it. port: where others reach it, if not at its
+        own."""
+        return f"{self.node_id}@127.0.0.1:{port or self.port}:{self.directory_id}"
 
     @property
     def metadata_log(self) -> Path:
         return self.data / "__cluster_metadata-0"
+
+    @property
+    def directories(self) -> list[Path]:
+        """Its log directories, `data` first."""
+        return [Path(each) for each in self.properties["log.dirs"].split(",")]
 
     @property
     def is_running(self) -> bool:
@@ -72,7 +82,7 @@ class Member(ABC):
     @property
     def pid(self) -> int:
         if self._process is None:
-            raise RuntimeError(f"controller {self.node_id} has not been started")
+            raise RuntimeError(f"node {self.node_id} has not been started")
         return self._process.pid
 
     def write_properties(self) -> None:
@@ -105,11 +115,17 @@ class Member(ABC):
                 return
             except OSError:
                 time.sleep(POLL_SECONDS)
-        raise RuntimeError(f"controller {self.node_id} does not listen:\n{self.log_tail()}")
+        raise RuntimeError(f"node {self.node_id} does not listen:\n{self.log_tail()}")
 
     def start(self) -> Self:
         self.begin().await_listening()
         return self
+
+    def ended(self) -> int:
+        """Waits until the process has ended by itself; the exit code."""
+        if self._process is None:
+            raise RuntimeError(f"node {self.node_id} has not been started")
+        return self._process.wait(START_SECONDS)
 
     def ask_to_stop(self) -> None:
         """SIGTERM, once: a second one would end it at once."""
@@ -127,7 +143,7 @@ class Member(ABC):
         except subprocess.TimeoutExpired:
             self.kill()
             raise RuntimeError(
-                f"controller {self.node_id} did not stop in {STOP_SECONDS} s:\n{self.log_tail()}"
+                f"node {self.node_id} did not stop in {STOP_SECONDS} s:\n{self.log_tail()}"
             ) from None
 
     def signal(self, number: signal.Signals) -> None:
@@ -154,13 +170,7 @@ class Member(ABC):
         return self.snapshot_ends()[0]
 
     def await_snapshots(self, count: int) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while len(self.snapshot_ends()) < count:
-            if time.monotonic() > deadline:
-                raise RuntimeError(
-                    f"controller {self.node_id} has {self.snapshot_ends()}:\n{self.log_tail()}"
-                )
-            time.sleep(POLL_SECONDS)
+        await_found(lambda: len(self.snapshot_ends()) >= count or None, f"{count} snapshots", [self])
 
     def cpu_seconds(self) -> float:
         times = psutil.Process(self.pid).cpu_times()
@@ -175,12 +185,14 @@ class Member(ABC):
 
 
 class OurController(Member):
-    """A Barnabas controller, without the admin port that only one of them could have."""
+    """A Barnabas node, without the admin port that only one of them could have."""
 
     def __init__(
         self, node_id: int, folder: Path, port: int, directory_id: str, properties: Mapping[str, str]
     ) -> None:
         super().__init__(node_id, folder, port, directory_id, {"barnabas.admin.listener": "", **properties})
+        self.module = "broker"
+        """What is started: a test may put something before the broker's own `main`."""
 
     def format(self, cluster_id: str, *voters: str) -> None:
         self.write_properties()
@@ -191,11 +203,11 @@ class OurController(Member):
             raise RuntimeError(f"storage format refused: {done.stdout}{done.stderr}")
 
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", "broker", "start", str(self.properties_file)]
+        return [sys.executable, "-m", self.module, "start", str(self.properties_file)]
 
 
 class GenuineController(Member):
-    """A controller of Apache Kafka 4.3.1, with the feature levels that Barnabas has."""
+    """A node of Apache Kafka 4.3.1, with the feature levels that Barnabas has."""
 
     def __init__(
         self,
@@ -207,10 +219,13 @@ class GenuineController(Member):
         *,
         tools: ToolServer,
         heap: str = "256m",
+        flags: tuple[str, ...] = (),
     ) -> None:
+        """flags: of the virtual machine, its collector too, in place of those with which it starts soon."""
         super().__init__(node_id, folder, port, directory_id, properties)
         self._tools = tools
         self._heap = heap
+        self._flags = flags
 
     def format(self, cluster_id: str, *voters: str) -> None:
         self.write_properties()
@@ -221,4 +236,25 @@ class GenuineController(Member):
             raise RuntimeError(f"kafka-storage format refused: {done.out}{done.err}")
 
     def command(self) -> Sequence[str]:
-        return java_command("kafka.Kafka", str(self.properties_file), heap=self._heap)
+        command = java_command("kafka.Kafka", str(self.properties_file), heap=self._heap, extra=self._flags)
+        if self._flags:
+            command = [word for word in command if word not in STARTS_SOON]
+        return command
+
+
+def await_found(
+    found: Callable[[], FoundT | None],
+    what: str,
+    members: Iterable[Member],
+    *,
+    poll_seconds: float = POLL_SECONDS,
+) -> FoundT:
+    """What is found as soon as it is; None: not yet. Raises RuntimeError with the last lines of the logs."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        result = found()
+        if result is not None:
+            return result
+        time.sleep(poll_seconds)
+    tails = "\n".join(f"-- {each.node_id}:\n{each.log_tail(1500)}" for each in members)
+    raise RuntimeError(f"{WAIT_SECONDS} s have brought no {what}:\n{tails}")

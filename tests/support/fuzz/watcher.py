@@ -114,6 +114,12 @@ def waited_ns(before: Seen, after: Seen) -> int:
     return loop + max(waited.values(), default=0) + after.own_waited - before.own_waited
 
 
+def own_ns(took_ns: int, before: Seen, after: Seen) -> int:
+    """What is left of a round trip without the time in which somebody waited for a processor."""
+    ran_ns = after.loop_ran - before.loop_ran
+    return max(took_ns - waited_ns(before, after), min(ran_ns, took_ns))
+
+
 def _schedstat(path: Path) -> tuple[int, int]:
     try:
         ran, waited, _ = path.read_text().split()
@@ -171,6 +177,5 @@ def _watch(pipe: Connection[Any, Any], address: str, controller: str, pid: int) 
 
 
 def _trip(what: str, took_ns: int, before: Seen, after: Seen) -> Trip:
-    ran_ns = after.loop_ran - before.loop_ran
-    own_ns = max(took_ns - waited_ns(before, after), min(ran_ns, took_ns))
-    return Trip(what, time.monotonic(), took_ns / NS_PER_MS, own_ns / NS_PER_MS, ran_ns / NS_PER_MS)
+    ran_ns, left_ns = after.loop_ran - before.loop_ran, own_ns(took_ns, before, after)
+    return Trip(what, time.monotonic(), took_ns / NS_PER_MS, left_ns / NS_PER_MS, ran_ns / NS_PER_MS)

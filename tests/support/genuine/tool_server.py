@@ -69,6 +69,16 @@ class ToolServer:
         finally:
             watchdog.cancel()
 
+    def tool_at(self, bootstrap_servers: Callable[[], str]) -> Tool:
+        """`run` with ``--bootstrap-server``. The addresses are asked for at each call, because brokers come
+        and go."""
+
+        def call(name: str, *arguments: str, stdin: str = "", timeout_seconds: float = 60) -> ToolResult:
+            at = ("--bootstrap-server", bootstrap_servers())
+            return self.run(name, *arguments, *at, stdin=stdin, timeout_seconds=timeout_seconds)
+
+        return call
+
     def _read_text(self) -> str:
         (size,) = struct.unpack(">i", self._read(4))
         return self._read(size).decode()

@@ -258,15 +258,47 @@ public final class ClientTour {
     }
 
     private void newProtocolTour() throws Exception {
-        create("java-new", 1);
-        var settings = new HashMap<String, Object>(Map.of("bootstrap.servers", servers, "group.id", "java-new",
-                "group.protocol", "consumer"));
-        try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
-            consumer.subscribe(List.of("java-new"));
-            refused("new protocol", () -> await("an error", () -> {
-                consumer.poll(POLL);
-                return false;
-            }));
+        create("java-new", 4);
+        var settings = new HashMap<String, Object>(Map.of("bootstrap.servers", servers, "group.id", "java-newer",
+                "group.protocol", "consumer", "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
+        var seen = new ArrayList<String>();
+        try (var one = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+                var two = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
+            one.subscribe(List.of("java-new"));
+            await("one has all", () -> {
+                one.poll(POLL);
+                return one.assignment().size() == 4;
+            });
+            found("alone", one.assignment().size());
+            two.subscribe(List.of("java-new"));
+            await("both share", () -> {
+                one.poll(POLL);
+                two.poll(POLL);
+                return one.assignment().size() == 2 && two.assignment().size() == 2;
+            });
+            found("shared", one.assignment().size() + "+" + two.assignment().size());
+            try (var producer = producer(Map.of())) {
+                for (int i = 0; i < 40; i++) producer.send(new ProducerRecord<>("java-new", "k" + i, "v" + i));
+            }
+            await("40 records", () -> {
+                one.poll(POLL).forEach(record -> seen.add(record.value()));
+                two.poll(POLL).forEach(record -> seen.add(record.value()));
+                return seen.size() >= 40;
+            });
+            found("seen", seen.size() + " of " + Set.copyOf(seen).size());
+            one.commitSync();
+            two.commitSync();
+            two.unsubscribe();
+            await("one has all again", () -> {
+                one.poll(POLL);
+                return one.assignment().size() == 4;
+            });
+            found("taken over", one.assignment().size());
+            var group = admin.describeConsumerGroups(List.of("java-newer")).all().get().get("java-newer");
+            found("described", group.type().name() + " " + group.groupState() + " " + group.partitionAssignor());
         }
+        long sum = admin.listConsumerGroupOffsets("java-newer").partitionsToOffsetAndMetadata().get().values()
+                .stream().mapToLong(OffsetAndMetadata::offset).sum();
+        found("committed", sum);
     }
 }

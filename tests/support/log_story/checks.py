@@ -47,7 +47,7 @@ def check_numbers(log: PartitionLog, model: LogModel) -> None:
     require(log.log_start_offset <= log.high_watermark <= log.log_end_offset, "numbers are in order")
     require(log.recovery_point <= log.log_end_offset, "the recovery point is beyond the end")
     require(log.recovery_point >= model.durable, "the recovery point fell", log=log.recovery_point)
-    require(not log.queue.prepared, "something stayed in the append queue")
+    require(not log.appends.queue.prepared, "something stayed in the append queue")
     bases = [segment.base_offset for segment in log.segments]
     require(
         bases == sorted(set(bases)) and log.active is log.segments[-1], "segments are in a row", bases=bases

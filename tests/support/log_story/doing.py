@@ -116,27 +116,27 @@ def append_several_at_once(story: Story, subject: Subject, rng: random.Random) -
     require(log.log_end_offset == end, "what is prepared can be seen")
     what = rng.random()
     if what < 0.15:
-        require(log.queue.rollback() == len(prepared), "a rollback forgets some")
+        require(log.appends.queue.rollback() == len(prepared), "a rollback forgets some")
         story.say(f"    {len(prepared)} prepared and rolled back")
         return
     subject.appending = list(sent)
     try:
-        log.queue.write(prepared, now_ms)
+        log.appends.queue.write(prepared, now_ms)
     except LogStorageError:
-        log.queue.rollback()
+        log.appends.queue.rollback()
         raise
     require(log.log_end_offset == end, "what is written and not committed can be seen")
     committed = len(prepared) if what < 0.7 else rng.randrange(len(prepared) + 1)
     try:
-        results = log.queue.commit(prepared[:committed])
+        results = log.appends.queue.commit(prepared[:committed])
     except LogStorageError:
-        log.queue.rollback()
+        log.appends.queue.rollback()
         raise
     for each, result in zip(sent, results, strict=False):
         _take(story, subject, each, result.base_offset)
     subject.appending = list(sent[committed:])
     if committed < len(prepared):
-        log.queue.rollback()
+        log.appends.queue.rollback()
         subject.leftovers += [subject.appending] if log.segments.has_failed_write else []
     subject.appending = []
     story.say(

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from protocol.codec.message import Message
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -452,6 +453,11 @@ CASES: Final = (
     Case("configs of a group", K.DESCRIBE_CONFIGS, _configs(32, COORDINATOR)),
     Case("configs of an unknown kind", K.DESCRIBE_CONFIGS, _configs(77, "x")),
     Case("the newer protocol", K.CONSUMER_GROUP_HEARTBEAT, lambda w, v: ConsumerGroupHeartbeatRequest("g")),
+    Case(
+        "the newer protocol, groups of which none is",
+        K.CONSUMER_GROUP_DESCRIBE,
+        lambda w, v: ConsumerGroupDescribeRequest(["none-such", ""], include_authorized_operations=True),
+    ),
     Case("produce, a partition named twice", K.PRODUCE, _produce_twice(_batch(b"1", b"2"), _batch(b"3"))),
     Case("produce, named twice, the last one broken", K.PRODUCE, _produce_twice(_batch(b"1"), _broken())),
     Case("produce, a transactional batch without an id", K.PRODUCE, _produce_of_a_transaction),

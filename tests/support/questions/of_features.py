@@ -61,7 +61,7 @@ CASES: Final = (
     Case("levels, of an unknown feature", K.UPDATE_FEATURES, _levels(("foo.version", 1, UPGRADE))),
     Case("levels, without a name", K.UPDATE_FEATURES, _levels(("", 1, UPGRADE))),
     Case("levels, an unknown feature off", K.UPDATE_FEATURES, _levels(("foo.version", 0, UPGRADE))),
-    Case("levels, a feature off that is off", K.UPDATE_FEATURES, _levels(("group.version", 0, UPGRADE))),
+    Case("levels, a feature off that is off", K.UPDATE_FEATURES, _levels(("share.version", 0, UPGRADE))),
     Case("levels, of the quorum, lowered", K.UPDATE_FEATURES, _levels((KRAFT, 0, SAFE_DOWNGRADE))),
     Case("levels, of the quorum, too high", K.UPDATE_FEATURES, _levels((KRAFT, 2, UPGRADE))),
     Case(

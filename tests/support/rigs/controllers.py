@@ -13,6 +13,7 @@ from config.loading import default_settings, layered, load, one_node_defaults
 from controller.format import Formatter, read_bootstrap_records
 from controller.handler_table import controller_handlers
 from controller.metadata.image.brokers import BrokerEndpoint
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION
 from controller.metadata.log_opening import open_replica, raft_config
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.quorum_controller import QuorumController
@@ -137,8 +138,10 @@ class ControllerFixture:
         seed: int = 1,
         clock: HandClock | None = None,
         timers: HandTimers | None = None,
+        elr: bool = False,
     ) -> None:
-        """timers: of the same clock, where somebody else lives by them too."""
+        """timers: of the same clock, where somebody else lives by them too. elr: the new cluster has eligible
+        leader replicas. No other feature is on in it."""
         self.clock = clock or HandClock()
         self.timers = timers or HandTimers(self.clock)
         self.offload = HandOffload()
@@ -147,7 +150,7 @@ class ControllerFixture:
         self.config = config or one_node_config()
         self.authorizer = Permissive()
         if files is None:
-            self.format()
+            self.format(features={ELIGIBLE_LEADER_REPLICAS: int(elr), GROUP_VERSION: 0})
         self.log = self.open_log()
         self.controller = QuorumController(
             node_id=1,
@@ -275,9 +278,13 @@ def registration(
         "cluster_id": CLUSTER_ID,
         "incarnation_id": incarnation or bytes([broker_id]) * 16,
         "listeners": [BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="h", port=9000 + broker_id)],
-        "features": [feature(name="metadata.version", min_supported_version=30, max_supported_version=30)],
+        "features": [
+            feature("metadata.version", 30, 30),
+            feature(ELIGIBLE_LEADER_REPLICAS, 0, 1),
+            feature(GROUP_VERSION, 0, 1),
+        ],
         "rack": None,
-        "log_dirs": [bytes([broker_id + 100]) * 16],
+        "log_dirs": [bytes([(broker_id + 100) % 256]) * 16],
         **changes,
     }
     return BrokerRegistrationRequest(**fields)

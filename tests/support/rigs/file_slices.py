@@ -12,6 +12,7 @@ class CountedFile:
     def __init__(self, path: Path) -> None:
         self.descriptor: int | None = os.open(path, os.O_RDONLY)
         self.references = 1
+        self.warm = (0, 0, 0)
 
     def release(self) -> None:
         self.references -= 1
@@ -27,6 +28,10 @@ class Slice:
         self.size_bytes = size_bytes
         self.in_memory = in_memory
         file.references += 1
+
+    @property
+    def shared(self) -> CountedFile:
+        return self.file
 
     @property
     def is_recent(self) -> bool:

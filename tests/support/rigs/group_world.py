@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from broker.coordinator.consumer.metadata_hash import topic_hash
 from broker.coordinator.group_coordinator import GROUP_TOPIC, GroupCoordinator
 from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.group_shard import GroupShard
@@ -25,6 +26,7 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Session
+from protocol.serving.turns import run_through
 from storage.append import AppendResult
 from storage.errors import AppendRefused
 from tests.support.rigs.hand_clock import HandClock, HandTimers
@@ -54,6 +56,8 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.batches: dict[tuple[str, int], list[bytes]] = {}
+        self.transaction_versions: list[int] = []
+        """That the appends were given, in their order."""
         self.held: list[Callable[[ErrorCode], None]] | None = None
         """Set to a list, appends wait in it for a verdict."""
         self.refusal = ErrorCode.NONE
@@ -62,12 +66,26 @@ class MemoryLog:
         self.failure: Exception | None = None
         """Appends raise it."""
         self.largest_batch_bytes = 2**31 - 1
+        self.uncommitted: list[Callable[[ErrorCode], None]] | None = None
+        """Who waits for what was found in the log to be committed; None: it is."""
+
+    def await_committed(self, topic: str, index: int, on_result: Callable[[ErrorCode], None]) -> None:
+        if self.uncommitted is None:
+            on_result(ErrorCode.NONE)
+        else:
+            self.uncommitted.append(on_result)
 
     def append_internal(
-        self, topic: str, index: int, batch: bytes, on_result: Callable[[AppendResult | AppendRefused], None]
+        self,
+        topic: str,
+        index: int,
+        batch: bytes,
+        on_result: Callable[[AppendResult | AppendRefused], None],
+        transaction_version: int = 0,
     ) -> None:
         if self.failure is not None:
             raise self.failure
+        self.transaction_versions.append(transaction_version)
         too_large = len(batch) > self.largest_batch_bytes
 
         def decide(error: ErrorCode) -> None:
@@ -143,6 +161,17 @@ class HandCluster:
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((name for name in self.topics if self.topic_id(name) == topic_id), None)
+
+    def topic_names(self) -> list[str]:
+        return list(self.topics)
+
+    def topic_hash(self, name: str) -> int | None:
+        topic_id = self.topic_id(name)
+        return None if topic_id is None else topic_hash(topic_id, name, [()] * self.topics[name])
+
+    @property
+    def newest_topic_version(self) -> int:
+        return len(self.topics)
 
     def partition_count(self, name: str) -> int | None:
         return self.topics.get(name)
@@ -289,7 +318,7 @@ class GroupWorld:
             retention_time_ms=retention_ms,
             topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[entry])],
         )
-        return self.groups.commit_offsets(request, version)
+        return run_through(self.groups.commit_offsets(request, version))
 
     def commit_error(self, offset: int, **options: Any) -> ErrorCode:
         return ErrorCode(now(self.commit(offset, **options)).topics[0].partitions[0].error_code)

@@ -14,11 +14,14 @@ from typing import Any
 from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
+from broker.fast_lane.epoch import LaneEpoch
 from broker.metadata.cache import MetadataCache
 from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
+from broker.replication.partition_listeners import NO_KEEPER, IsrKeeper
 from broker.replication.replica_manager import LeaderChange, ReplicaManager
+from broker.replication.replica_selector import replica_selector
 from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
@@ -172,7 +175,8 @@ class HandlerRig:
         self.config = BrokerConfig(
             {name: Setting(name, value, Source.FILE, "test") for name, value in values.items()}
         )
-        self.metadata = MetadataCache(random_source=self.random_source)
+        self.lane_epoch = LaneEpoch()
+        self.metadata = MetadataCache(random_source=self.random_source, lane_epoch=self.lane_epoch)
         self.logs = MemoryLogs(MemoryFiles() if files is None else files, self.clock)
         self.replicas = ReplicaManager(
             node_id=1,
@@ -181,6 +185,8 @@ class HandlerRig:
             metadata=self.metadata,
             clock=self.clock,
             waiting=self.helper_threads(),
+            lane_epoch=self.lane_epoch,
+            isr_keeper=self.isr_keeper(),
         )
         self.coordinator_log = CoordinatorLog(self.replicas, self.replicas.appends, self.clock)
         self.sessions = FetchSessions(slots=slots, random_source=self.random_source)
@@ -189,6 +195,7 @@ class HandlerRig:
             max_bytes=self.config.integer("fetch.max.bytes"),
             clock=self.clock,
             timers=self.timers,
+            selector=replica_selector(self.config.optional_text("replica.selector.class")),
         )
         self.long_work = LongWork(self.clock, self.timers)
         self.lookups = Lookups(clock=self.clock, work=self.long_work, threads=RunsAtOnce())
@@ -220,6 +227,10 @@ class HandlerRig:
     def helper_threads(self) -> WaitingAppends | None:
         """For appends that wait; by default none does."""
         return None
+
+    def isr_keeper(self) -> IsrKeeper:
+        """Who changes ISRs; by default nobody."""
+        return NO_KEEPER
 
     # The cluster.
 
@@ -280,6 +291,7 @@ class HandlerRig:
                     isr=list(replicas if isr is None else isr),
                     leader=leader,
                     leader_epoch=leader_epoch,
+                    partition_epoch=0,
                 )
                 for index in range(partitions)
             ),

@@ -9,11 +9,12 @@ from config.limits import SLOW_DIRECTORY_MS
 from protocol.errors import ErrorCode
 from protocol.records.builder import SimpleRecord, build_batch
 from storage.append import AppendResult
-from storage.append_lane import LaneHelpers, WaitingAppend
+from storage.append_lane import LaneHelpers
 from storage.errors import AppendRefused
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_disk import LogDisk
 from storage.memory_files import MemoryFiles
+from storage.waiting_append import WaitingAppend
 from tests.support.rigs.log_rig import NOW_MS, LogRig
 from tests.support.rigs.storage_world import RunsLater
 
@@ -43,7 +44,7 @@ class LaneRig(LogRig):
         return self.log.append_as_leader(batch, leader_epoch=epoch, now_ms=self.now_ms)
 
     def wait_in_line(self, batch: memoryview | bytearray, epoch: int = 0) -> WaitingAppend:
-        lane = self.log._own_lane()
+        lane = self.log.appends.own_lane()
         return lane.submit(batch, leader_epoch=epoch, now_ms=NOW_MS, walk=False, request_version=13)
 
     def turn(self) -> None:

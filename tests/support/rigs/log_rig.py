@@ -11,7 +11,6 @@ from config.ports import Files
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import ReadBuffer, headers
 from storage.append import AppendResult, PreparedAppend, judge_client_batch
-from storage.append_lane import WaitingAppend
 from storage.background_tasks import BackgroundTasks
 from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
@@ -20,6 +19,7 @@ from storage.opening import create_log, open_log
 from storage.partition_log import PartitionLog
 from storage.recovery import OnDamage
 from storage.time_lookup import FoundOffset, LookupSteps
+from storage.waiting_append import WaitingAppend
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
@@ -69,7 +69,7 @@ def done(sent: AppendResult | WaitingAppend) -> AppendResult:
 def prepare(log: PartitionLog, records: ReadBuffer, *, leader_epoch: int, now_ms: int) -> PreparedAppend:
     """Judges and numbers a client's batch and puts it at the end of the log's queue."""
     batch = judge_client_batch(records, log.rules, log.log_start_offset, now_ms=now_ms)
-    return log.queue.prepare(records, batch, log.rules, leader_epoch, now_ms)
+    return log.appends.queue.prepare(records, batch, log.rules, leader_epoch, now_ms)
 
 
 def finish_lookup(steps: LookupSteps[T]) -> T:

@@ -35,7 +35,9 @@ class NetworkRig:
         make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
         host: str = "127.0.0.1",
         cold: ColdReads | None = None,
+        receive_buffer_bytes: int = -1,
     ) -> None:
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._cold = cold
         self._limits = limits
         self._settings = settings
@@ -76,7 +78,10 @@ class NetworkRig:
             limits=self._limits,
             settings=self._settings,
         )
-        acceptor = self.server.listen(ListenerSettings("PLAINTEXT", self._host, 0), self.service)
+        settings = ListenerSettings(
+            "PLAINTEXT", self._host, 0, receive_buffer_bytes=self._receive_buffer_bytes
+        )
+        acceptor = self.server.listen(settings, self.service)
         assert isinstance(acceptor, Acceptor)
         self.acceptor = acceptor
         self._take_ours_only(self.acceptor)

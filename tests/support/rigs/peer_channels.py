@@ -20,13 +20,14 @@ class ControllerPeer:
     """A `protocol.peer_channel.PeerChannel` to a fixture's controller, at the newest version that it serves.
 
     connected: False lets every request fail at once. silent: requests are swallowed until their timeout.
-    sent: the requests, newest last.
+    instead: answers every request in the controller's place. sent: the requests, newest last.
     """
 
     def __init__(self, fixture: ControllerFixture) -> None:
         self.fixture = fixture
         self.connected = True
         self.silent = False
+        self.instead: Message | None = None
         self.sent: list[Message] = []
 
     def send(
@@ -45,6 +46,10 @@ class ControllerPeer:
     def _serve(
         self, request: Message, on_response: Callable[[Message | PeerError], None], timer: Timer
     ) -> None:
+        if self.instead is not None:
+            timer.cancel()
+            on_response(self.instead)
+            return
         key = ApiKey(request.declaration.key or 0)
         registration = self.fixture.services.handlers.get(key)
         if registration is None:

@@ -75,6 +75,7 @@ class ScriptedService:
         self.cost_ms = 0.0
         self.during: Callable[[str], None] = lambda text: None
         self.answer_bytes = 0
+        self.held_bytes = 0
 
     def serve(
         self, connection: Connection, frame: memoryview, arrived_ns: int
@@ -86,6 +87,7 @@ class ScriptedService:
         self.during(text)
         if text.startswith("wait"):
             self.waiting[text] = answer = RecordingAnswer(connection, bytes(frame[:2]) == b"\0\0")
+            answer.held_bytes = self.held_bytes
             return answer
         if text.startswith("close"):
             raise CloseConnection("told to")

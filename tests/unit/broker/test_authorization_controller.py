@@ -12,6 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
+from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -55,6 +56,7 @@ class DenyAll:
 CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
     ApiKey.API_VERSIONS: (ApiVersionsRequest("x", "1"), []),
     ApiKey.ALLOCATE_PRODUCER_IDS: (AllocateProducerIdsRequest(1, 1), [CLUSTER]),
+    ApiKey.ALTER_PARTITION: (AlterPartitionRequest(1, 1), [CLUSTER]),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: (AssignReplicasToDirsRequest(1, 1), [CLUSTER]),
     ApiKey.BROKER_REGISTRATION: (registration(2), [CLUSTER]),
     ApiKey.BROKER_HEARTBEAT: (BrokerHeartbeatRequest(1, 1), [CLUSTER]),

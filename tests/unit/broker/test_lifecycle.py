@@ -8,7 +8,7 @@ from typing import Any
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.supported_features import SUPPORTED_FEATURES
-from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
 from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture
@@ -167,6 +167,20 @@ def test_a_leaving_broker_does_not_wait_for_ever() -> None:
     life.peer.advance(4_900)
     assert life.gone == []
     life.peer.advance(200)
+    assert life.gone == [False]
+
+
+def test_a_leaving_broker_waits_while_the_controller_answers() -> None:
+    """There may be thousands of leaderships to move."""
+    life = Life().run()
+    life.peer.instead = BrokerHeartbeatResponse(is_fenced=False, should_shut_down=False)
+    life.lifecycle.begin_controlled_shutdown(60_000, life.gone.append, silence_ms=5_000)
+    life.peer.advance(30_000)
+    assert life.gone == []
+    life.peer.silent = True
+    life.peer.advance(4_000)
+    assert life.gone == []
+    life.peer.advance(2_000)
     assert life.gone == [False]
 
 

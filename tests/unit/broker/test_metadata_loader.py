@@ -260,6 +260,7 @@ class SnapshotPeer:
     """A controller whose log begins with a snapshot, sent in pieces."""
 
     def __init__(self, timers: HandTimers, content: bytes, end_offset: int) -> None:
+        self.high_watermark = end_offset
         self._timers = timers
         self._content = content
         self._end_offset = end_offset
@@ -280,10 +281,10 @@ class SnapshotPeer:
             self._timers.call_soon(partial(on_response, answer))
 
     def _fetched(self, offset: int) -> FetchResponse | None:
-        data = FetchResponse.PartitionData(high_watermark=self._end_offset)
+        data = FetchResponse.PartitionData(high_watermark=self.high_watermark)
         if offset == 0:
             data.snapshot_id = FetchResponse.SnapshotId(self._end_offset, 1)
-        elif self.waiting:
+        elif self.waiting and self.high_watermark >= 0:
             return None
         else:
             self.waiting = 1
@@ -327,3 +328,32 @@ def test_a_snapshot_is_loaded_over_many_turns() -> None:
     assert turns >= 2 * 3000 // METADATA_RECORDS_PER_STEP
     assert recorder.topics() == [["wide"]]
     assert loader.image == replay(EMPTY_IMAGE, records, offset=3999, epoch=1, timestamp_ms=4)[0]
+
+
+def test_nothing_is_published_while_the_high_watermark_is_unknown() -> None:
+    """The own snapshot is older than what this broker has seen in its last life: by its image, logs of newer
+    partitions would be strays."""
+    records = [FeatureLevelRecord(name="metadata.version", feature_level=30)]
+    content = encode_snapshot(records, epoch=1, now_ms=5, last_contained_timestamp_ms=4)
+    clock = HandClock()
+    timers = HandTimers(clock)
+    recorder = Recorder()
+    peer = SnapshotPeer(timers, content, 40)
+    peer.high_watermark = -1
+    loader = MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=peer,
+        clock=clock,
+        timers=timers,
+        publishers=[recorder],
+    )
+    loader.start()
+    for _ in range(100):
+        timers.run_once()
+    assert recorder.published == []
+    assert loader.offset == -1
+    peer.high_watermark, peer.waiting = 40, 0
+    turns_until(loader, timers, 39)
+    assert len(recorder.published) == 1

@@ -14,7 +14,7 @@ controller.listener.names=CONTROLLER
 listeners=PLAINTEXT://:9092,CONTROLLER://:9093
 controller.quorum.voters=1@localhost:9093
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-replica.fetch.backoff.ms=1
+transaction.state.log.min.isr=1
 num.io.threads=8
 zookeeper.connect=user:geheim@host
 ssl.key.password=geheim
@@ -37,7 +37,7 @@ def test_every_key_gets_its_verdict(tmp_path: Path) -> None:
     assert code == WOULD_START
     assert list(headings) == ["honoured", "not used yet", "ignored", "unknown"]
     assert "node.id = 1" in headings["honoured"]
-    assert headings["not used yet"] == ["replica.fetch.backoff.ms = 1", "ssl.key.password = [hidden]"]
+    assert headings["not used yet"] == ["ssl.key.password = [hidden]", "transaction.state.log.min.isr = 1"]
     (threads,) = headings["ignored"]
     assert threads.startswith("num.io.threads = 8  (one event loop")
     assert headings["unknown"] == [f"zookeeper.connect  ({path} line 9)"]

@@ -146,10 +146,11 @@ def test_an_unknown_key_is_a_warning_that_keeps_its_value_to_itself() -> None:
 
 
 def test_what_is_set_without_effect_is_named_in_one_warning() -> None:
-    (warning,) = loaded("num.io.threads=16\nreplica.fetch.backoff.ms=2\nnum.replica.fetchers=1\n").warnings
-    assert "not used yet: replica.fetch.backoff.ms" in warning
+    unused = "num.io.threads=16\nremote.log.reader.threads=2\nsasl.server.max.receive.size=524288\n"
+    (warning,) = loaded(unused).warnings
+    assert "not used yet: remote.log.reader.threads" in warning
     assert "ignored: num.io.threads" in warning
-    assert "num.replica.fetchers" not in warning  # set to its default: nothing is promised
+    assert "sasl.server.max.receive.size" not in warning  # set to its default: nothing is promised
 
 
 def test_secrets_are_never_shown() -> None:

@@ -66,6 +66,8 @@ def offers(lowest: int, highest: int) -> list[BrokerRegistrationRequest.Feature]
     return [
         feature(name="metadata.version", min_supported_version=lowest, max_supported_version=highest),
         feature(name="kraft.version", min_supported_version=0, max_supported_version=1),
+        feature(name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1),
+        feature(name="group.version", min_supported_version=0, max_supported_version=1),
     ]
 
 
@@ -350,33 +352,6 @@ def test_a_large_decision_is_a_transaction() -> None:
     assert appends([], 30, max_bytes=1 << 20) == []
     long = [ConfigRecord(name="x", value="v" * 30_000) for _ in range(10)]
     assert len(appends(long, 30, max_bytes=200_000)) == 5
-
-
-def test_a_broker_that_leaves_more_partitions_than_a_batch_holds_is_seen_to_go_at_once() -> None:
-    fixture = ControllerFixture()
-    epochs = fixture.bring_up(1)
-    for name in ("a", "b"):
-        topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=6000, replication_factor=1)
-        assert (
-            fixture.call(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
-        )
-    seen: list[int] = []
-    fixture.controller.on_image(
-        lambda image, _: seen.append(
-            sum(
-                each.leader == 1
-                for topic in image.topics.by_name.values()
-                for each in topic.partitions.values()
-            )
-        )
-    )
-    before = fixture.log.end_offset
-    fixture.heartbeat(1, epochs[1], want_fence=True)
-    assert seen == [0], "never half of it"
-    assert fixture.log.end_offset - before == 12_001 + 2
-    fixture.files.kill_process()
-    image = fixture.restart().controller.image
-    assert image.topics == fixture.controller.image.topics
 
 
 def test_a_transaction_without_an_end_is_aborted_by_the_next_leader() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+from argparse import Namespace
 
 import pytest
 
-from broker.cli.storage import format_directories, show_info, wished_level
+from broker.cli.storage import format_directories, show_info, wished_levels, wished_voters
 from controller.format import FormatRefused, Formatter, read_bootstrap_records
 from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.metadata.image.features import FeaturesImage
@@ -65,7 +66,9 @@ def test_a_formatted_directory_has_identity_levels_and_a_first_voter() -> None:
     assert (voter.voter_id, voter.voter_directory_id) == (1, properties.directory_id)
     assert [(e.name, e.host, e.port) for e in voter.endpoints] == [("CONTROLLER", "127.0.0.1", 9093)]
     assert read_bootstrap_records(one_node_config(), files) == [
-        FeatureLevelRecord(name="metadata.version", feature_level=30)
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+        FeatureLevelRecord(name="group.version", feature_level=1),
     ]
 
 
@@ -127,26 +130,37 @@ ALL_NAMES = ", ".join(METADATA_VERSION_NAMES.values())
 
 
 @pytest.mark.parametrize(
-    ("release", "features", "level"),
+    ("release", "features", "level", "elr", "group"),
     [
-        (None, [], 30),
-        ("4.3", ["kraft.version=1", "group.version=0"], 30),
-        ("4.3-IV0", ["metadata.version=30"], 30),
-        ("4.2", [], 29),
-        ("4.0-IV1", [], 23),
-        ("3.3", [], 7),
-        (None, ["metadata.version=17"], 17),
+        (None, [], 30, 1, 1),
+        ("4.3", ["kraft.version=1", "group.version=0"], 30, 1, 0),
+        ("4.3-IV0", ["metadata.version=30"], 30, 1, 1),
+        ("4.2", [], 29, 1, 1),
+        ("4.2", ["eligible.leader.replicas.version=0"], 29, 0, 1),
+        ("4.1-IV0", [], 26, 1, 1),
+        ("4.0", [], 25, None, 1),
+        ("4.0-IV1", ["eligible.leader.replicas.version=1"], 23, 1, 1),
+        ("3.9", [], 21, None, None),
+        ("3.3", [], 7, None, None),
+        (None, ["metadata.version=17"], 17, None, None),
     ],
 )
-def test_a_cluster_may_begin_at_a_lower_level(release: str | None, features: list[str], level: int) -> None:
-    assert wished_level(release, features) == level
+def test_a_cluster_may_begin_at_a_lower_level(
+    release: str | None, features: list[str], level: int, elr: int | None, group: int | None
+) -> None:
+    expected = {
+        "metadata.version": level,
+        "eligible.leader.replicas.version": elr,
+        "group.version": group,
+    }
+    assert wished_levels(release, features) == {k: v for k, v in expected.items() if v is not None}
 
 
 @pytest.mark.parametrize(
     ("release", "features", "fault"),
     [
         ("9.9", [], f"Unknown metadata.version '9.9'. Supported metadata.version are: {ALL_NAMES}"),
-        (None, ["group.version=1"], "Feature group.version at level 1 is not supported by this release"),
+        (None, ["group.version=2"], "Feature group.version at level 2 is not supported by this release"),
         (
             None,
             ["metadata.version=6"],
@@ -158,12 +172,25 @@ def test_a_cluster_may_begin_at_a_lower_level(release: str | None, features: lis
             "Feature metadata.version at level 31 is not supported by this release",
         ),
         (None, ["kraft.version=0"], "Feature kraft.version cannot be at level 0 in this release"),
+        (
+            "4.0-IV0",
+            ["eligible.leader.replicas.version=1"],
+            (
+                "eligible.leader.replicas.version could not be set to 1 because it depends on "
+                "metadata.version level 23"
+            ),
+        ),
+        (
+            None,
+            ["eligible.leader.replicas.version=2"],
+            "Feature eligible.leader.replicas.version at level 2 is not supported by this release",
+        ),
         (None, ["x"], "Can't parse feature=level string x: it must look like metadata.version=30"),
     ],
 )
 def test_only_levels_that_work_are_taken(release: str | None, features: list[str], fault: str) -> None:
     with pytest.raises(FormatRefused) as refused:
-        wished_level(release, features)
+        wished_levels(release, features)
     assert str(refused.value) == fault
 
 
@@ -201,17 +228,17 @@ DISABLE = "kafka-features.sh AT disable --feature"
     ("levels", "command"),
     [
         (
-            {"metadata.version": 30, "share.version": 1, "group.version": 1},
-            f"{DISABLE} group.version --feature share.version",
+            {"metadata.version": 30, "share.version": 1, "streams.version": 1, "group.version": 1},
+            f"{DISABLE} share.version --feature streams.version",
         ),
         (
-            {"metadata.version": 31, "group.version": 1},
-            "kafka-features.sh AT downgrade --feature group.version=0 --feature metadata.version=30",
+            {"metadata.version": 31, "share.version": 1},
+            "kafka-features.sh AT downgrade --feature metadata.version=30 --feature share.version=0",
         ),
         ({"metadata.version": 6}, "kafka-features.sh AT upgrade --feature metadata.version=7"),
         (
-            {"metadata.version": 5, "group.version": 1},
-            f"{DISABLE} group.version && kafka-features.sh AT upgrade --feature metadata.version=7",
+            {"metadata.version": 5, "share.version": 1},
+            f"{DISABLE} share.version && kafka-features.sh AT upgrade --feature metadata.version=7",
         ),
         ({"metadata.version": 30}, ""),
     ],
@@ -239,13 +266,59 @@ def test_it_says_where_the_cluster_is(changes: dict[str, str], option: str) -> N
     format_(files)
     records = [
         FeatureLevelRecord(name="metadata.version", feature_level=30),
-        FeatureLevelRecord(name="group.version", feature_level=1),
+        FeatureLevelRecord(name="share.version", feature_level=1),
     ]
     content = encode_snapshot(records, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
     files.write_atomically(f"{DATA}/bootstrap.checkpoint", content)
     with pytest.raises(UnsupportedCluster) as refused:
         ControllerFixture(files, config=one_node_config(**changes))
-    assert str(refused.value).endswith(f": kafka-features.sh {option} disable --feature group.version")
+    assert str(refused.value).endswith(f": kafka-features.sh {option} disable --feature share.version")
+
+
+BROKER_ALONE = {
+    "process__roles": "broker",
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "controller__quorum__bootstrap__servers": "127.0.0.1:9093",
+}
+
+
+def test_a_broker_has_an_identity_and_no_voters() -> None:
+    files = MemoryFiles()
+    assert format_(files, **BROKER_ALONE) == (
+        0,
+        "Formatting metadata directory /data with metadata.version 4.3-IV0.\n",
+        "",
+    )
+    assert read_meta_properties(files, f"{DATA}/meta.properties") is not None
+    assert not files.exists(METADATA_LOG)
+
+
+def test_a_broker_is_told_of_the_first_voters_and_is_none() -> None:
+    files = MemoryFiles()
+    output = io.StringIO()
+    first = parse_initial_voters("7@127.0.0.1:9093:AQAAAAAAAAAAAAAAAAAAAA", "CONTROLLER")
+    code = format_directories(
+        one_node_config(**BROKER_ALONE),
+        CLUSTER_ID,
+        files=files,
+        clock=HandClock(),
+        random_source=SeededRandomSource(1),
+        ignore_formatted=False,
+        first_voters=first,
+        output=output,
+        errors=output,
+    )
+    assert (code, output.getvalue()) == (
+        0,
+        "Formatting dynamic metadata directory /data with metadata.version 4.3-IV0.\n",
+    )
+    assert list_snapshots(files, METADATA_LOG) == [SnapshotId(0, 0)]
+
+
+def test_a_broker_cannot_stand_alone() -> None:
+    options = Namespace(standalone=True, initial_controllers=None, no_initial_controllers=False)
+    with pytest.raises(FormatRefused, match=r"You can only use --standalone on a controller\."):
+        wished_voters(options, one_node_config(**BROKER_ALONE))
 
 
 def test_a_start_without_bootstrap_records_says_what_to_type() -> None:

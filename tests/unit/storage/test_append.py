@@ -229,9 +229,9 @@ def test_prepared_batches_see_each_other_and_nobody_sees_them() -> None:
     assert (repeated.is_duplicate, repeated.base_offset) == (True, 2)
     with pytest.raises(AppendRefused):
         prepare(log, client_batch(b"x", producer=(7, 0, 9)), leader_epoch=1, now_ms=NOW_MS)
-    log.queue.write([*prepared, repeated], NOW_MS)
+    log.appends.queue.write([*prepared, repeated], NOW_MS)
     assert (log.log_end_offset, log.producer_state.get(7), log.read(0, max_bytes=99)) == (0, None, None)
-    results = log.queue.commit([*prepared, repeated])
+    results = log.appends.queue.commit([*prepared, repeated])
     assert [(each.base_offset, each.is_duplicate) for each in results] == [
         (0, False), (2, False), (3, False), (2, True),
     ]  # fmt: skip
@@ -248,9 +248,9 @@ def test_a_rollback_forgets_offsets_and_sequences() -> None:
         prepare(log, client_batch(b"x" * 50, producer=(7, 0, number)), leader_epoch=0, now_ms=NOW_MS)
         for number in (1, 2)
     ]
-    log.queue.write(prepared[:1], NOW_MS)
+    log.appends.queue.write(prepared[:1], NOW_MS)
     assert rig.files.status(log.active.path(".log")).size_bytes > size
-    assert log.queue.rollback() == 2
+    assert log.appends.queue.rollback() == 2
     assert rig.files.status(log.active.path(".log")).size_bytes == size
     assert rig.produce(7, 0, 1) == 1
 
@@ -262,11 +262,11 @@ def test_nothing_overtakes_the_queue() -> None:
     second = prepare(log, client_batch(b"b"), leader_epoch=0, now_ms=NOW_MS)
     with pytest.raises(InvariantViolated):
         rig.append(b"c")
-    log.queue.write([first, second], NOW_MS)
+    log.appends.queue.write([first, second], NOW_MS)
     with pytest.raises(InvariantViolated):
-        log.queue.commit([second])
-    log.queue.commit([first])
-    log.queue.commit([second])
+        log.appends.queue.commit([second])
+    log.appends.queue.commit([first])
+    log.appends.queue.commit([second])
     assert rig.append(b"c") == 2
 
 
@@ -275,9 +275,9 @@ def test_one_wake_up_may_fill_several_segments() -> None:
     rig.configure(segment_bytes=400)
     log = rig.log
     prepared = [prepare(log, client_batch(bytes(100)), leader_epoch=0, now_ms=NOW_MS) for _ in range(7)]
-    log.queue.write(prepared, NOW_MS)
+    log.appends.queue.write(prepared, NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0]
-    log.queue.commit(prepared)
+    log.appends.queue.commit(prepared)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6]
     assert offsets_of(everything(log)) == [(number, number) for number in range(7)]
     assert log.durability.snapshot_offsets == [2, 4, 6]
@@ -307,6 +307,18 @@ def test_a_follower_keeps_the_leaders_bytes_and_learns_epochs_and_producers() ->
     entry = rig.log.producer_state.get(9)
     assert entry is not None
     assert (entry.epoch, entry.last_sequence, entry.last_offset) == (1, 3, 5)
+
+
+def test_a_follower_takes_no_batch_of_a_later_leader_than_the_one_it_asked() -> None:
+    rig = LogRig()
+    first, later = leader_batch(0, b"a", epoch=2), leader_batch(1, b"b", epoch=3)
+    copied = done(rig.log.append_as_follower(first + later, NOW_MS, 2))
+    assert (copied.base_offset, copied.last_offset) == (0, 0)
+    assert everything(rig.log) == first
+    assert rig.log.leader_epochs.entries() == [(2, 0)]
+    nothing = done(rig.log.append_as_follower(later, NOW_MS, 2))
+    assert (nothing.base_offset, nothing.last_offset) == (1, 0)
+    assert done(rig.log.append_as_follower(later, NOW_MS, 3)).last_offset == 1
 
 
 def test_a_follower_keeps_what_comes_before_a_bad_batch() -> None:

@@ -21,10 +21,11 @@ from protocol.records.header import HEADER_BYTES, read_header
 from protocol.records.reader import batch_records
 from protocol.records.walk import RECORDS_PER_SLICE
 from storage.append import AppendResult
-from storage.append_lane import LaneHelpers, WaitingAppend
+from storage.append_lane import LaneHelpers
 from storage.errors import AppendRefused, LogStorageError
 from storage.faulty_files import Fault
 from storage.log_disk import LogDisk
+from storage.waiting_append import WaitingAppend
 from tests.support.rigs.lane_rig import LaneRig, large, refusal_of, result_of, slow_down
 from tests.support.rigs.log_rig import NOW_MS, client_batch, everything, leader_batch, offsets_of
 from tests.support.samples.bad_batches import bomb, with_records
@@ -220,8 +221,8 @@ def test_batches_that_were_given_up_do_not_keep_the_places_of_those_that_come_th
     given_up = [rig.send(large(ZSTD)) for _ in range(4)]
     rig.turn()
     assert len(rig.codecs.waiting) == 4
-    assert rig.log.lane is not None
-    rig.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert rig.log.appends.lane is not None
+    rig.log.appends.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert {refusal_of(each) for each in given_up} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     later = rig.send(large(ZSTD), epoch=2)
     rig.turn()
@@ -250,7 +251,7 @@ def test_leadership_ends_while_batches_wait(stage: str) -> None:
         rig.codecs.run()
         assert len(rig.disks.waiting) == 1
     quiet: list[bool] = []
-    lane = rig.log.lane
+    lane = rig.log.appends.lane
     assert lane is not None
     if stage == "written":
         rig.disks.run()
@@ -472,8 +473,8 @@ def test_who_is_given_up_while_it_waits_for_a_place_leaves_it_to_the_next() -> N
     node.turn()
     assert node.calls == JUDGED_ON_NODE
     given_up = node.rigs[JUDGED_ON_NODE]
-    assert given_up.log.lane is not None
-    given_up.log.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert given_up.log.appends.lane is not None
+    given_up.log.appends.lane.give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     node.run()
     assert refusal_of(waiting[JUDGED_ON_NODE]) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert result_of(waiting[-1]).base_offset == 0

@@ -51,8 +51,8 @@ def test_a_full_disk(taken: int, joined: bool) -> None:
             prepare(log, batch, leader_epoch=0, now_ms=NOW_MS) for batch in [batch, client_batch(b"nor this")]
         ]
         with pytest.raises(LogStorageError, match="No space left"):
-            log.queue.write(prepared, NOW_MS)
-        assert log.queue.rollback() == 2
+            log.appends.queue.write(prepared, NOW_MS)
+        assert log.appends.queue.rollback() == 2
     else:
         with pytest.raises(LogStorageError, match="No space left"):
             log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
@@ -107,8 +107,8 @@ def test_a_joined_append_over_three_segments_that_fails_in_the_last() -> None:
     size = log_bytes(rig)
     prepared = [prepare(log, client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(3)]
     with pytest.raises(LogStorageError):
-        log.queue.write(prepared, NOW_MS)
-    log.queue.rollback()
+        log.appends.queue.write(prepared, NOW_MS)
+    log.appends.queue.rollback()
     assert fault.hits == 1
     assert log_bytes(rig) == size
     assert [name for name in rig.file_names() if name.endswith(".log")] == ["00000000000000000000.log"]
@@ -160,10 +160,10 @@ def test_a_begun_segment_that_cannot_be_removed_stops_the_appends_until_it_can()
 
 def by_a_thread(log: PartitionLog) -> None:
     prepared = [prepare(log, client_batch(b"x"), leader_epoch=0, now_ms=NOW_MS)]
-    write = log.queue.write_in_thread(prepared, None)
+    write = log.appends.queue.write_in_thread(prepared, None)
     with pytest.raises(OSError, match="00000001") as failed:
         write.run()
-    log.queue.written_in_thread(failed.value)
+    log.appends.queue.written_in_thread(failed.value)
 
 
 WRITERS: dict[str, Callable[[PartitionLog], object]] = {
@@ -185,7 +185,7 @@ def test_nobody_writes_beside_a_file_that_was_left(way: str) -> None:
         log.roll(NOW_MS)
     with pytest.raises(LogStorageError):
         WRITERS[way](log)
-    log.queue.rollback()
+    log.appends.queue.rollback()
     assert log.log_end_offset == 1
     files.faults = []
     if way != "close":
@@ -199,11 +199,11 @@ def test_what_a_rollback_cannot_remove_hides_nothing_after_a_kill() -> None:
     rig = LogRig(files, LogConfig(segment_bytes=300))
     log = rig.log
     prepared = [prepare(log, client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(3)]
-    log.queue.write(prepared, NOW_MS)
-    log.queue.commit(prepared[:1])
+    log.appends.queue.write(prepared, NOW_MS)
+    log.appends.queue.commit(prepared[:1])
     unlink = Fault("unlink", count=2, path_part="1.log")
     files.faults = [unlink]
-    assert log.queue.rollback() == 2
+    assert log.appends.queue.rollback() == 2
     assert unlink.hits == 2
     for offset in (1, 2):
         assert rig.append(b"answered") == offset
@@ -229,8 +229,8 @@ def refuse_two_and_leave_one(rig: LogRig, files: FaultyFiles) -> None:
     ]
     prepared = [prepare(log, each, leader_epoch=0, now_ms=NOW_MS) for each in batches]
     with pytest.raises(LogStorageError):
-        log.queue.write(prepared, NOW_MS)
-    log.queue.rollback()
+        log.appends.queue.write(prepared, NOW_MS)
+    log.appends.queue.rollback()
     assert [fault.hits for fault in files.faults] == [1, 1, 2]
     files.faults = []
 
@@ -269,10 +269,10 @@ def test_a_discarded_segment_is_gone_after_a_power_cut_too() -> None:
     rig.log.flush()
     rig.run_background_tasks()
     prepared = [prepare(rig.log, client_batch(bytes(150)), leader_epoch=0, now_ms=NOW_MS) for _ in range(2)]
-    rig.log.queue.write(prepared, NOW_MS)
+    rig.log.appends.queue.write(prepared, NOW_MS)
     rig.log.flush()
     rig.run_background_tasks()  # a sync that went on beside the write
-    rig.log.queue.rollback()
+    rig.log.appends.queue.rollback()
     assert [rig.append(b"answered"), rig.append(b"answered")] == [1, 2]
     rig.log.flush()
     rig.run_background_tasks()

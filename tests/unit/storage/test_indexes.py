@@ -49,6 +49,40 @@ def test_reading_from_end_to_end_loads_each_page_once() -> None:
     assert len(opened) <= 8
 
 
+def test_readers_at_different_places_load_each_page_once() -> None:
+    files = MemoryFiles()
+    index = offset_index(files, 8192)
+    index.file.write_pending()
+    opened = []
+    original = files.open
+    files.open = lambda path, **how: opened.append(path) or original(path, **how)  # type: ignore[method-assign, func-returns-value]
+    for step in range(1024):
+        for reader in range(8):
+            number = reader * 1024 + step + 1
+            assert index.lookup(1000 + number * 3) == number * 50
+    assert len(opened) <= 16 + 8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_readers_while_the_index_grows_and_is_cut(seed: int) -> None:
+    random = Random(seed)
+    count = 2000
+    index = offset_index(MemoryFiles(), count)
+    for _ in range(6000):
+        choice = random.random()
+        if choice < 0.2:
+            count += 1
+            index.append(1000 + count * 3, count * 50)
+        elif choice < 0.202 and count > 200:
+            count -= random.randrange(1, 200)
+            index.truncate_to(1000 + count * 3 + 1)
+        elif choice < 0.204:
+            index.file.write_pending()
+        else:
+            number = random.choice((random.randrange(count + 1), count, random.randrange(25) * count // 25))
+            assert index.lookup(1000 + number * 3 + random.randrange(3)) == number * 50
+
+
 def test_truncation_of_entries_in_the_file_and_of_waiting_ones() -> None:
     for cut in (1003, 1004, 2500, 2501, 2600, 2999, 9999):
         index = offset_index(MemoryFiles(), 600)

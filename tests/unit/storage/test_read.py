@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
+
 import pytest
 
 from storage.errors import LogStorageError, OffsetOutOfRange
@@ -133,3 +136,39 @@ def test_the_high_watermark_only_rises_and_stays_in_the_log() -> None:
     assert rig.log.high_watermark == rig.log.last_stable_offset == 6
     rig.log.truncate_to(3, now_ms=rig.now_ms)
     assert rig.log.high_watermark == 3
+
+
+def test_large_and_small_batches_are_found_at_each_of_their_offsets() -> None:
+    """A large batch has an entry of the index, which leads to it past the batch before; small ones do not."""
+    rig, began = LogRig(), [0]
+    chance = random.Random(5)
+    for _ in range(300):
+        values = [b"v" * chance.choice((20, 1000, 9000)) for _ in range(chance.randrange(1, 4))]
+        rig.append(*values)
+        began.append(began[-1] + len(values))
+    rig.close()
+    rig.reopen(is_clean=True)
+    for first, behind in pairwise(began):
+        for offset in range(first, behind):
+            assert taken(rig, offset, max_bytes=1) == [(first, behind - 1)]
+
+
+def test_of_a_large_batch_only_its_own_header_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = LogRig()
+    for _ in range(20):
+        rig.append(b"v" * 15_000, b"w" * 15_000)
+    rig.close()
+    rig.reopen(is_clean=True)
+    places: list[int] = []
+    segment = rig.log.segments.active
+    assert segment.locate(12) is not None, "the page of the index is read"
+    pread = type(segment.log.file()).pread
+
+    def noted(file: object, size_bytes: int, position: int) -> bytes:
+        places.append(position)
+        return pread(file, size_bytes, position)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(segment.log.file()), "pread", noted)
+    found = segment.locate(14)
+    assert found is not None
+    assert (found.base_offset, places) == (14, [found.position])

@@ -129,7 +129,7 @@ def test_the_segment_that_helper_threads_write_to_stays() -> None:
     prepare(rig.log, client_batch(b"on its way"), leader_epoch=0, now_ms=NOW_MS)
     assert rig.log.delete_old_segments(NOW_MS) == 2
     assert bases(rig) == [6]
-    rig.log.queue.rollback()
+    rig.log.appends.queue.rollback()
     assert rig.log.delete_old_segments(NOW_MS) == 1
     assert bases(rig) == [9]
 

@@ -13,10 +13,10 @@ from config.limits import SLOW_DIRECTORY_MS, SLOW_DIRECTORY_REST_MS
 from protocol.records.reader import batch_records
 from protocol.records.validation import validate_client_batch
 from storage import partition_log
-from storage.append_lane import WaitingAppend
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault
 from storage.log_disk import LogDisk
+from storage.waiting_append import WaitingAppend
 from tests.support.rigs.lane_rig import MS, LaneRig, result_of, slow_down
 from tests.support.rigs.log_rig import NOW_MS, client_batch, done, everything, offsets_of
 from tests.support.rigs.storage_world import RunsLater
@@ -93,7 +93,7 @@ def test_of_one_millisecond_the_first_append_is_timed() -> None:
     def send(now_ms: int) -> bool:
         """Whether the directory is watched then."""
         assert done(rig.log.append_as_leader(client_batch(b"v"), leader_epoch=0, now_ms=now_ms)) is not None
-        return rig.log.disk.is_watched
+        return rig.log.appends.disk.is_watched
 
     assert not any(send(NOW_MS) for _ in range(10))
     assert read == 2

@@ -104,6 +104,29 @@ def test_what_was_cut_off_behind_damage_does_not_come_back() -> None:
     assert rig.reopen(is_clean=False).log_end_offset == 0
 
 
+def test_a_segment_that_lost_whole_batches_leaves_a_gap_that_is_read_over() -> None:
+    """As in Kafka, which cannot tell it from what compaction leaves."""
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    for value in (b"u", b"v", b"w"):
+        rig.append(value, epoch=1)
+    first_bytes = rig.log.size_bytes // 3
+    rig.log.roll(NOW_MS)
+    rig.append(b"x", epoch=1)
+    memory.fsync_directory(DIRECTORY)
+    memory.cut_power(lambda path, unsynced: Torn(first_bytes if f"{0:020d}.log" in path else unsynced))
+    log = rig.reopen(is_clean=False)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 4)
+    assert not rig.problems
+    found = log.read(1, max_bytes=1000)
+    assert found is not None
+    assert (found.base_offset, found.read()[-2:-1]) == (3, b"x")
+    assert log.end_offset_for_epoch(1) == (1, 4)
+    assert rig.append(b"y", epoch=2) == 4
+    assert rig.reopen(is_clean=False, recovery_point=5).log_end_offset == 5
+    assert rig.problems == (), "below the recovery point nothing is read again"
+
+
 def test_a_time_index_of_lost_batches_is_not_believed_though_its_offsets_fit() -> None:
     memory = MemoryFiles()
     rig = LogRig(memory)

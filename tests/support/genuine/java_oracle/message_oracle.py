@@ -39,7 +39,39 @@ def error_codes() -> list[list[str]]:
     return [line.split("\t") for line in _run("ErrorOracle", "")]
 
 
-def _run(name: str, text: str) -> list[str]:
+def decisions(questions: Iterable[dict[str, Any]]) -> list[Any]:
+    """What Kafka's controller decides: `{"change": …}` for a change of a partition (the record's JSON, or
+    None), `{"place": …}` for a placement. The fields are those of ElectionOracle."""
+    lines = "".join(json.dumps(question) + "\n" for question in questions)
+    answers = _run("ElectionOracle", lines, "org.apache.kafka.controller.ElectionOracle")
+    return [json.loads(line) for line in answers]
+
+
+def assignments(groups: Iterable[dict[str, Any]]) -> list[dict[str, dict[str, list[int]]]]:
+    """What Kafka's assignors give the members of consumer groups: by member id, the partitions by topic. The
+    fields are those of AssignorOracle; ids of topics are 32 hexadecimal digits."""
+    lines = "".join(json.dumps(group) + "\n" for group in groups)
+    answers = _run("AssignorOracle", lines, "org.apache.kafka.coordinator.group.assignor.AssignorOracle")
+    return [json.loads(line) for line in answers]
+
+
+def group_hashes(groups: Iterable[list[dict[str, Any]]]) -> list[int]:
+    """Kafka's hash of the topics that a group subscribes: `id` in Kafka's letters, `name`, and `racks`, for
+    each partition those of its replicas."""
+    lines = "".join(json.dumps(topics) + "\n" for topics in groups)
+    answers = _run("GroupHashOracle", lines, "org.apache.kafka.coordinator.group.GroupHashOracle")
+    return [int(line) for line in answers]
+
+
+def transaction_answers(questions: Iterable[dict[str, Any]]) -> list[Any]:
+    """What Kafka's transaction coordinator answers, and what it knows of the id then; see
+    TransactionOracle."""
+    lines = "".join(json.dumps(question) + "\n" for question in questions)
+    answers = _run("TransactionOracle", lines, "kafka.coordinator.transaction.TransactionOracle")
+    return [json.loads(line) for line in answers]
+
+
+def _run(name: str, text: str, class_name: str = "") -> list[str]:
     """Compile and run one of the programs beside this file; the lines that it prints."""
     classpath = f"{kafka_jars()}/*"
     if shutil.which("javac") is None:
@@ -48,7 +80,8 @@ def _run(name: str, text: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         compile_ = ["javac", "-cp", classpath, "-d", folder, str(source)]
         subprocess.run(compile_, check=True, capture_output=True, timeout=120)
-        run = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{folder}:{classpath}", name]
+        run = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{folder}:{classpath}"]
+        run.append(class_name or name)
         done = subprocess.run(run, input=text.encode(), capture_output=True, timeout=240, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{name} ended with {done.returncode}: {done.stderr.decode()[-2000:]}")

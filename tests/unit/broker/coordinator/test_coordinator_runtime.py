@@ -326,7 +326,7 @@ def write_in_a_transaction(world: World, key: bytes, marker: TransactionMarker |
             result.records.append(CoordinatorRecord(key, b"v"))
         return result
 
-    ended = Transaction(7, 0, marker)
+    ended = Transaction(7, 0, marker, 2)
     return world.runtime.write(0, operation, lambda error: error.name, transaction=ended)
 
 
@@ -343,6 +343,17 @@ def test_what_a_transaction_writes_counts_when_its_marker_commits_it(committed: 
         world.runtime.resigned(0)
         world.runtime.elected(0, epoch)
         world.timers.run_soon()
+
+
+def test_what_the_log_is_told_of_a_transaction_and_nothing_where_nothing_is_written() -> None:
+    world = World()
+    write_in_a_transaction(world, b"a")
+    write_in_a_transaction(world, b"", TransactionMarker(True, 0))
+    world.put(b"x", b"1")
+    nothing, of_seven = CoordinatorResult("refused"), Transaction(7, 0)
+    answer = world.runtime.write(0, lambda *_: nothing, lambda error: error.name, transaction=of_seven)
+    assert answer == "refused"
+    assert world.log.transaction_versions == [2, 2, 0]
 
 
 def test_a_refused_marker_leaves_the_transaction_open() -> None:

@@ -116,7 +116,7 @@ def test_a_partition_without_sense_is_given_up_alone(
     listed = world.groups.list_groups([], [])
     assert (listed.error_code, [each.group_id for each in listed.groups]) == (0, [other])
     assert world.committed(group_id=other).offset == 77
-    world.groups.topics_deleted({"t": bytes(16)})
+    world.groups.topics_changed({"t": bytes(16)})
     world.groups.close()
 
 

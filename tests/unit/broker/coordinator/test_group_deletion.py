@@ -176,7 +176,7 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
     for group in ("g", "h"):
         for topic in ("gone", "stays"):
             world.commit_error(1, topic=topic, group_id=group)
-    world.groups.topics_deleted({"gone": b"its id has 16 bs"})
+    world.groups.topics_changed({"gone": b"its id has 16 bs"})
     for _ in range(2):
         assert world.committed(topic="gone", group_id="h").offset == -1
         assert world.committed(topic="stays", group_id="h").offset == 1
@@ -188,7 +188,7 @@ def test_an_offset_of_the_next_topic_of_that_name_stays() -> None:
     append(world, offset_record("g", "t", 0, OffsetAndMetadata(5, topic_id=b"the second topic")))
     append(world, offset_record("g", "t", 1, OffsetAndMetadata(6, topic_id=b"the first topic!")))
     world.restart()
-    world.groups.topics_deleted({"t": b"the first topic!"})
+    world.groups.topics_changed({"t": b"the first topic!"})
     assert [world.committed(index).offset for index in (0, 1)] == [5, -1]
 
 
@@ -250,12 +250,12 @@ def test_a_group_with_an_open_transaction_does_not_expire() -> None:
 
 def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     world = GroupWorld(SOON_GONE)
-    newer = CoordinatorRecord(b"\x00\x03\x00\x01g", b"\x00\x00\x00\x00\x00\x01\x00")
+    newer = CoordinatorRecord(b"\x00\x0a\x00\x01g", b"\x00\x00\x00\x00\x00\x01\x00")
     unknown = CoordinatorRecord(b"\x00\x63\x00\x01g", b"x")
     nonsense = [
         CoordinatorRecord(b"\x00\x02\x00\x63", b""),
         CoordinatorRecord(b"", b"x"),
-        CoordinatorRecord(b"\x00\x04\x00\x09g", b"x"),
+        CoordinatorRecord(b"\x00\x0b\x00\x09g", b"x"),
     ]
     append(world, offset_record("g", "t", 0, OffsetAndMetadata(5, commit_timestamp_ms=1)))
     append(world, newer, unknown, *nonsense)
@@ -263,7 +263,7 @@ def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixtu
         world.restart()
     partition = world.groups.partition_for("g")
     said = [record.getMessage() for record in caplog.records]
-    for kind in (3, 4, 99):
+    for kind in (10, 11, 99):
         records = f"partition {partition}: 1 records of kind {kind}"
         assert f"{records}, which this broker does not know, are left alone" in said
     end = world.log.end_offset(GROUP_TOPIC, partition)

@@ -169,3 +169,29 @@ def test_all_groups_of_many_partitions_come_back() -> None:
     assert len({index for topic, index in log.batches if topic == GROUP_TOPIC}) > 30
     assert len(world.groups.list_groups([], []).groups) == 120
     assert all(world.committed(group_id=f"group-{number}").offset == number for number in range(120))
+
+
+def test_a_new_coordinator_tells_what_it_found_in_the_log_once_that_is_committed() -> None:
+    """It reads to the log's end; of the last records it is not known yet if they stay."""
+    world = GroupWorld()
+    assert world.commit_error(42) is ErrorCode.NONE
+    world.log.uncommitted = []
+    world.restart()
+    asked = world.groups.fetch_offsets("g", [("t", [0])], require_stable=False)
+    assert is_parked(asked)
+    for on_result in world.log.uncommitted:
+        on_result(ErrorCode.NONE)
+    assert now(asked).topics[0].partitions[0].offset == 42
+    assert world.committed().offset == 42
+
+
+def test_who_waits_too_long_for_what_a_new_coordinator_found_asks_again() -> None:
+    world = GroupWorld()
+    world.log.uncommitted = []
+    world.restart()
+    asked = world.groups.fetch_offsets("g", [("t", [0])], require_stable=False)
+    world.timers.advance(world.settings.offsets_commit_timeout_ms)
+    assert now(asked).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    asked = world.groups.fetch_offsets("g", [("t", [0])], require_stable=False)
+    world.log.uncommitted[world.groups.partition_for("g")](ErrorCode.NONE)
+    assert now(asked).error is ErrorCode.NONE

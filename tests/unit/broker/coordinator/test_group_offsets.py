@@ -18,6 +18,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
+from protocol.serving.turns import run_through
 from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -110,7 +111,8 @@ def test_of_a_commit_larger_than_a_batch_no_records_are_made(group_bytes: int, c
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=entries)
     tracemalloc.start()
     try:
-        answer = world.groups.commit_offsets(OffsetCommitRequest("g" * group_bytes, topics=[topic]), 9)
+        request = OffsetCommitRequest("g" * group_bytes, topics=[topic])
+        answer = run_through(world.groups.commit_offsets(request, 9))
         most_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -132,7 +134,7 @@ def test_a_commit_that_just_fits_a_batch_is_made() -> None:
     ]
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=entries)
     group_id = "g" * 32_000
-    answer = now(world.groups.commit_offsets(OffsetCommitRequest(group_id, topics=[topic]), 9))
+    answer = now(run_through(world.groups.commit_offsets(OffsetCommitRequest(group_id, topics=[topic]), 9)))
     codes = [each.error_code for each in answer.topics[0].partitions]
     assert codes == [ErrorCode.NONE] * 3 + [ErrorCode.OFFSET_METADATA_TOO_LARGE] * 3
     assert world.committed(2, group_id=group_id).offset == 2

@@ -188,3 +188,95 @@ def test_a_new_high_watermark_does_not_end_the_wait_and_is_told_with_the_next_re
     assert now(ask(rig, -1, session_epoch=2, **again)).responses == []
     rig.write("t")
     assert only(ask(rig, -1, session_epoch=3, **again)).records
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "error"), [(2, ErrorCode.UNKNOWN_LEADER_EPOCH), (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+)
+def test_a_broker_that_is_no_replica_is_not_served(
+    rig: HandlerRig, leader_epoch: int, error: ErrorCode
+) -> None:
+    """It may be one of a reassignment that this broker does not know of yet, so it shall try again."""
+    assert only(ask(rig, 4, replica=4, leader_epoch=leader_epoch)).error_code == error
+    diverging = ask(rig, 6, replica=4, leader_epoch=leader_epoch, last_epoch=1)
+    assert only(diverging).error_code == error
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), replicas=[1, 2, 3, 4]))
+    assert only(ask(rig, 4, replica=4, leader_epoch=leader_epoch)).error_code == ErrorCode.NONE
+
+
+def test_a_follower_is_told_who_leads_and_not_where(rig: HandlerRig) -> None:
+    """Consumers are told both (KIP-951)."""
+    wrong = now(ask(rig, 4, leader_epoch=0))
+    assert only(wrong).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert only(wrong).current_leader == FetchResponse.LeaderIdAndEpoch(1, 2)
+    assert wrong.node_endpoints == []
+    to_consumer = now(ask(rig, 4, leader_epoch=0, replica=-1))
+    assert [each.node_id for each in to_consumer.node_endpoints] == [1]
+
+
+def test_a_replica_that_was_taken_away_while_it_waited_is_not_served(rig: HandlerRig) -> None:
+    poll = ask(rig, 8, replica=3, leader_epoch=2, max_wait_ms=500, min_bytes=1)
+    assert isinstance(poll, Pending)
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), replicas=[1, 2]))
+    rig.write("t")
+    rig.timers.advance(500)
+    assert only(poll).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_the_fetch_that_moves_the_high_watermark_tells_it_when_its_wait_is_over(rig: HandlerRig) -> None:
+    """The follower acknowledged the last record with it, so nothing else may happen for a long time."""
+
+    def request(offset: int, session_id: int, session_epoch: int) -> FetchRequest:
+        wanted = FetchRequest.FetchPartition(0, 2, offset, -1, 0, 1 << 20)
+        return FetchRequest(
+            replica_state=FetchRequest.ReplicaState(2, REGISTERED),
+            topics=[FetchRequest.FetchTopic("t", topic_id(1), [wanted])],
+            session_id=session_id,
+            session_epoch=session_epoch,
+            max_wait_ms=500,
+            min_bytes=1,
+        )
+
+    first = now(fetch.handle(rig.services, rig.context(1, 17), request(0, 0, 0)))
+    assert only(first).high_watermark == 0
+    poll = fetch.handle(rig.services, rig.context(1, 17), request(8, first.session_id, 1))
+    assert isinstance(poll, Pending)
+    assert rig.log("t").high_watermark == 8
+    rig.timers.advance(500)
+    assert only(poll).high_watermark == 8
+
+
+def test_the_fetch_that_moves_a_high_watermark_and_is_answered_for_another_partition_leaves_it_to_be_told(
+    rig: HandlerRig,
+) -> None:
+    """The records of another partition answer it at once, with the high watermark before it."""
+    rig.topic("u", number=2, replicas=(1, 2), isr=(1, 2))
+    rig.write("u", count=3)
+    session = 0
+
+    def told(session_epoch: int, **offsets: int) -> dict[int, int]:
+        nonlocal session
+        topics = [
+            FetchRequest.FetchTopic(
+                name,
+                topic_id("tu".index(name) + 1),
+                [FetchRequest.FetchPartition(0, -1, offset, -1, 0, 9999)],
+            )
+            for name, offset in offsets.items()
+        ]
+        request = FetchRequest(
+            replica_state=FetchRequest.ReplicaState(2, REGISTERED),
+            topics=topics,
+            session_id=session,
+            session_epoch=session_epoch,
+        )
+        answer = now(fetch.handle(rig.services, rig.context(1, 17), request))
+        session = answer.session_id
+        return {topic.topic_id[-1]: topic.partitions[0].high_watermark for topic in answer.responses}
+
+    assert told(0, t=0, u=0) == {1: 0, 2: 0}
+    assert told(1, t=8) == {2: 0}, "the records of u, told again"
+    assert rig.log("t").high_watermark == 8
+    assert told(2, u=3) == {1: 8}
+    assert rig.log("u").high_watermark == 3
+    assert told(3) == {2: 3}

@@ -48,8 +48,8 @@ TABLE: HandlerTable = broker_handlers()
 IN_TURNS = [served for served in TABLE if served.turns is not None]
 
 ONE_STEP = {
-    (ApiKey.OFFSET_COMMIT, "partitions"): "the offsets of a commit are one batch",
-    (ApiKey.OFFSET_DELETE, "partitions"): "so are those that are forgotten",
+    (ApiKey.OFFSET_COMMIT, "partitions"): "those of a topic that is not there are refused together",
+    (ApiKey.OFFSET_DELETE, "partitions"): "the offsets that are forgotten are one batch",
     (ApiKey.DESCRIBE_CONFIGS, "configuration_keys"): "one resource is described at a time",
 }
 """Arrays that are looked at between two turns, by the name of their field."""
@@ -304,6 +304,45 @@ def test_a_coordinator_that_moves_between_two_turns_is_the_group_s_error(
     else:
         group = answer if version < 8 else answer.groups[0]
         assert (group.error_code, group.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+def commit_of(count: int, generation: int, member_id: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partitions = [partition(index, index) for index in range(count)]
+    return OffsetCommitRequest("g", generation, member_id, topics=[topic("t", partitions=partitions)])
+
+
+def commit_in_turns(world: GroupWorld, request: OffsetCommitRequest) -> Any:
+    return offset_commit.handle.turns(  # type: ignore[attr-defined]
+        SimpleNamespace(groups=world.groups), world.context(ApiKey.OFFSET_COMMIT, 9), request
+    )
+
+
+def test_a_long_commit_is_made_in_turns_and_stored_as_one(world: GroupWorld) -> None:
+    (member,) = world.stable_group(1)
+    turns = commit_in_turns(world, commit_of(1000, 1, member))
+    before = sum(map(len, world.log.batches.values()))
+    for _ in range(8):
+        next(turns)
+    assert sum(map(len, world.log.batches.values())) == before, "nothing is stored before all is made"
+    world.commit_error(7_777, member_id=member, generation=1, partition=3)
+    answer = run(turns)
+    assert {entry.error_code for entry in answer.topics[0].partitions} == {0}
+    assert sum(map(len, world.log.batches.values())) == before + 2
+    assert [world.committed(partition=index).offset for index in (0, 3, 999)] == [0, 3, 999]
+
+
+def test_a_member_that_goes_while_its_commit_is_made_commits_nothing(world: GroupWorld) -> None:
+    (member,) = world.stable_group(1)
+    turns = commit_in_turns(world, commit_of(1000, 1, member))
+    for _ in range(8):
+        next(turns)
+    world.leave(member)
+    answer = run(turns)
+    assert {entry.error_code for entry in answer.topics[0].partitions} == {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert len(answer.topics[0].partitions) == 1000
+    assert world.committed(partition=0).offset == -1
 
 
 @pytest.mark.parametrize("version", [1, 7, 8])

@@ -11,7 +11,7 @@ from protocol.messages.produce import ProduceResponse
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.header import read_header
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
-from storage.append_lane import WaitingAppend
+from storage.waiting_append import WaitingAppend
 from tests.support.rigs.handler_rig import committed, topic_id
 from tests.support.rigs.waiting_rig import WaitingRig
 
@@ -38,6 +38,7 @@ def codes(response: Any) -> list[tuple[str, int, int]]:
 def test_one_answer_for_what_waits_and_what_does_not(rig: WaitingRig, acks: int) -> None:
     pending = rig.produce(("packed", rig.large()), ("plain", rig.batch()), ("synced", rig.batch()), acks=acks)
     assert isinstance(pending, Pending)
+    assert pending.holds_request
     assert rig.log("plain").log_end_offset == 1
     rig.timers.run_soon()
     assert rig.codecs.run() == 1

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import csv
 import math
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from broker.metrics.families import Collector
-from broker.metrics.quorum_families import PartitionCounts, quorum_collector
+from broker.metrics.quorum_families import (
+    PartitionCounts,
+    broker_metadata_collector,
+    controller_collector,
+    replica_of_quorum_collector,
+)
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import PartitionRegistration, TopicImage, TopicsImage
 from controller.raft.quorum_metrics import Durations
 from protocol.messages.create_topics import CreateTopicsRequest
@@ -19,13 +26,27 @@ from tests.support.rigs.replica_rig import ReplicaWorld
 
 NAMES = Path(__file__).resolve().parents[4].parent / "shared/kafka/prometheus_metrics.tsv"
 RAFT = "kafka_server_raftmetrics_"
+BROKER = "kafka_server_brokermetadatametrics_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
+class Loaded:
+    """A broker that has published all that the controller has."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+        self.offset = image.offset
+
+
 def collector_of(fixture: ControllerFixture) -> Collector:
-    return quorum_collector(
-        fixture.log, fixture.controller, fixture.clock, lambda: 0.75, ignores_static_voters=True
+    """All that a node with both roles tells of its quorum."""
+    log, controller, clock = fixture.log, fixture.controller, fixture.clock
+    collectors = (
+        replica_of_quorum_collector(log, controller, clock, lambda: 0.75),
+        controller_collector(log, controller, clock, ignores_static_voters=True),
+        broker_metadata_collector(log, Loaded(controller.image), clock, ignores_static_voters=True),
     )
+    return lambda: chain.from_iterable(collect() for collect in collectors)
 
 
 def scraped(collect: Collector) -> dict[str, float]:
@@ -53,6 +74,7 @@ def test_names_and_labels_are_those_of_the_jmx_exporter() -> None:
     newer = {
         CONTROLLER + "controlledshutdownbrokercount": set(),
         CONTROLLER + "timesincelastheartbeatreceivedms": {"broker"},
+        "kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total": set(),
     }
     as_text = {RAFT + "current_vote_directory_id": {"current_vote_directory_id"}}  # a value that is no number
     different = {name: labels for name, labels in ours.items() if theirs.get(name) != labels}
@@ -90,6 +112,8 @@ def test_an_active_controller_tells_of_the_quorum_and_the_cluster() -> None:
     ):  # fmt: skip
         assert found[CONTROLLER + name] == value, name
     assert found["kafka_server_metadataloader_currentmetadataversion"] == 30
+    assert found[BROKER + "last_applied_record_offset"] == fixture.controller.image.offset
+    assert found[BROKER + "ignored_static_voters"] == 1
     fixture.timers.advance(60_000)
     fixture.settle()
     found = scraped(collect)

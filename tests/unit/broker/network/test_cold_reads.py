@@ -15,9 +15,10 @@ from broker.network.cold_reads import ColdReads
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer, ListenerSettings
 from broker.network.output import Transport, plain
-from broker.network.response_pieces import Piece
+from broker.network.response_pieces import NOTHING_WARM, Piece
 from broker.network.sockets import SocketChannel
 from tests.support.rigs.file_slices import CountedFile, Slice
+from tests.support.rigs.hand_clock import HandClock
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import MIB, other
 
@@ -47,13 +48,13 @@ class Scripted(ColdReads):
     """Says how much is in memory as the test wants it."""
 
     def __init__(self, offload: HandOffload, warm_bytes: int = 0) -> None:
-        super().__init__(offload)
+        super().__init__(offload, HandClock())
         self.told_warm_bytes = warm_bytes
         self.asked: list[tuple[int, int]] = []
 
-    def warm_bytes(self, descriptor: int, position: int, size_bytes: int) -> int:
+    def asked_is_warm(self, descriptor: int, position: int, size_bytes: int) -> bool:
         self.asked.append((position, size_bytes))
-        return min(size_bytes, self.told_warm_bytes)
+        return size_bytes <= self.told_warm_bytes
 
 
 class RecentSlice(Slice):
@@ -77,6 +78,7 @@ def rig_with(
 ) -> NetworkRig:
     """A server that answers `position size` with head, slice, foot."""
     rig = NetworkRig(cold=cold, make_transport=make_transport)
+    cold._clock = rig.clock
 
     def serve(
         connection: Connection, frame: memoryview, arrived_ns: int
@@ -122,6 +124,7 @@ def test_what_is_in_memory_goes_at_once_and_the_rest_by_a_helper(path: Path) -> 
         assert await client.receive(1008) == expected(0, 1000)
         assert not offload.calls
         cold.told_warm_bytes = 0
+        rig.clock.move(1000)
         await client.send(other("0 1000"))
         await rig.until(lambda: offload.calls)
         assert await client.receive(4) == b"head"
@@ -141,6 +144,115 @@ def test_a_recent_slice_is_not_asked_for(path: Path) -> None:
 
     rig.run(scenario)
     assert cold.asked == []
+
+
+def test_a_slice_that_leaves_in_parts_is_asked_for_once(path: Path) -> None:
+    file = CountedFile(path)
+    rig = rig_with(file, cold := Scripted(HandOffload(), warm_bytes=4 * MIB))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        assert await client.ask(f"0 {4 * MIB}", 4 * MIB + 8) == expected(0, 4 * MIB)
+        await rig.until(lambda: file.references == 1)
+
+    rig.run(scenario)
+    assert len(cold.asked) == 1
+
+
+def test_a_file_that_is_read_in_order_is_asked_for_ahead(path: Path) -> None:
+    file = CountedFile(path)
+    rig = rig_with(file, cold := Scripted(HandOffload(), warm_bytes=4 * MIB))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        for position in range(0, 2_000_000, 10_000):
+            assert await client.ask(f"{position} 10000", 10_008) == expected(position, 10_000)
+        asked = len(cold.asked)
+        assert cold.asked[:3] == [(0, 10_000), (10_000, 20_000), (30_000, 40_000)]
+        assert asked < 10, "not for each of two hundred slices"
+        rig.clock.move(1000)
+        await client.ask("2000000 10000", 10_008)
+        assert len(cold.asked) == asked + 1, "what was said is not believed for ever"
+
+    rig.run(scenario)
+
+
+def test_where_the_file_ahead_is_cold_only_the_slice_is_asked_for(path: Path) -> None:
+    file, offload = CountedFile(path), HandOffload()
+    rig = rig_with(file, cold := Scripted(offload, warm_bytes=1000))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        for position in (0, 1000, 2000):
+            assert await client.ask(f"{position} 1000", 1008) == expected(position, 1000)
+        assert cold.asked == [(0, 1000), (1000, 2000), (1000, 1000), (2000, 2000), (2000, 1000)]
+        cold.told_warm_bytes = 0
+        await client.send(other("3000 1000"))
+        await rig.until(lambda: offload.calls)
+        assert file.warm == NOTHING_WARM
+        cold.told_warm_bytes = 1000
+        offload.run_one()
+        assert await client.receive(1008) == expected(3000, 1000)
+
+    rig.run(scenario)
+
+
+def test_nothing_behind_the_end_of_a_file_is_asked_for(path: Path) -> None:
+    rig = rig_with(CountedFile(path), cold := Scripted(HandOffload(), warm_bytes=4 * MIB))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        for position in (0, 2 * MIB, 3 * MIB):
+            size = min(2 * MIB, 4 * MIB - position) - 7
+            assert await client.ask(f"{position} {size}", size + 8) == expected(position, size)
+        assert all(position + size <= 4 * MIB for position, size in cold.asked)
+
+    rig.run(scenario)
+
+
+def test_a_slice_that_waited_long_is_asked_for_again(path: Path) -> None:
+    """Its bytes may have left the memory while the peer took no answers."""
+    file, offload = CountedFile(path), HandOffload()
+    rig = rig_with(file, cold := Scripted(offload, warm_bytes=4 * MIB))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect(SO_RCVBUF=64 * 1024)
+        await client.send(other(f"0 {4 * MIB}"))
+        await rig.until(lambda: any(each._writing for each in rig.server._channels))  # type: ignore[attr-defined]
+        cold.told_warm_bytes = 0
+        rig.clock.move(1000)
+        reading = asyncio.ensure_future(client.receive(4 * MIB + 8))
+        await rig.until(lambda: offload.calls)
+        while not reading.done():
+            if offload.calls:
+                offload.run_one()
+            await asyncio.sleep(0)
+        assert reading.result() == expected(0, 4 * MIB)
+
+    rig.run(scenario)
+
+
+def test_a_full_socket_is_not_asked_to_take_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, refused, sendfile = CountedFile(path), 0, os.sendfile
+
+    def counted(target: int, descriptor: int, position: int, size_bytes: int) -> int:
+        nonlocal refused
+        try:
+            return sendfile(target, descriptor, position, size_bytes)
+        except BlockingIOError:
+            refused += 1
+            raise
+
+    monkeypatch.setattr(os, "sendfile", counted)
+    rig = rig_with(file, Scripted(HandOffload(), warm_bytes=4 * MIB))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        for _ in range(2):
+            assert await client.ask(f"0 {3 * MIB}", 3 * MIB + 8) == expected(0, 3 * MIB)
+
+    rig.run(scenario)
+    assert refused == 0
 
 
 def test_other_connections_go_on_while_one_waits_for_the_disk(path: Path) -> None:
@@ -255,17 +367,16 @@ def test_a_transport_that_sends_no_files_has_cold_parts_read_by_a_helper(path: P
 
 def test_the_kernel_tells_what_is_in_memory(tmp_path: Path) -> None:
     """The real question to a real file system; where it cannot be asked everything counts as unknown."""
-    cold = ColdReads(HandOffload())
+    cold = ColdReads(HandOffload(), HandClock())
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        warm = cold.warm_bytes(descriptor, 100, MIB)
+        warm = cold.asked_is_warm(descriptor, 100, MIB)
     finally:
         os.close(descriptor)
-    if warm == 0:
+    if not warm:
         pytest.skip(f"the file system of {tmp_path} does not tell what is in memory")
-    assert warm == MIB
     tries = 100
     assert any(_found_cold(cold, tmp_path / f"cold-{number}", read_before=0) for number in range(tries))
     assert any(_found_cold(cold, tmp_path / f"part-{number}", read_before=1) for number in range(tries)), (
@@ -286,7 +397,7 @@ def _found_cold(cold: ColdReads, path: Path, read_before: int) -> bool:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         os.pread(descriptor, read_before, 0)
-        return cold.warm_bytes(descriptor, 0, MIB) == 0
+        return not cold.asked_is_warm(descriptor, 0, MIB)
     finally:
         os.close(descriptor)
         path.unlink()

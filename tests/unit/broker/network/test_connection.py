@@ -104,6 +104,22 @@ def test_at_most_sixteen_produce_requests_wait(rig: Rig) -> None:
     assert rig.wire.sent == b"".join(b"wait %d!" % number for number in range(17))
 
 
+def test_waiting_produce_requests_hold_a_mebibyte_at_most(rig: Rig) -> None:
+    rig.service.held_bytes = MIB // 3
+    rig.feed(b"".join(produce(f"wait {number}") for number in range(6)))
+    assert len(rig.service.requests) == 4, "the fourth may be the one that is too much"
+    rig.service.answer("wait 1")
+    rig.timers.run_soon()
+    assert len(rig.service.requests) == 4, "its answer waits, too"
+    rig.service.answer("wait 0")
+    rig.timers.run_soon()
+    assert len(rig.service.requests) == 6
+    for number in (2, 3, 4, 5):
+        rig.service.answer(f"wait {number}")
+    rig.timers.run_soon()
+    assert rig.wire.sent == b"".join(b"wait %d!" % number for number in range(6))
+
+
 def test_another_request_does_not_overtake_a_waiting_produce(rig: Rig) -> None:
     rig.feed(produce("wait") + produce("none") + other("metadata") + produce("last"))
     assert rig.service.requests == ["wait", "none"]

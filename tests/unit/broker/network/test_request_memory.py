@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.network.connection import AWAITS_MEMORY, Connection
 from broker.network.memory import (
@@ -13,6 +15,7 @@ from broker.network.memory import (
     pool_bound_bytes,
 )
 from broker.ports.machine import available_memory_bytes
+from config.limits import SMALL_FRAME_BYTES, SPARE_FRAMES_BYTES
 from tests.support.rigs.sans_io import KIB, MIB, RecordingWire, Rig, other
 
 
@@ -121,3 +124,121 @@ def test_a_cgroup_counts_where_it_is_tighter_than_the_machine(tmp_path: Path) ->
     cgroup.write_text("1073741824\n")
     assert available_memory_bytes(meminfo, (cgroup,)) == 1024 * MIB
     assert available_memory_bytes(missing, (missing,)) == 0
+
+
+def test_what_large_frames_leave_is_kept_within_one_bound() -> None:
+    memory, holder = RequestMemory(128 * MIB, scratch_bytes=64 * KIB), Rig().connection
+    buffers = [memory.take_buffer(holder, 3 * MIB) for _ in range(8)]
+    for buffer in buffers:
+        memory.give_back(buffer)
+    assert memory.spare_bytes == 15 * MIB, "a sixth one would go beyond 16 MiB"
+    again = [memory.take_buffer(holder, MIB) for _ in range(6)]
+    kept = [any(buffer is each for each in buffers) for buffer in again]
+    assert kept == [True] * 5 + [False]
+    assert memory.spare_bytes == 0
+    memory.give_back(bytearray(SMALL_FRAME_BYTES))
+    memory.give_back(bytearray(17 * MIB))
+    assert memory.spare_bytes == 0, "one is too small to be worth it, one too large"
+
+
+def test_who_gets_a_buffer_that_is_longer_than_wanted_holds_all_of_it() -> None:
+    rig = Rig()
+    rig.feed(other("x" * 900 * KIB))
+    left = rig.memory.spare_bytes
+    assert left >= 900 * KIB
+    rig.feed((50 * MIB).to_bytes(4, "big") + b"\0\1little", rig.another(RecordingWire()))
+    assert (rig.memory.used_bytes, rig.memory.spare_bytes) == (left, 0)
+
+
+def large_rig() -> tuple[Rig, bytes]:
+    """A connection that has just had a large frame, and that frame."""
+    rig = Rig()
+    frame = other("x" * 300 * KIB)
+    rig.feed(frame)
+    assert len(rig.service.requests) == 1
+    return rig, frame
+
+
+def test_the_frame_behind_a_large_one_is_read_into_its_place() -> None:
+    rig, frame = large_rig()
+    held = rig.memory.spare_bytes
+    assert held >= len(frame)
+    assert rig.memory.used_bytes == 0, "who is silent holds nothing"
+    begun = rig.connection.space()
+    assert len(begun) == len(frame)
+    begun[: 200 * KIB] = frame[: 200 * KIB]
+    rig.connection.received(200 * KIB)
+    assert rig.memory.used_bytes == held
+    rest = rig.connection.space()
+    assert rest.obj is begun.obj, "nothing was copied"
+    assert len(rest) == len(frame) - 200 * KIB
+    rest[:] = frame[200 * KIB :]
+    rig.connection.received(len(rest))
+    assert [len(each) for each in rig.service.requests] == [300 * KIB] * 2
+    assert (rig.memory.used_bytes, rig.memory.spare_bytes) == (0, held)
+
+
+def test_a_spare_buffer_is_not_borrowed_beyond_the_bound() -> None:
+    rig = small_pool(512 * KIB)
+    rig.feed(other("x" * 300 * KIB))
+    eldest = rig.another(RecordingWire())
+    rig.memory.hold(eldest, 300 * KIB)
+    assert rig.memory.spare_bytes
+    assert rig.connection.space().obj is rig.memory.view.obj
+    rig.feed(other("small"))
+    assert rig.service.requests[1:] == ["small"]
+    assert (rig.memory.used_bytes, rig.memory.waiting) == (300 * KIB, 0)
+
+
+def test_small_frames_behind_a_large_one_lead_back_to_the_scratch_buffer() -> None:
+    rig, _ = large_rig()
+    rig.feed(other("a") + other("b") + other("cut")[:5])
+    assert rig.service.requests[1:] == ["a", "b"]
+    assert rig.connection.space().obj is rig.memory.view.obj
+    rig.feed(other("cut")[5:])
+    assert rig.service.requests[3:] == ["cut"]
+    assert rig.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("how", ["gone", "refused", "told to"])
+def test_a_connection_that_ends_behind_a_large_frame_holds_nothing(how: str) -> None:
+    rig, frame = large_rig()
+    if how == "gone":
+        rig.feed(frame[: 100 * KIB])
+        assert rig.memory.used_bytes
+        rig.connection.peer_gone("gone")
+    elif how == "refused":
+        rig.feed((65 * MIB).to_bytes(4, "big") + b"\0\1")
+        assert "socket.request.max.bytes" in (rig.wire.closed or "")
+    else:
+        rig.feed(other("close") + other("never"))
+        assert rig.wire.closed == "told to"
+    assert rig.memory.used_bytes == 0
+    assert len(rig.service.requests) == (2 if how == "told to" else 1)
+
+
+@given(data=st.data())
+def test_frames_of_any_size_arrive_whole_however_they_are_cut(data: st.DataObject) -> None:
+    """Several connections at once, in a pool that is too small for all of them."""
+    rig = small_pool(data.draw(st.sampled_from([256 * KIB, 600 * KIB, 4 * MIB])))
+    connections: list[Connection] = [rig.another(RecordingWire()) for _ in range(3)]
+    sizes = st.sampled_from([1, 100, 60 * KIB, 127 * KIB, 128 * KIB, 130 * KIB, 200 * KIB, 400 * KIB])
+    streams, wanted = [], []
+    for number in range(len(connections)):
+        texts = [
+            f"{number}{index}" * (size // 2 + 1)
+            for index, size in enumerate(data.draw(st.lists(sizes, max_size=5)))
+        ]
+        wanted.append(texts)
+        streams.append(b"".join(map(other, texts)))
+    at = [0] * len(connections)
+    parts = st.sampled_from([3, 1000, 50 * KIB, 100 * KIB, 300 * KIB, MIB])
+    while any(at[number] < len(stream) for number, stream in enumerate(streams)):
+        for number, connection in enumerate(connections):
+            part = data.draw(parts) if len(streams[number]) - at[number] > 2000 else MIB
+            at[number] += rig.feed(streams[number][at[number] : at[number] + part], connection)
+        rig.timers.run_soon()
+    for number, texts in enumerate(wanted):
+        assert [each for each in rig.service.requests if each[:1] == str(number)] == texts
+    assert (rig.memory.used_bytes, rig.memory.waiting) == (0, 0)
+    assert rig.memory.spare_bytes <= SPARE_FRAMES_BYTES

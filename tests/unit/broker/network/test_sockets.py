@@ -11,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from broker.network import acceptor as acceptor_module
+from broker.network import socket_network
+from broker.network.acceptor import Acceptor, fitting_send_buffer_bytes
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer, ListenerSettings
-from broker.network.output import BytesLike, Transport
+from broker.network.output import BytesLike, Transport, plain
 from broker.network.response_pieces import Piece
 from broker.network.server import ServerSettings
+from broker.network.socket_network import large_receive_bytes
+from broker.network.sockets import SocketChannel
 from tests.support.rigs.file_slices import CountedFile, Slice
 from tests.support.rigs.network_rig import Client, NetworkRig
 from tests.support.rigs.sans_io import KIB, MIB, framed, other, produce
@@ -458,3 +463,89 @@ def test_many_requests_of_many_connections_come_out_in_order() -> None:
     assert rig.acceptor.traffic.received_bytes == sum(
         len(framed(b"\0\1" + text.encode())) for text in rig.service.requests
     )
+
+
+@pytest.mark.parametrize(("congestion_control", "expected_bytes"), [(b"bbr", 192 * KIB), (b"reno", -1)])
+def test_the_send_buffer_suits_the_congestion_control(congestion_control: bytes, expected_bytes: int) -> None:
+    with socket.socket() as sock:
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion_control)
+        except OSError:
+            pytest.skip(f"this kernel does not offer {congestion_control.decode()}")
+        assert fitting_send_buffer_bytes(sock) == expected_bytes
+
+
+@pytest.mark.parametrize("set_bytes", [-1, 30 * KIB])
+def test_the_users_send_buffer_wins(set_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor_module, "fitting_send_buffer_bytes", lambda sock: 77 * KIB)
+    rig, taken = NetworkRig(), list[int]()
+
+    async def scenario(rig: NetworkRig) -> None:
+        for number, given in enumerate((set_bytes, None)):
+            acceptor = Acceptor(
+                ListenerSettings("PLAINTEXT", "127.0.0.1", 0, send_buffer_bytes=given),
+                loop=rig.loop,
+                limits=rig.server.limits,
+                clock=rig.clock,
+                timers=rig.timers,
+                on_accept=lambda sock, host, port: taken.append(
+                    sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+                ),
+            )
+            acceptor.start()
+            with socket.create_connection((acceptor.host, acceptor.port)):
+                await rig.until(lambda wanted=number: len(taken) > wanted)  # type: ignore[misc]
+            acceptor.close()
+
+    rig.run(scenario)
+    doubled = 2  # the kernel counts its own bookkeeping too
+    assert taken[1] == doubled * 77 * KIB
+    assert taken[0] == doubled * set_bytes if set_bytes > 0 else taken[0] != taken[1]
+
+
+@pytest.mark.parametrize("chosen_bytes", [-1, 300 * KIB])
+def test_the_kernel_takes_more_of_a_connection_that_brings_large_requests(
+    monkeypatch: pytest.MonkeyPatch, chosen_bytes: int
+) -> None:
+    """But not where the operator has chosen a size."""
+    monkeypatch.setattr(socket_network, "large_receive_bytes", lambda: MIB)
+    rig = NetworkRig(receive_buffer_bytes=chosen_bytes)
+    asked: list[int] = []
+    monkeypatch.setattr(SocketChannel, "_widen", lambda channel: asked.append(channel._large_receive_bytes))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.ask("small", 6)
+        assert asked == []
+        for number in range(8):
+            await client.ask(f"{number}" * 4 * MIB, 4 * MIB + 1)
+
+    rig.run(scenario)
+    assert set(asked) == ({MIB} if chosen_bytes < 0 else set())
+
+
+def test_a_wider_receive_buffer_is_asked_for_once() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        wanted: Any = ours.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        unused: Any = None
+        channel = SocketChannel(
+            ours, "somewhere", plain(ours), loop=unused, disconnects=unused, traffic=unused, on_closed=unused,
+            large_receive_bytes=wanted,
+        )  # fmt: skip
+        channel._widen()
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * wanted, "the kernel doubles it"
+        assert channel._large_receive_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked"),
+    [("212992", 0), (str(2 * MIB), 2 * MIB), (str(64 * MIB), 4 * MIB), ("nonsense", 0), (None, 0)],
+)
+def test_the_receive_buffer_keeps_to_what_the_machine_allows(
+    tmp_path: Path, allowed: str | None, asked: int
+) -> None:
+    file = tmp_path / "rmem_max"
+    if allowed is not None:
+        file.write_text(f"{allowed}\n")
+    assert large_receive_bytes(file) == asked

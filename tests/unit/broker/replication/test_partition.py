@@ -8,6 +8,7 @@ import pytest
 
 from broker.replication.partition import Partition
 from broker.replication.watched_batches import GENERATION_SIZE, WatchedBatches
+from config.limits import KIB, MIB, WALKED_ON_NODE_BYTES
 from protocol.errors import ErrorCode
 from tests.support.rigs.handler_rig import HandlerRig
 
@@ -115,6 +116,23 @@ def test_a_new_epoch_begins_at_the_log_end() -> None:
     assert partition.log.leader_epochs.entries() == [(5, 0), (6, 3)]
 
 
+def test_who_is_elected_keeps_its_high_watermark_until_the_followers_are_heard() -> None:
+    """It had learned of 4 records that all have, and leads with 10 of which it must not promise the rest."""
+    rig, partition = hosted(replicas=(1, 2, 3))
+    rig.write("t", count=10)
+    partition.follower_fetched(2, 4, now_ms=0)
+    partition.follower_fetched(3, 4, now_ms=0)
+    follow(partition, 2, 6, isr=(1, 2, 3))
+    follow(partition, 1, 7, isr=(1, 2, 3))
+    assert (partition.log.high_watermark, partition.leader_epoch_start_offset) == (4, 10)
+    assert partition.log.leader_epochs.entries() == [(5, 0), (7, 10)]
+    seen = []
+    for replica, offset in ((2, 10), (3, 4), (3, 7), (3, 10)):
+        partition.follower_fetched(replica, offset, now_ms=0)
+        seen.append(partition.log.high_watermark)
+    assert seen == [4, 4, 7, 10]
+
+
 def test_watchers_are_told_once() -> None:
     rig, partition = hosted()
     watchers = [Watcher(), Watcher()]
@@ -148,21 +166,42 @@ def test_who_waits_for_replicas_is_told_in_order_or_told_why_not() -> None:
 
 def test_the_first_batches_of_a_connection_are_watched() -> None:
     watched = WatchedBatches(always=False)
-    seen = [watched.next_is_walked("a", b"t", 0) for _ in range(10)]
+    seen = [watched.next_is_walked("a", b"t", 0, 1000, 0) for _ in range(10)]
     assert seen == [True] * 8 + [False] * 2
-    assert watched.next_is_walked("a", b"t", 1)
-    assert watched.next_is_walked("a", b"made anew", 0)
-    assert watched.next_is_walked("b", b"t", 0)
-    assert all(WatchedBatches(always=True).next_is_walked("a", b"t", 0) for _ in range(20))
+    assert watched.next_is_walked("a", b"t", 1, 1000, 0)
+    assert watched.next_is_walked("a", b"made anew", 0, 1000, 0)
+    assert watched.next_is_walked("b", b"t", 0, 1000, 0)
+    assert all(WatchedBatches(always=True).next_is_walked("a", b"t", 0, MIB, 0) for _ in range(20))
+
+
+@pytest.mark.parametrize(("size_bytes", "walked"), [(16 * KIB, 8), (20 * KIB, 7), (64 * KIB, 2), (MIB, 1)])
+def test_the_larger_the_batches_the_fewer_are_watched(size_bytes: int, walked: int) -> None:
+    watched = WatchedBatches(always=False)
+    seen = [watched.next_is_walked("a", b"t", 0, size_bytes, 0) for _ in range(10)]
+    assert seen == [True] * walked + [False] * (10 - walked)
+
+
+def test_the_node_watches_so_many_bytes_in_a_second_beyond_first_batches() -> None:
+    watched = WatchedBatches(always=False)
+    size_bytes, crowd = 16 * KIB, 3 * WALKED_ON_NODE_BYTES // (16 * KIB)
+
+    def walked(number: int, now_ms: int) -> bool:
+        return watched.next_is_walked(f"c{number}", b"t", 0, size_bytes, now_ms)
+
+    assert all(walked(number, 0) for number in range(crowd)), "the first of each connection, always"
+    assert not any(walked(number, 999) for number in range(crowd))
+    assert not any(walked(number, 1999) for number in range(crowd)), "who was let off is trusted"
+    assert watched.next_is_walked("late", b"t", 0, size_bytes, 3000)
+    assert watched.next_is_walked("late", b"t", 0, size_bytes, 3000), "another second has begun"
 
 
 def test_watched_connections_are_forgotten_in_bulk() -> None:
     watched = WatchedBatches(always=False)
     for _ in range(9):
-        watched.next_is_walked("old", b"t", 0)
+        watched.next_is_walked("old", b"t", 0, 0, 0)
     for number in range(3 * GENERATION_SIZE):
-        watched.next_is_walked(str(number), b"t", 0)
+        watched.next_is_walked(str(number), b"t", 0, 0, 0)
         if number % 1000 == 0:
-            assert not watched.next_is_walked("old", b"t", 0), "who keeps coming is kept"
+            assert not watched.next_is_walked("old", b"t", 0, 0, 0), "who keeps coming is kept"
         assert len(watched) <= 2 * GENERATION_SIZE
-    assert watched.next_is_walked("0", b"t", 0)
+    assert watched.next_is_walked("0", b"t", 0, 0, 0)

@@ -186,9 +186,17 @@ def test_a_replica_that_is_to_join_holds_the_high_watermark_at_once(partition: P
 def test_a_replica_that_is_to_leave_holds_the_high_watermark_until_it_has_left(partition: Partition) -> None:
     pending = partition.prepare_isr_shrink([2], 11)
     assert (pending.isr, pending.maximal_isr, pending.sent_leader_and_isr.isr) == ((1, 2), (1, 2), (1,))
-    assert (partition.log.high_watermark, partition.is_alone) == (0, False)
+    assert partition.log.high_watermark == 0
     assert partition.isr_confirmed(pending, answer(pending, isr=(1,)))
-    assert (partition.log.high_watermark, partition.is_alone) == (10, True)
+    assert (partition.log.high_watermark, partition.is_under_min_isr) == (10, False)
+
+
+def test_an_isr_is_asked_for_in_the_order_of_ids(partition: Partition) -> None:
+    follow(partition, isr=(3, 2, 1))
+    pending = partition.prepare_isr_shrink([2], 11)
+    assert pending.sent_leader_and_isr.isr == (1, 3)
+    partition.isr_confirmed(pending, answer(pending, isr=(3, 1)))
+    assert partition.prepare_isr_expand(2, 11).sent_leader_and_isr.isr == (1, 2, 3)
 
 
 def test_a_change_that_was_not_made_is_taken_back(partition: Partition) -> None:

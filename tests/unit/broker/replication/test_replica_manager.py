@@ -10,6 +10,7 @@ import logging
 import pytest
 
 from broker.handlers import fetch
+from broker.replication.partition import Partition
 from broker.replication.replica_manager import LeaderChange
 from config.broker_config import BrokerConfig
 from config.setting import Setting, Source
@@ -82,6 +83,55 @@ def test_leadership_comes_and_goes() -> None:
     assert lead(1) == [LeaderChange("t", 0, 4, True)]
     isr_only = PartitionChangeRecord(partition_id=0, topic_id=made, isr=[1])
     assert rig.apply(isr_only) == []
+
+
+class Copying:
+    """Writes down what the fetchers are told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str, int, int]] = []
+
+    def partition_moved(self, partition: Partition) -> None:
+        self.heard.append(("moved", partition.topic, partition.leader_id, partition.leader_epoch))
+
+    def partition_gone(self, partition: Partition) -> None:
+        self.heard.append(("gone", partition.topic, partition.leader_id, partition.leader_epoch))
+
+
+def test_the_fetchers_hear_of_each_leader_epoch_and_of_the_end() -> None:
+    rig = HandlerRig()
+    copying = Copying()
+    rig.replicas.copy_with(copying)
+    made = rig.topic("t", replicas=(1, 2))
+    assert copying.heard == [("moved", "t", 1, 0)]
+    copying.heard.clear()
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, isr=[1]))
+    assert copying.heard == [], "it has the same leader in the same epoch"
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, leader=2))
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, leader=-1))
+    assert copying.heard == [("moved", "t", 2, 1), ("moved", "t", -1, 2)]
+    copying.heard.clear()
+    rig.remove_topic(made)
+    assert copying.heard == [("gone", "t", -1, 2)]
+    copying.heard.clear()
+    rig.topic("u", number=2)
+    rig.replicas.log_went_offline("u", 0)
+    assert [each[0] for each in copying.heard] == ["moved", "gone"]
+
+
+def test_a_broker_that_leaves_stops_following_where_it_is_out_of_the_isr() -> None:
+    rig = HandlerRig()
+    copying = Copying()
+    rig.replicas.copy_with(copying)
+    made = rig.topic("t", replicas=(1, 2), leader=2)
+    rig.replicas.begin_controlled_shutdown()
+    copying.heard.clear()
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, leader=2))
+    assert copying.heard == [("moved", "t", 2, 1)], "it is in the ISR yet"
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, isr=[2]))
+    assert copying.heard[1:] == [("gone", "t", 2, 1)]
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, leader=-1, isr=[2, 1]))
+    assert copying.heard[2:] == [("gone", "t", -1, 2)]
 
 
 def test_a_partition_that_moves_away_takes_its_log_along() -> None:

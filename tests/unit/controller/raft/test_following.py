@@ -66,6 +66,15 @@ def test_what_is_fetched_is_appended_and_committed_as_far_as_the_leader_says() -
     assert rig.node.high_watermark == 4  # it never falls
 
 
+def test_the_high_watermark_is_known_when_a_leader_has_told_it() -> None:
+    rig = following()
+    assert not rig.node.knows_high_watermark
+    give(rig, batches(3, 5, 5))  # the leader of a new epoch does not know it yet
+    assert not rig.node.knows_high_watermark
+    give(rig, high_watermark=0)
+    assert rig.node.knows_high_watermark
+
+
 def test_the_next_fetch_acknowledges_only_what_is_synced() -> None:
     rig = following(auto_sync=False)
     give(rig, batches(5, 5))

@@ -50,10 +50,12 @@ def test_slices_see_what_one_walk_sees(count: int) -> None:
         steps = list(iter_steps(plain, count))
         assert steps[-1] == walk(plain, count)
         assert len(steps) - 1 == (count - 1) // RECORDS_PER_SLICE
+        within = list(iter_steps(bytearray(b"\xff" * HEADER_BYTES + plain), count, HEADER_BYTES))
+        assert within == steps, "where they lie behind the header of their batch"
 
 
-def iter_steps(plain: bytes, count: int) -> Any:
-    yield (yield from walk_in_slices(plain, count))
+def iter_steps(plain: bytes | bytearray, count: int, begin: int = 0) -> Any:
+    yield (yield from walk_in_slices(plain, count, begin))
 
 
 @pytest.mark.parametrize("spoiled", ["last record gone", "byte behind", "length in the third slice"])

@@ -1,0 +1,130 @@
+"""High watermarks as clients see them while a cluster is in trouble: none of them may fall.
+
+Two things are asked of each node, over and over. A consumer's Fetch, which leaders and followers answer
+(KIP-392), tells the replica's own high watermark: within one life of its process it never falls, whoever
+leads. ListOffsets, which only a leader answers, tells the offset that consumers take for the end, and the
+leader's epoch: within an epoch it never falls, and a later epoch begins no lower, for a new leader answers
+OFFSET_NOT_AVAILABLE until it knows that much (KIP-207). A leader that does not know yet that it was replaced
+may answer after its successor; hence the epochs, not the time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
+from typing import Final
+
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from tests.support.clients.wire_client import ConnectionEnded, WireClient
+
+__all__ = ["WatchedNode", "Watermarks"]
+
+FETCH_VERSION: Final = 12
+LIST_VERSION: Final = 7
+LATEST: Final = -1
+PAUSE_SECONDS: Final = 0.1
+ANSWER_SECONDS: Final = 60
+"""A node that was stopped for long answers in the end."""
+
+WatchedNode = tuple[str, Callable[[], int]]
+"""Its address, and what tells which life of it this is (a process id)."""
+WatchedLife = tuple[int, int]
+"""A node's id, and that of its process."""
+
+
+class Watermarks:
+    """Watches all partitions of a topic on all nodes from now on; `check` compares."""
+
+    def __init__(self, nodes: Mapping[int, WatchedNode], topic: str, partitions: int) -> None:
+        self.answers: Counter[str] = Counter()
+        """How many high watermarks each of the two requests has told."""
+        self._fallen: list[tuple[WatchedLife, str]] = []
+        self._topic = topic
+        self._partitions = partitions
+        self._of_replicas: dict[tuple[int, int, int], int] = {}
+        """By node, its life and partition: the highest so far."""
+        self._of_epochs: dict[tuple[int, int], tuple[int, int]] = {}
+        """By partition and leader epoch: the first and the last that ListOffsets told."""
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch, args=(node_id, *node), daemon=True)
+            for node_id, node in nodes.items()
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def check(self, ends: Mapping[int, int], excused: Collection[WatchedLife] = ()) -> None:
+        """No more is asked; nothing fell, and nothing was beyond the end of a partition. excused: processes
+        that may have lowered the high watermarks of their replicas."""
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+        fallen = [told for life, told in self._fallen if life not in excused]
+        assert not fallen, fallen[:5]
+        for (node_id, _, partition), highest in self._of_replicas.items():
+            assert highest <= ends[partition], f"node {node_id} told {highest} of {partition}, {ends=}"
+        for ((partition, former), (_, last)), ((next_one, epoch), (first, _)) in pairwise(
+            sorted(self._of_epochs.items())
+        ):
+            assert partition != next_one or last <= first, (
+                f"partition {partition} ended at {last} in epoch {former} and at {first} in epoch {epoch}"
+            )
+        for (partition, epoch), (_, last) in self._of_epochs.items():
+            assert last <= ends[partition], f"partition {partition} ended at {last} in epoch {epoch}, {ends=}"
+
+    def _watch(self, node_id: int, address: str, life: Callable[[], int]) -> None:
+        while not self._ends.is_set():
+            now = life()
+            try:
+                with WireClient(address, timeout_seconds=ANSWER_SECONDS) as client:
+                    while not self._ends.wait(PAUSE_SECONDS) and life() == now:
+                        self._ask(node_id, now, client, life)
+            except (OSError, ConnectionEnded):
+                self._ends.wait(PAUSE_SECONDS)
+
+    def _ask(self, node_id: int, now: int, client: WireClient, life: Callable[[], int]) -> None:
+        fetched = client.ask_for(FetchResponse, self._fetch(), FETCH_VERSION)
+        listed = client.ask_for(ListOffsetsResponse, self._list(), LIST_VERSION)
+        if life() != now:
+            return
+        with self._lock:
+            for data in fetched.responses[0].partitions:
+                if data.error_code == ErrorCode.NONE:
+                    self._replica_tells((node_id, now, data.partition_index), data.high_watermark)
+            for found in listed.topics[0].partitions:
+                if found.error_code == ErrorCode.NONE:
+                    self._leader_tells(
+                        (node_id, now), (found.partition_index, found.leader_epoch), found.offset
+                    )
+
+    def _replica_tells(self, place: tuple[int, int, int], high_watermark: int) -> None:
+        self.answers["Fetch"] += 1
+        highest = self._of_replicas.setdefault(place, high_watermark)
+        node_id, life, partition = place
+        if high_watermark < highest:
+            told = f"high watermark of {partition} on node {node_id} fell from {highest} to {high_watermark}"
+            self._fallen.append(((node_id, life), told))
+        self._of_replicas[place] = max(highest, high_watermark)
+
+    def _leader_tells(self, life: WatchedLife, place: tuple[int, int], offset: int) -> None:
+        self.answers["ListOffsets"] += 1
+        first, last = self._of_epochs.setdefault(place, (offset, offset))
+        if offset < last:
+            told = f"the end of partition {place[0]} fell from {last} to {offset} in epoch {place[1]}"
+            self._fallen.append((life, told))
+        self._of_epochs[place] = (first, max(last, offset))
+
+    def _fetch(self) -> FetchRequest:
+        wanted = [FetchRequest.FetchPartition(each, -1, 0, -1, -1, 1) for each in range(self._partitions)]
+        return FetchRequest(max_bytes=1, topics=[FetchRequest.FetchTopic(self._topic, partitions=wanted)])
+
+    def _list(self) -> ListOffsetsRequest:
+        wanted = [
+            ListOffsetsRequest.ListOffsetsPartition(each, -1, LATEST) for each in range(self._partitions)
+        ]
+        return ListOffsetsRequest(-1, topics=[ListOffsetsRequest.ListOffsetsTopic(self._topic, wanted)])

@@ -1,0 +1,51 @@
+"""The metrics of followers, by Kafka's names."""
+
+from __future__ import annotations
+
+from broker.metrics.families import Sample
+from broker.metrics.fetcher_families import fetcher_collector
+from broker.replication.fetcher.fetcher_manager import ReplicaFetcherManager
+from controller.metadata.image.brokers import BrokerEndpoint
+from protocol.errors import ErrorCode
+from tests.support.rigs.fetcher_rig import FetcherRig, failure, records
+from tests.support.rigs.log_rig import leader_batch
+
+
+def test_lag_bytes_and_failures_are_shown() -> None:
+    rig = FetcherRig()
+    manager = ReplicaFetcherManager(
+        rig.surroundings,
+        fetchers_per_leader=1,
+        connect=lambda host, port, client_id: rig.leader,
+        endpoint=lambda broker_id: BrokerEndpoint("one", 9, 0),
+    )
+    for index in range(2):
+        rig.host(index)
+        rig.partitions[index].follow_image(
+            leader_id=1, leader_epoch=1, partition_epoch=1, replicas=(1, 2), isr=(1, 2),
+            min_insync_replicas=1, now_ms=0,
+        )  # fmt: skip
+        manager.partition_moved(rig.partitions[index])
+    rig.timers.run_soon()
+    batch = leader_batch(0, b"a", b"b", epoch=1)
+    rig.clock.move(500)
+    rig.answer(records(batch, high_watermark=9), failure(ErrorCode.FENCED_LEADER_EPOCH, 1))
+    found: dict[str, list[Sample]] = {
+        family.name: list(family.samples) for family in fetcher_collector(manager, rig.clock)()
+    }
+    name = "ReplicaFetcherThread-0-1"
+    where = {"clientId": name, "brokerHost": "one", "brokerPort": "9"}
+    assert found == {
+        "kafka_server_replicafetchermanager_maxlag": [({"clientId": "Replica"}, 7)],
+        "kafka_server_replicafetchermanager_minfetchrate": [({"clientId": "Replica"}, 4.0)],
+        "kafka_server_replicafetchermanager_failedpartitionscount": [({"clientId": "Replica"}, 1)],
+        "kafka_server_replicafetchermanager_deadthreadcount": [({"clientId": "Replica"}, 0)],
+        "kafka_server_brokertopicmetrics_replicationbytesin_total": [({}, len(batch))],
+        "kafka_server_brokertopicmetrics_reassignmentbytesin_total": [({}, 0)],
+        "kafka_server_followerreplication_byte_rate": [({}, 0.0)],
+        "kafka_server_fetcherlagmetrics_consumerlag": [
+            ({"clientId": name, "topic": "orders", "partition": "0"}, 7)
+        ],
+        "kafka_server_fetcherstats_bytespersec_total": [(where, len(batch))],
+        "kafka_server_fetcherstats_requestspersec_total": [(where, 2)],
+    }
