@@ -5,9 +5,9 @@ ARGS ?=
 
 .PHONY: run test bench lint clean
 
-run:            ## start a broker on 127.0.0.1:9092, data in ./data
+run:            ## start a broker on 127.0.0.1:9092, data in ./data; NODES=3: a cluster, data in ./data-of-3
 	@PYTHON=$(PYTHON) .ci/setup run
-	@.venv/bin/python -m broker start --override log.dirs=./data $(ARGS)
+	@.venv/bin/python -m broker start $(if $(NODES),--nodes $(NODES) --override log.dirs=./data-of-$(NODES),--override log.dirs=./data) $(ARGS)
 
 test:           ## lint, types and all tests; parts: .ci/run unit, .ci/run lint ...
 	@PYTHON=$(PYTHON) .ci/run
