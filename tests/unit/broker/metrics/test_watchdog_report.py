@@ -89,7 +89,7 @@ def test_the_loop_goes_on_to_another_request_while_the_stack_is_written(
         return read(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(linecache, "getlines", getlines)
-    # An empty cache of the test's own: the real one holds the lines of the generated codecs, which no file has.
+    # An empty cache of the test's own: the real one holds the generated codecs' lines, which no file has.
     monkeypatch.setattr(linecache, "cache", {})
     text = report(busy, lambda: busy.current, caplog)
     assert "Produce version 5 from client 'me'" in text
