@@ -7,6 +7,7 @@ that is how we know that a scenario asks for what Kafka does and not for what we
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,11 @@ settings.load_profile("repeatable")
 """Each run of the tests draws the same examples, however busy the machine is: a test that failed fails again.
 `.ci/run hunt` draws others (`--hypothesis-profile=hunt`); see `tests/__init__.py`. A test's own `@settings`
 are made after this and take from the profile what they do not name."""
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell that runs `make test &` in a script has it ignore Ctrl-C, and programs inherit that: those which
+    # tests end by SIGINT would go on for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 AnyBroker = BarnabasProcess | GenuineKafka
 

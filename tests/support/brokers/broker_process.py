@@ -21,7 +21,7 @@ from tests.support.brokers.ports import free_ports
 ROOT: Final = Path(__file__).resolve().parents[3]
 READY: Final = re.compile(r"Barnabas is ready: .*?(?P<broker>PLAINTEXT://(?P<address>\S+:\d+))")
 CONTROLLER: Final = re.compile(r"CONTROLLER://(?P<address>\S+:\d+)")
-READY_SECONDS: Final = 30
+READY_SECONDS: Final = 90
 
 
 class BarnabasProcess:
