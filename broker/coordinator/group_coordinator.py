@@ -8,7 +8,9 @@ deletion of topics are told by the metadata publisher.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
@@ -27,9 +29,9 @@ from broker.coordinator.consumer.describe_consumer_group import (
     describe_consumer_group,
     list_consumer_groups,
 )
-from broker.coordinator.consumer.expression_search import ExpressionSearch
 from broker.coordinator.consumer.heartbeat import Client, refused_request
 from broker.coordinator.consumer.operation import ConsumerGroupSettings, TopicsView
+from broker.coordinator.consumer.regexes import search_topics
 from broker.coordinator.group_operation import GroupOperation, GroupSettings, fitted, join_error
 from broker.coordinator.group_shard import GroupShard
 from broker.coordinator.offsets.commit import commit_offsets, prepare_commit, refused_commit
@@ -48,7 +50,7 @@ from broker.coordinator.ports import (
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, partition_for
 from broker.coordinator.runtime.result import CoordinatorResult
 from config.ports import Clock, RandomSource, Timers
-from protocol.errors import ErrorCode
+from protocol.errors import EndsProcess, ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -63,10 +65,12 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.primitives import Uuid
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns
 
+LOG: Final = logging.getLogger("barnabas.groups")
 GROUP_TOPIC: Final = "__consumer_offsets"
 LOAD_SLICE_RECORDS: Final = 2_000
 """Records loaded in one turn of the loop: some ten milliseconds."""
@@ -298,15 +302,26 @@ class GroupCoordinator:
         )
         if not regexes:
             return
-        search = ExpressionSearch(regexes, self.cluster, context, self._clock.wall_ms())
+        may_describe = partial(context.allows, Operation.DESCRIBE, ResourceType.TOPIC)
+        search = search_topics(regexes, self.cluster, may_describe, self._clock.wall_ms())
 
         def go_on() -> None:
-            if search.step():
+            found = None
+            try:
+                next(search)
+            except StopIteration as end:
+                found = end.value
+            except EndsProcess:
+                raise
+            except Exception:
+                self._runtime.shard_failed()
+                LOG.exception("group %s: a search for topics failed; this is our fault", group_id)
+            else:
                 self._timers.call_soon(go_on)
                 return
             self._write(
                 group_id,
-                lambda shard, operation: shard.consumers.resolved(group_id, search.resolved(), operation),
+                lambda shard, operation: shard.consumers.searched(group_id, found, operation),
                 lambda _: ErrorCode.NONE,
             )
 

@@ -17,8 +17,7 @@ In reading order:
 * `migration`                a classic group with members becomes a consumer group, and back
 * `embedded_protocol`        what classic consumers put into JoinGroup and SyncGroup
 * `classic_members`          members of a consumer group that speak the classic protocol
-* `regexes`                  subscriptions by regular expression
-* `expression_search`        the search for the topics that they match, in steps
+* `regexes`                  subscriptions by regular expression, and the search for what they match
 * `describe_consumer_group`  groups as administrators see them
 * `consumer_group_requests`  requests and deadlines of a shard, put to the machine
 

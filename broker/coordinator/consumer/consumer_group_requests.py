@@ -222,20 +222,21 @@ class ConsumerGroupRequests:
             if any(group.subscribes(name) for name in names):
                 group.needs_metadata_check = True
 
-    def resolved(
-        self, group_id: str, found: Mapping[str, ResolvedRegex], operation: GroupOperation
+    def searched(
+        self, group_id: str, found: Mapping[str, ResolvedRegex] | None, operation: GroupOperation
     ) -> ErrorCode:
-        """Expressions of the group were looked at."""
+        """The search for topics is over; without a result (None) the next heartbeat asks for another one."""
         group = self._groups.get(group_id)
         if group is not None:
             group.is_resolving = False
+        if group is not None and found is not None:
             begun = self._begin(group_id, operation)
             record_matches(group, found, begun)
             self._settle(group, begun, operation)
         return ErrorCode.NONE
 
     def take_expressions(self, group_id: str) -> Sequence[str]:
-        """What the last heartbeat of the group has asked for. Until `resolved` nothing more is asked."""
+        """What the last heartbeat of the group has asked for. Until `searched` nothing more is asked."""
         regexes = self.to_resolve.pop(group_id, ())
         group = self._groups.get(group_id)
         if regexes and group is not None:

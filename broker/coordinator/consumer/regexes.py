@@ -8,7 +8,7 @@ recorded the group's epoch grows. An expression that needs too much memory is re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from broker.coordinator.consumer.consumer_group import ConsumerGroup
 from broker.coordinator.consumer.consumer_group_records import epoch_record, regex_record
 from broker.coordinator.consumer.member import ConsumerGroupMember
 from broker.coordinator.consumer.metadata_hash import group_hash
-from broker.coordinator.consumer.operation import ConsumerOperation, GroupRefusal
+from broker.coordinator.consumer.operation import ConsumerOperation, GroupRefusal, TopicsView
 from broker.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
 from protocol.errors import ErrorCode
 
@@ -26,6 +26,8 @@ MOST_CHARACTERS: Final = 8192
 """Of an expression."""
 LEAST_REFRESH_INTERVAL_MS: Final = 10_000
 """As in Kafka it is fixed."""
+NAMES_PER_STEP: Final = 500
+"""Names of topics: some milliseconds."""
 NEVER: Final = -(2**63)
 
 
@@ -104,19 +106,31 @@ def _ask_for_a_look(
         operation.refresh = regexes
 
 
-def match(regexes: Iterable[str], names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each name with the expressions that match all of it: a step each, so that one can pause in between.
+def search_topics(
+    regexes: Iterable[str], topics: TopicsView, may_describe: Callable[[str], bool], now_wall_ms: int
+) -> Generator[None, None, Mapping[str, ResolvedRegex]]:
+    """What each expression matches, found in steps between which the loop does its other work.
 
-    An expression that cannot be compiled matches nothing.
+    The client whose heartbeat has asked sees what it may describe. An expression that cannot be compiled
+    matches nothing. A topic that is made meanwhile is newer than the version that is noted, so the next
+    heartbeat asks again.
     """
+    version = topics.newest_topic_version
+    found: dict[str, set[str]] = {regex: set() for regex in regexes}
     programs = []
-    for regex in regexes:
+    for regex in found:
         try:
             programs.append((regex, compiled(regex).fullmatch))
         except GroupRefusal:
             continue
-    for name in names:
-        yield name, [regex for regex, fullmatch in programs if fullmatch(name) is not None]
+    for number, name in enumerate(topics.topic_names(), 1):
+        matching = [regex for regex, fullmatch in programs if fullmatch(name) is not None]
+        if matching and may_describe(name):
+            for regex in matching:
+                found[regex].add(name)
+        if number % NAMES_PER_STEP == 0:
+            yield
+    return {regex: ResolvedRegex(frozenset(names), version, now_wall_ms) for regex, names in found.items()}
 
 
 def record_matches(

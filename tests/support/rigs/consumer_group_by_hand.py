@@ -23,8 +23,7 @@ from broker.coordinator.consumer.operation import (
     GroupRefusal,
     group_times,
 )
-from broker.coordinator.consumer.regexes import match, record_matches
-from broker.coordinator.consumer.subscriptions import ResolvedRegex
+from broker.coordinator.consumer.regexes import record_matches, search_topics
 from broker.coordinator.ports import CurrentTime
 from broker.coordinator.runtime.result import CoordinatorRecord, UndoLog
 from protocol.errors import ErrorCode
@@ -233,14 +232,12 @@ class ConsumerGroupByHand:
         """What goes on beside the loop: match the expressions that were asked for, if any."""
         if not self.to_resolve:
             return
-        found: dict[str, set[str]] = {regex: set() for regex in self.to_resolve}
-        for name, regexes in match(self.to_resolve, self.topics.counts):
-            for regex in regexes:
-                found[regex].add(name)
-        resolved = {
-            regex: ResolvedRegex(frozenset(names), self.topics.version, self.now_ms)
-            for regex, names in found.items()
-        }
+        search = search_topics(self.to_resolve, self.topics, lambda name: True, self.now_ms)
+        try:
+            while True:
+                next(search)
+        except StopIteration as end:
+            resolved = end.value
         self.to_resolve = ()
 
         def work(group: ConsumerGroup, operation: ConsumerOperation) -> None:

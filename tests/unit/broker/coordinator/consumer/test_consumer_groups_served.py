@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
+
+import pytest
 
 from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.offsets.fetch import FetchedGroup
@@ -138,6 +140,32 @@ def test_an_expression_is_matched_beside_the_loop_with_the_clients_rights() -> N
     assert given(answer) == {world.cluster.topic_id(name): [0] for name in ("t1", "t2")}
     world.restart()
     assert beat(world, "a", answer.member_epoch).error_code == 0
+
+
+@pytest.mark.parametrize("fails_at", ["the names", "an authorizer"])
+def test_a_search_for_topics_that_fails_is_begun_anew(
+    fails_at: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_with({"t1": 1, "u": 1})
+
+    def fail(*_: object) -> Never:
+        raise ValueError("a fault of ours")
+
+    with monkeypatch.context() as patched:
+        if fails_at == "the names":
+            patched.setattr(world.cluster, "topic_names", fail)
+        else:
+            patched.setattr(world.authorizer, "authorize", fail)
+        answer = join(world, "a", (), subscribed_topic_regex="t.*")
+        assert answer.error_code == 0
+        world.timers.run_soon()
+    assert world.groups.failures == 1
+    assert "a fault of ours" in caplog.text
+    assert beat(world, "a", answer.member_epoch).error_code == 0
+    world.timers.run_soon()
+    world.timers.advance(2_000)
+    assert given(beat(world, "a", answer.member_epoch)) == {world.cluster.topic_id("t1"): [0]}
+    assert world.groups.failures == 1
 
 
 def test_a_topic_that_grows_is_shared_anew() -> None:
