@@ -102,7 +102,7 @@ def test_kafkas_metadata_shell_walks_through_our_snapshot(written: tuple[Control
         "./image/topics/byName/a.b/0",
     }
     # The shell runs its command as soon as anything of the snapshot is applied, while another of its threads
-    # reads the other batches (MetadataShell.waitUntilCaughtUp): on a busy machine it may miss what comes later.
+    # reads the other batches (MetadataShell.waitUntilCaughtUp): a busy machine may not show what comes later.
     for _ in range(10):
         result = run_tool("kafka-metadata-shell", "--snapshot", str(path), "find")
         assert result.code == 0, result.err
