@@ -7,8 +7,10 @@ gone. What is sent comes from a seed; `python -m tests.hostile.fuzz` does the sa
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -19,18 +21,21 @@ from protocol.headers import decode_request_header
 from protocol.registry import ApiKey, apis
 from tests.support.brokers.against import barnabas_only
 from tests.support.fuzz.knowledge import Knowledge
-from tests.support.fuzz.requests import Offer, RequestMaker
+from tests.support.fuzz.requests import OF_THE_QUORUM, Offer, RequestMaker
 from tests.support.fuzz.running import Fuzz, Plan
+from tests.support.fuzz.stories import LONGEST_STORY, STORIES
 from tests.support.fuzz.verdict import complaints, told
 from tests.support.fuzz.watcher import Seen, waited_ns
 
 pytestmark = barnabas_only
 
+REQUESTS: Final = 4_000
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",
-    [Plan(1, requests=4_000), Plan(2, requests=4_000, disks_fail=True)],
+    [Plan(1, requests=REQUESTS), Plan(2, requests=REQUESTS, disks_fail=True)],
     ids=["commits pending", "disks failing"],
 )
 def test_nobody_else_notices(plan: Plan, tmp_path: Path) -> None:
@@ -79,6 +84,30 @@ def test_the_same_seed_makes_the_same_requests() -> None:
     assert frames == [made.frame for made in second if made.key != ApiKey.PRODUCE]
     number = next(made.number for made in reversed(first) if made.key != ApiKey.PRODUCE)
     assert alone.make(number).frame == first[number].frame
+
+
+@pytest.mark.parametrize(("seed", "first"), [(1, 0), (2, 0), (3, 0), (4, 0), (4, 4_711)])
+def test_every_version_of_every_api_has_its_turn(seed: int, first: int) -> None:
+    """And those that make the leader resign have little more, or the node would be without one often."""
+    maker = RequestMaker(seed, offers(), Knowledge(), 2_000)
+    never_asked = {(each.is_controller, each.key, version) for each in offers() for version in each.versions}
+    of_the_quorum = 0
+    for number in range(first, first + maker.requests_of_all_turns):
+        made = maker.make(number)
+        never_asked.discard((made.is_controller, made.key, made.version))
+        of_the_quorum += made.key in OF_THE_QUORUM
+    assert never_asked == set()
+    assert of_the_quorum < maker.requests_of_all_turns / 100
+
+
+def test_stories_leave_room_for_the_turns() -> None:
+    world = Knowledge()
+    for story in STORIES:
+        assert max(len(story(random.Random(seed), world)) for seed in range(100)) <= LONGEST_STORY, story
+
+
+def test_the_long_runs_are_long_enough_for_all_turns() -> None:
+    assert RequestMaker(1, offers(), Knowledge(), 2_000).requests_of_all_turns <= REQUESTS
 
 
 def test_only_waiting_for_a_processor_is_forgiven() -> None:

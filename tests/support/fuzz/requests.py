@@ -17,7 +17,7 @@ from controller.handlers.envelope import FORWARDED
 from protocol.registry import ApiKey, api
 from tests.support.fuzz import words
 from tests.support.fuzz.knowledge import Knowledge
-from tests.support.fuzz.stories import STORIES, Step
+from tests.support.fuzz.stories import LONGEST_STORY, STORIES, Step
 from tests.support.fuzz.writing import Body, Mood
 
 LEFT_OUT: Final[Mapping[str, str]] = MappingProxyType(
@@ -36,13 +36,16 @@ _MOODS: Final = (
 )  # fmt: skip
 _FRAMES: Final = ((2_000, 45), (20_000, 33), (200_000, 16), (1_000_000, 4), (4_000_000, 2))
 """Largest bodies and how often they are allowed: many a request stays far below."""
-_QUORUM: Final = frozenset(
+OF_THE_QUORUM: Final = frozenset(
     {ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.UPDATE_RAFT_VOTER}
 )
-"""A leader that hears of a higher epoch resigns, and the next comes after a moment: so these are rare."""
-_QUORUM_CHANCE: Final = 0.2
-_BLOCK: Final = 10
-"""Requests; a story begins with a block and is over with it."""
+"""A leader that hears of a higher epoch resigns, and the next comes after a moment: so these are rare. They
+have their turns as all others, and dice name them in one case of many."""
+_QUORUM_CHANCE: Final = 0.05
+_TURNS: Final = 2
+"""The last requests of a block: each asks the next version of all that are offered, whatever the dice say."""
+_BLOCK: Final = LONGEST_STORY + _TURNS
+"""Requests. A story begins with a block and is over before its turns."""
 _STORY_CHANCE: Final = 0.5
 _ODD_CLIENT_CHANCE: Final = 0.005
 _OTHER_BROKERS: Final = (-1, 0, 2, 3, 2**31 - 1, -(2**31))
@@ -92,7 +95,9 @@ class RequestMaker:
         self._world = world
         self._largest_bytes = largest_bytes
         self._offers = list(offers)
-        self._turns = [(each, version) for each in self._offers for version in each.versions]
+        self._turns = [
+            each._replace(first=version, last=version) for each in self._offers for version in each.versions
+        ]
         random.Random(f"turns {seed}").shuffle(self._turns)
         self._by_key = {(offer.key, offer.is_controller): offer for offer in self._offers}
         self._told: tuple[int, Sequence[Step]] = (-1, ())
@@ -105,7 +110,7 @@ class RequestMaker:
             mood = random_source.choice((Mood.DECENT, Mood.DECENT, Mood.ONE_WORD))
             offer = self._by_key[step.key, False].at_least(step.first_version)
             return self._request(random_source, number, offer, mood, step.given, 20_000)
-        offer = self._pick(random_source, number)
+        offer = self._turn(number) or self._pick(random_source)
         mood = random_source.choices([each for each, _ in _MOODS], [weight for _, weight in _MOODS])[0]
         size = random_source.choices([each for each, _ in _FRAMES], [weight for _, weight in _FRAMES])[0]
         return self._request(random_source, number, offer, mood, {}, min(size, self._largest_bytes))
@@ -122,15 +127,27 @@ class RequestMaker:
             self._told = block, [step for step in told if (step.key, False) in self._by_key]
         return self._told[1]
 
-    def _pick(self, random_source: random.Random, number: int) -> Offer:
-        """Every version in its turn, or any API."""
+    @property
+    def requests_of_all_turns(self) -> int:
+        """So many requests in a row, from any number on, ask every version of every API."""
+        blocks = -(-len(self._turns) // _TURNS)
+        return (blocks + 1) * _BLOCK
+
+    def _turn(self, number: int) -> Offer | None:
+        """The version whose turn it is; None for a request that is in nobody's turn."""
+        block, place = divmod(number, _BLOCK)
+        place -= LONGEST_STORY
+        return self._turns[(block * _TURNS + place) % len(self._turns)] if place >= 0 else None
+
+    def _pick(self, random_source: random.Random) -> Offer:
+        """Any version, or any API."""
         while True:
             if random_source.random() < 0.5:
-                offer, version = self._turns[number % len(self._turns)]
-                offer = offer._replace(first=version, last=version)
+                offer = random_source.choice(self._turns)
             else:
                 offer = random_source.choice(self._offers)
-            if offer.key not in _QUORUM or len(self._offers) < 10 or random_source.random() < _QUORUM_CHANCE:
+            is_frequent = offer.key not in OF_THE_QUORUM or len(self._offers) < 10
+            if is_frequent or random_source.random() < _QUORUM_CHANCE:
                 return offer
 
     def _request(

@@ -16,6 +16,8 @@ from tests.support.fuzz.knowledge import INSTANCES, LASTING_TOPICS, MADE_TOPICS,
 
 STATIC_MEMBERS_SINCE: Final = 5
 LEAVING_TOGETHER_SINCE: Final = 3
+LONGEST_STORY: Final = 8
+"""Steps at most."""
 
 
 class Step(NamedTuple):
@@ -84,7 +86,8 @@ def a_crowd_joins(random_source: random.Random, world: Knowledge) -> Steps:
     """Members that nobody hears of again, and a group that is deleted under them."""
     group = world.group(random_source)
     steps = [
-        Step(ApiKey.JOIN_GROUP, _join(random_source, group, None)) for _ in range(random_source.randint(2, 8))
+        Step(ApiKey.JOIN_GROUP, _join(random_source, group, None))
+        for _ in range(random_source.randint(2, LONGEST_STORY - 2))
     ]
     return [*steps, Step(ApiKey.DELETE_GROUPS, {"groups_names": [group]}), steps[0]]
 
