@@ -21,7 +21,7 @@ from tests.support.clients.checked_load import CheckedLoad
 from tests.support.clients.spread import create_placed
 from tests.support.genuine.kafka_tools import ToolResult
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.timeout(1800)]
 
 TOPIC: Final = "moving"
 INTERNAL: Final = "__consumer_offsets"

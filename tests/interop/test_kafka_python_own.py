@@ -24,7 +24,7 @@ from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.genuine.fetched import fetch_with, fetched
 from tests.support.genuine.genuine_kafka import GenuineKafka
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 VERSION: Final = importlib.metadata.version("kafka-python")
 NAMED: Final = Path(__file__).with_name("kafka_python_own.tsv")

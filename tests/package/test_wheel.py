@@ -16,7 +16,7 @@ from tests.support.brokers.broker_process import ROOT, BarnabasProcess
 from tests.support.clients.librdkafka import create_topic, fill, settings, take, texts
 from tests.support.genuine.kafka_jars import missing
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FOREIGN: Final = ["config==0.5.1", "pytest"]
 """What PyPI has under the names of our packages, and what the stranger tests with."""

@@ -16,7 +16,7 @@ from tests.side_by_side.sides import slowest
 from tests.side_by_side.test_side_by_side import README
 from tests.support.brokers.cluster import OURS
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from tests.side_by_side.table import SUBJECTS
 from tests.support.clients.librdkafka import commit
 from tests.support.genuine.tool_server import ToolServer, compile_java
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]
 
 README: Final = Path(__file__).resolve().parents[2] / "README.md"
 KEYS: Final = [f"{subject}: {case.name}" for subject, cases in SUBJECTS.items() for case in cases]
