@@ -10,7 +10,8 @@ from tests.cluster.conftest import NewCluster
 from tests.support.brokers.cluster import KAFKAS, OURS
 from tests.support.brokers.cut_network import CutNetwork
 from tests.support.brokers.failing_disks import FailingDisks
-from tests.support.brokers.under_fire import CUTS, FIRE, ON_NODES, Fire
+from tests.support.brokers.faults import CUTS, FIRE, ON_NODES
+from tests.support.brokers.under_fire import Fire
 
 SECONDS = {OURS: 180, KAFKAS: 20}
 FAULTS_OF_KAFKA = 4
