@@ -50,6 +50,7 @@ from broker.coordinator.ports import (
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, partition_for
 from broker.coordinator.runtime.result import CoordinatorResult
 from config.ports import Clock, RandomSource, Timers
+from controller.metadata.random_ids import random_uuid
 from protocol.errors import EndsProcess, ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from protocol.messages.consumer_group_heartbeat import (
@@ -115,10 +116,10 @@ class GroupCoordinator:
         self.cluster = cluster
         self._clock = clock
         self._topics = topics
-        self._random_source = random_source
+        make_uuid = partial(random_uuid, random_source)
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_TOPIC,
-            lambda partition: GroupShard(partition, settings, self._make_uuid, consumer_ports),
+            lambda partition: GroupShard(partition, settings, make_uuid, consumer_ports),
             writer=writer,
             reader=reader,
             clock=clock,
@@ -370,7 +371,12 @@ class GroupCoordinator:
     def describe(self, group_id: str, version: int) -> DescribeGroupsResponse.DescribedGroup:
         return self._runtime.read(
             self.partition_for(group_id),
-            lambda shard, now: describe_group(group_id, shard.group_metadata.get(group_id), version),
+            lambda shard, _: describe_group(
+                group_id,
+                shard.group_metadata.get(group_id),
+                version,
+                is_of_another_type=group_id in shard.group_metadata.consumers.groups,
+            ),
             lambda error: DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error),
         )
 
@@ -379,7 +385,11 @@ class GroupCoordinator:
         return self._runtime.read(
             self.partition_for(group_id),
             lambda shard, _: describe_consumer_group(
-                group_id, shard.group_metadata.consumers.get(group_id), default, self.cluster
+                group_id,
+                shard.group_metadata.consumers.get(group_id),
+                default,
+                self.cluster,
+                is_of_another_type=group_id in shard.group_metadata.groups,
             ),
             lambda error: ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id, error_code=error),
         )
@@ -434,14 +444,6 @@ class GroupCoordinator:
             return begun.result
 
         return self._runtime.write(self.partition_for(group_id), run, failed, waiting=waiting)
-
-    def _make_uuid(self) -> str:
-        """A random UUID (version 4) as Java prints it."""
-        raw = bytearray(self._random_source.random_bytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        text = raw.hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def _heartbeat(shard: GroupShard, request: HeartbeatRequest, operation: GroupOperation) -> ErrorCode:

@@ -20,6 +20,7 @@ from broker.coordinator.runtime.result import CoordinatorResult
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
+from protocol.primitives import Uuid
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ class GroupOperation:
         now: CurrentTime,
         settings: GroupSettings,
         deadlines: DeadlineQueue[DeadlineKey],
-        make_uuid: Callable[[], str],
+        make_uuid: Callable[[], Uuid],
     ) -> None:
         self.now = now
         self.settings = settings

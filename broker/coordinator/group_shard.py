@@ -25,6 +25,7 @@ from broker.coordinator.ports import CurrentTime, MetadataUpdate
 from broker.coordinator.runtime.deadlines import DeadlineQueue
 from broker.coordinator.runtime.result import CoordinatorResult, UndoLog
 from protocol.errors import invariant
+from protocol.primitives import Uuid
 
 LOG: Final = logging.getLogger("barnabas.groups")
 FENCING: Final = (DeadlineKind.CONSUMER_SESSION, DeadlineKind.CONSUMER_JOIN, DeadlineKind.CONSUMER_SYNC)
@@ -38,7 +39,7 @@ class GroupShard:
         self,
         partition: int,
         settings: GroupSettings,
-        make_uuid: Callable[[], str],
+        make_uuid: Callable[[], Uuid],
         consumer_ports: ConsumerPorts,
     ) -> None:
         self.partition = partition

@@ -91,7 +91,7 @@ def write(path: Path, records: int, keys: int) -> None:
 def load(path: Path, clock: Callable[[], float] = time.perf_counter) -> tuple[float, float, int, GroupShard]:
     """Seconds in all, the longest slice in seconds, slices, and the machine."""
     ports = ConsumerPorts(ConsumerGroupSettings(), HandCluster(), lambda _: {})
-    shard = GroupShard(0, GroupSettings(), lambda: "uuid", ports)
+    shard = GroupShard(0, GroupSettings(), lambda: bytes(16), ports)
     job = PartitionLoad(TOPIC, 0, FileReader(path), shard, GroupSettings().offsets_load_buffer_bytes)
     slices: list[float] = []
     done = False

@@ -13,6 +13,7 @@ KAFKA: Final = "Apache Kafka"
 
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "2",
+    "group.consumer.min.heartbeat.interval.ms": "500",
     "log.initial.task.delay.ms": "3600000",  # the records carry old times: nothing may remove them meanwhile
 }
 """Beside what `GenuineKafka` writes for one node."""

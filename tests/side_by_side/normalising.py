@@ -85,6 +85,9 @@ OF_NO_ORDER: Final = re.compile(
 )
 """Java prints a set in an order that is another one in each JVM (Set.of): its members are compared sorted."""
 
+MEMBERS: Final = re.compile(r"(?<=members=)\(memberId=.*?\)(?=, (?:partitionAssignor|state)=)")
+"""A consumer group lists its members in the order of a hash table, by ids that are random."""
+
 
 def normalised(answer: str, places: Places, *, unordered: bool = False) -> str:
     """The answer without what is random or a matter of place and time."""
@@ -95,13 +98,18 @@ def normalised(answer: str, places: Places, *, unordered: bool = False) -> str:
         text = re.sub(rf"(?<!\d){port}(?!\d)", f"<{name} port>", text)
     for each in NORMALISATIONS:
         text = each.pattern.sub(each.instead, text)
-    text = OF_NO_ORDER.sub(_in_order, text)
+    text = MEMBERS.sub(_members_in_order, OF_NO_ORDER.sub(_in_order, text))
     lines = [line.rstrip() for line in text.splitlines()]
     return "\n".join(sorted(_json_in_order(line) for line in lines) if unordered else lines)
 
 
 def _in_order(found: re.Match[str]) -> str:
     return ",".join(sorted(each.strip() for each in found[0].split(",")))
+
+
+def _members_in_order(found: re.Match[str]) -> str:
+    by_client = re.compile(r"clientId=[^,]+")
+    return ",".join(sorted(re.split(r",(?=\(memberId=)", found[0]), key=lambda each: by_client.findall(each)))
 
 
 def _json_in_order(line: str) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.side_by_side import (
     of_configs,
+    of_consumer_groups,
     of_groups,
     of_later_parts,
     of_placement,
@@ -28,6 +29,10 @@ SUBJECTS: Final[dict[str, tuple[Case, ...]]] = {
     "moving offsets": of_groups.MOVING,
     "groups at work": of_groups.AT_WORK,
     "groups going": of_groups.GOING,
+    "groups of both protocols": of_consumer_groups.FORMING,
+    "groups that change": of_consumer_groups.CHANGING,
+    "groups of the classic protocol": of_consumer_groups.OLDER_ONES,
+    "groups without members": of_consumer_groups.RESTING,
     "placement": of_placement.CASES,
     "deleting topics": of_topics.DELETING,
     "later parts": of_later_parts.CASES,

@@ -17,15 +17,17 @@ NOT_FOUND_SINCE: Final = 6
 
 
 def describe_group(
-    group_id: str, group: ClassicGroup | None, version: int
+    group_id: str, group: ClassicGroup | None, version: int, *, is_of_another_type: bool = False
 ) -> DescribeGroupsResponse.DescribedGroup:
-    """What members said and got. Only a stable group has a protocol, and only then its metadata are shown."""
+    """What members said and got. Only a stable group has a protocol, and only then its metadata are shown. A
+    group of another type is not found, as one that does not exist."""
     described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
     if group is None:
         described.group_state = GroupState.DEAD.value
         if version >= NOT_FOUND_SINCE:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = f"Group {group_id} not found."
+            why = "is not a classic group" if is_of_another_type else "not found"
+            described.error_message = f"Group {group_id} {why}."
         return described
     is_stable = group.state is GroupState.STABLE
     protocol = group.protocol_name if is_stable else None

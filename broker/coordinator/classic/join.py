@@ -34,6 +34,7 @@ from protocol.codec.reading import MAX_STRING_BYTES
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
+from protocol.primitives import Uuid
 
 SKIPS_ASSIGNMENT_SINCE: Final = 9
 ASKS_FOR_MEMBER_ID_SINCE: Final = 4
@@ -127,10 +128,15 @@ def _has_room(group: ClassicGroup, member_id: str, operation: GroupOperation) ->
     return member is not None or len(group.members) < limit
 
 
+def _in_javas_form(uuid: Uuid) -> str:
+    text = uuid.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
 def _join_without_id(group: ClassicGroup, joining: Joining, operation: GroupOperation) -> None:
     instance_id = joining.group_instance_id
     prefix = joining.client_id if instance_id is None else instance_id
-    member_id = f"{prefix}-{operation.make_uuid()}"
+    member_id = f"{prefix}-{_in_javas_form(operation.make_uuid())}"
     if len(member_id.encode()) > MAX_STRING_BYTES:
         # Neither an answer nor a record could name it. Kafka gives the same answer, but its group has the
         # member by then, and no member of that group is answered any longer.

@@ -52,6 +52,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.values import uuid_to_text
 
 ASKS_FOR_MEMBER_ID_SINCE: Final = 4
 
@@ -78,7 +79,7 @@ def join(group: ConsumerGroup, request: ClassicJoin, operation: ConsumerOperatio
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group "
             "migration is disabled.",
         )
-    member_id = request.member_id or operation.make_uuid()
+    member_id = request.member_id or uuid_to_text(operation.make_uuid())
     check_room(group, member_id, operation)
     if not _supports(group, request):
         raise GroupRefusal(

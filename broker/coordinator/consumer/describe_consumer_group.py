@@ -20,13 +20,19 @@ CONSUMER_MEMBER: Final = 1
 
 
 def describe_consumer_group(
-    group_id: str, group: ConsumerGroup | None, default_assignor: str, topics: TopicsView
+    group_id: str,
+    group: ConsumerGroup | None,
+    default_assignor: str,
+    topics: TopicsView,
+    *,
+    is_of_another_type: bool,
 ) -> Response.DescribedGroup:
-    """A group of another protocol is not found here, as one that does not exist."""
+    """A group of another type is not found here, as one that does not exist."""
     if group is None:
+        why = "is not a consumer group" if is_of_another_type else "not found"
         return Response.DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} not found.",
+            error_message=f"Group {group_id} {why}.",
             group_id=group_id,
         )
     return Response.DescribedGroup(

@@ -55,6 +55,7 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from protocol.primitives import Uuid
+from protocol.values import uuid_to_text
 
 
 class Client(NamedTuple):
@@ -74,7 +75,7 @@ def heartbeat(
     member_id = request.member_id
     is_joining = request.member_epoch == JOINING_EPOCH
     check_room(group, member_id, operation)
-    member_id = member_id or operation.make_uuid()
+    member_id = member_id or uuid_to_text(operation.make_uuid())
     owned = owned_partitions(request)
     if request.instance_id is None:
         member = _dynamic_member(group, member_id, request.member_epoch, owned)

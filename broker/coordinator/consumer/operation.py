@@ -121,7 +121,7 @@ class ConsumerOperation(msgspec.Struct, gc=False, eq=False):
     settings: ConsumerGroupSettings
     times: GroupTimes
     topics: TopicsView
-    make_uuid: Callable[[], str]
+    make_uuid: Callable[[], Uuid]
     records: list[CoordinatorRecord] = []
     """What is to be written; nothing of it if the operation raises GroupRefusal."""
     session_of: list[tuple[str, int]] = []

@@ -113,7 +113,7 @@ class ConsumerGroupByHand:
     def operation(self) -> ConsumerOperation:
         times = group_times(self.settings, {})
         now = CurrentTime(self.now_ms, self.now_ms)
-        return ConsumerOperation(now, self.settings, times, self.topics, lambda: "made-up")
+        return ConsumerOperation(now, self.settings, times, self.topics, lambda: bytes(16))
 
     def run(
         self, work: Callable[[ConsumerGroup, ConsumerOperation], ConsumerGroupHeartbeatResponse | None]

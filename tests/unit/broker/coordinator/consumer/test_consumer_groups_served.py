@@ -14,6 +14,7 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from protocol.messages.offset_delete import OffsetDeleteRequest
+from protocol.values import uuid_from_text
 from tests.support.rigs.group_world import GroupWorld, now
 
 SESSION_MS = 45_000
@@ -87,7 +88,7 @@ def test_the_first_version_has_the_coordinator_make_the_id() -> None:
     joined = beat(
         world, "", 0, version=0, rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[]
     )
-    assert joined.member_id
+    assert len(uuid_from_text(joined.member_id or "")) == 16
     assert joined.member_epoch == 2
 
 
