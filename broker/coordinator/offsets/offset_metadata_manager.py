@@ -75,8 +75,12 @@ class OffsetMetadataManager:
     def replay_transactional(
         self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None
     ) -> None:
-        """Apply a record of a transaction: it counts when the transaction is committed."""
+        """Apply a record of a transaction: it counts when the transaction is committed. Its group exists from
+        now on, and goes with the next look for what has expired if the transaction is aborted."""
         self.pending.hold(producer_id, key, value, undo)
+        group_id = self.pending.group_of(key)
+        if value is not None and group_id is not None:
+            self._groups.ensure(group_id, undo)
 
     def end_transaction(self, producer_id: int, undo: UndoLog | None) -> list[tuple[bytes, bytes | None]]:
         """Close the producer's transaction. Gives the records that a commit writes, in their order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.coordinator.group_keys import GroupKey, read_key
+from broker.coordinator.group_keys import GROUP, GroupKey, read_key
 from broker.coordinator.runtime.result import UndoLog
 from protocol.errors import ProtocolError
 
@@ -115,6 +115,11 @@ class PendingTransactionalOffsets:
             del partitions[key]
             if not partitions:
                 del self._partitions[read.group]
+
+    def group_of(self, key: bytes) -> str | None:
+        """The group of an offset's key; None for any other key."""
+        read = _read(key)
+        return None if read is None or read.kind == GROUP else read.group
 
     def is_pending(self, key: bytes) -> bool:
         return key in self._writers and key not in self._gone

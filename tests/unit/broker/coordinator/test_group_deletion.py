@@ -16,6 +16,7 @@ from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.records.builder import BatchBuilder
+from protocol.records.control import TransactionMarker, build_marker_batch
 from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 SOON_GONE = GroupSettings(offsets_retention_ms=60_000, offsets_retention_check_interval_ms=60_000)
@@ -232,6 +233,26 @@ def test_a_refused_deletion_leaves_the_transaction_as_it_was() -> None:
     assert [key for key, _ in world.shard("g").offset_metadata.pending.end(7, None)] == [
         offset_key("g", "t", 0)
     ]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_an_open_transaction_brings_its_group_into_being(is_committed: bool) -> None:
+    """As in Apache Kafka, where tools describe it before a marker comes; if the transaction is aborted, it
+    goes with the next look for what has expired."""
+    world = GroupWorld(SOON_GONE)
+    append_transactional(world, 7, 99)
+    world.restart()
+    assert world.groups.describe("g", 6).error_code == 0
+    assert world.state() == "Empty"
+    marker = TransactionMarker(is_committed, 0)
+    partition = world.groups.partition_for("g")
+    batch = build_marker_batch(marker, timestamp_ms=1, producer_id=7, producer_epoch=0)
+    world.log.append_internal(GROUP_TOPIC, partition, bytes(batch), lambda *_: None)
+    world.restart()
+    assert world.groups.describe("g", 6).error_code == 0
+    assert world.committed().offset == (99 if is_committed else -1)
+    world.timers.advance(120_000)
+    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_with_an_open_transaction_does_not_expire() -> None:
