@@ -413,6 +413,8 @@ class AppendQueue:
         marker = stored_marker_of(batch, header)
         if header.producer_id >= 0:
             producer = successor(self._known_producer(header.producer_id), header, marker)
+            if header.is_transactional:
+                self._log.producer_state.verifications.forget(header.producer_id)
         return PreparedAppend(
             batch, header.size_bytes, header.base_offset, header.last_offset,
             header.max_timestamp, header.partition_leader_epoch, producer=producer, marker=marker,

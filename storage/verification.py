@@ -7,7 +7,8 @@ ends, and readers of committed records would stop there for ever.
     `begin`     a batch is there, and the coordinator is about to be asked
     `confirm`   the coordinator has said yes
     `check`     at the append; a transaction that is open in the log needs no confirmation
-    `forget`    at a marker, and once a transaction has begun: the next one is to be asked for anew
+    `forget`    at a marker, and once a transaction has begun, whoever led the partition then: the next one
+                is to be asked for anew
 """
 
 from __future__ import annotations

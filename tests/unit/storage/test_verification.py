@@ -10,7 +10,7 @@ from protocol.records.control import TransactionMarker, build_marker_batch
 from storage.errors import AppendRefused
 from storage.partition_log import PartitionLog
 from storage.verification import Verification
-from tests.support.rigs.log_rig import NOW_MS, LogRig, done
+from tests.support.rigs.log_rig import NOW_MS, LogRig, done, everything
 
 PRODUCER = 7
 
@@ -101,6 +101,22 @@ def test_the_first_batch_comes_first() -> None:
     writer.confirmed(sequence=5, raises_epoch=False)
     assert refusal(lambda: writer.write(5)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert writer.write(3) == 0
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_question_of_a_leader_is_no_more_when_the_next_one_has_the_batch(is_ended: bool) -> None:
+    """It asked, and another broker led the partition before there was an answer, and wrote the batch."""
+    other = Writer()
+    other.confirmed()
+    other.write()
+    if is_ended:
+        other.end()
+    writer = Writer()
+    writer.ask()
+    done(writer.log.append_as_follower(everything(other.log), NOW_MS))
+    assert len(writer.verifications) == 0
+    writer.confirmed(sequence=1, raises_epoch=False)
+    assert writer.write(1) == 1 + is_ended, "the next batch, after this broker has come to lead again"
 
 
 def test_a_newer_producer_that_is_not_known_here_begins_with_0() -> None:
