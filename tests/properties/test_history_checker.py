@@ -180,7 +180,7 @@ def test_a_cluster_that_keeps_its_promises_is_clean(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 25):
         verdict = check(PlayedCluster(seed).history())
         assert verdict.is_clean, f"seed {seed}\n{verdict.stories}"
-        unclear += verdict.counts["of them seen to be committed"]
+        unclear += verdict.counts["unclear transactions seen to be committed"]
     assert unclear > 10
 
 

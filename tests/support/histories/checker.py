@@ -74,7 +74,7 @@ def check(history: History, *, writes_are_isolated: bool = False) -> Verdict:
     counts["readings"] = len(known.readings)
     counts["circles of interleaved writes"] = len(interleaved)
     unclear = [each for each in history.operations if each.outcome == "info" and each.is_transaction]
-    counts["of them seen to be committed"] = sum(known.is_committed(each) for each in unclear)
+    counts["unclear transactions seen to be committed"] = sum(known.is_committed(each) for each in unclear)
     return Verdict(history, anomalies, counts)
 
 
