@@ -29,13 +29,14 @@ __all__ = [
     "Rival",
     "TransactionalClient",
     "Writer",
+    "not_for_ever",
     "patiently",
 ]
 
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 HASTY_TIMEOUT_MS: Final = 1_500
 CALL_SECONDS: Final = 5
-PATIENCE_SECONDS: Final = 30
+PATIENCE_SECONDS: Final = 20
 """For one end of a transaction, or one new producer, in a cluster in trouble."""
 PAUSE_SECONDS: Final = 0.1
 """Between two transactions of one producer, on average."""
@@ -158,6 +159,8 @@ class TransactionalClient(Client):
                 self.note("asks", "transaction", ending=ending)
                 patiently(producer.commit_transaction if ending == "commit" else producer.abort_transaction)
                 outcome = {"commit": "ok", "abort": "fail"}[ending]
+        except TimeoutError as hanging:
+            why = str(hanging)
         except (KafkaException, SystemError) as failure:
             refusal = _refusal(failure)
             why = _name(refusal)
@@ -303,6 +306,26 @@ def patiently(call: Callable[[float], Any], is_over: threading.Event | None = No
             if is_late or not refusal.args[0].retriable():
                 raise
             time.sleep(0.05)
+
+
+def not_for_ever(call: Callable[[], Any], what: str) -> None:
+    """Raises TimeoutError where the client library does not come back, though it has a time-out; the thread
+    in which it hangs keeps what it needs."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as failure:
+            raised.append(failure)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_SECONDS + 2 * CALL_SECONDS)
+    if thread.is_alive():
+        raise TimeoutError(f"{what} does not come back")
+    if raised:
+        raise raised[0]
 
 
 def _refusal(failure: BaseException | None) -> KafkaException:

@@ -204,7 +204,7 @@ class HistoryFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = open(path, "wb")  # noqa: SIM115 - closed by `close`
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed by `close`
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._encoder = msgspec.json.Encoder()
