@@ -31,6 +31,10 @@ from protocol.primitives import Uuid
 from tests.support.clients.wire_client import WireClient
 
 WAIT_SECONDS: Final = 30
+HEARTBEAT_VERSION: Final = 1
+JOIN_VERSION: Final = 9
+SYNC_VERSION: Final = 5
+BEAT_VERSION: Final = 4
 NOT_YET: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -74,40 +78,54 @@ class NewerMember:
         """What it was told last."""
 
     def join(self, address: str) -> ConsumerGroupHeartbeatResponse:
+        return self._send(address, self.join_request())
+
+    def join_request(self) -> ConsumerGroupHeartbeatRequest:
         self.epoch, self.owned = 0, {}
-        return self._send(
-            address, rebalance_timeout_ms=60_000, subscribed_topic_names=[self.topic], topic_partitions=[]
+        return self._request(
+            rebalance_timeout_ms=60_000, subscribed_topic_names=[self.topic], topic_partitions=[]
         )
 
     def beat(self, address: str, *, holds_on: bool = False) -> ConsumerGroupHeartbeatResponse:
+        return self._send(address, self.beat_request(holds_on=holds_on))
+
+    def beat_request(self, *, holds_on: bool = False) -> ConsumerGroupHeartbeatRequest:
         """A heartbeat that says what it works on, after it has given up what it must, unless it holds on."""
         if not holds_on:
             self.owned = self.given
         owned = [ConsumerGroupHeartbeatRequest.TopicPartitions(*each) for each in self.owned.items()]
-        return self._send(address, topic_partitions=owned)
+        return self._request(topic_partitions=owned)
 
     def leave(self, address: str, *, for_a_while: bool = False) -> ConsumerGroupHeartbeatResponse:
+        return self._send(address, self.leave_request(for_a_while=for_a_while))
+
+    def leave_request(self, *, for_a_while: bool = False) -> ConsumerGroupHeartbeatRequest:
         self.epoch = -2 if for_a_while else -1
-        return self._send(address)
+        return self._request()
 
     @property
     def partitions(self) -> list[int]:
         return sorted(number for numbers in self.given.values() for number in numbers)
 
-    def _send(self, address: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        request = ConsumerGroupHeartbeatRequest(
+    def _request(self, **fields: Any) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
             member_epoch=self.epoch,
             instance_id=self.instance_id,
             **fields,
         )
-        response = ask(address, ConsumerGroupHeartbeatResponse, request, 1)
+
+    def _send(self, address: str, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        response = ask(address, ConsumerGroupHeartbeatResponse, request, HEARTBEAT_VERSION)
+        self.hear(response)
+        return response
+
+    def hear(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if response.error_code == ErrorCode.NONE:
             self.epoch = response.member_epoch
             if response.assignment is not None:
                 self.given = {each.topic_id: each.partitions for each in response.assignment.topic_partitions}
-        return response
 
 
 class ClassicMember:
@@ -118,21 +136,30 @@ class ClassicMember:
         self.member_id, self.generation = "", -1
         self.partitions: list[int] = []
 
-    def join(self, address: str, version: int = 9) -> JoinGroupResponse:
-        """Its id is asked for first, if it has none."""
-        response = self._join(address, version)
-        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = response.member_id
-            response = self._join(address, version)
-        self.member_id, self.generation = response.member_id, response.generation_id
+    def join(self, address: str) -> JoinGroupResponse:
+        response = ask(address, JoinGroupResponse, self.join_request(), JOIN_VERSION)
+        if self.needs_id(response):
+            response = ask(address, JoinGroupResponse, self.join_request(), JOIN_VERSION)
+        self.hear_join(response)
         return response
 
-    def _join(self, address: str, version: int) -> JoinGroupResponse:
+    def needs_id(self, response: JoinGroupResponse) -> bool:
+        """Whether it has to join again, with the id that it was given."""
+        if response.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+            return False
+        self.member_id = response.member_id
+        return True
+
+    def hear_join(self, response: JoinGroupResponse) -> None:
+        if response.error_code == ErrorCode.NONE:
+            self.member_id, self.generation = response.member_id, response.generation_id
+
+    def join_request(self) -> JoinGroupRequest:
         said = ConsumerProtocolSubscription(topics=[self.topic])
         if self.partitions:
             owned = ConsumerProtocolSubscription.TopicPartition(self.topic, self.partitions)
             said.owned_partitions = [owned]
-        request = JoinGroupRequest(
+        return JoinGroupRequest(
             group_id=self.group,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -141,10 +168,15 @@ class ClassicMember:
             protocol_type="consumer",
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol("range", b"\0\1" + encode(said, 1))],
         )
-        return ask(address, JoinGroupResponse, request, version)
 
     def sync(self, address: str, shares: Mapping[str, list[int]] | None = None) -> SyncGroupResponse:
-        request = SyncGroupRequest(
+        response = ask(address, SyncGroupResponse, self.sync_request(shares), SYNC_VERSION)
+        self.hear_sync(response)
+        return response
+
+    def sync_request(self, shares: Mapping[str, list[int]] | None = None) -> SyncGroupRequest:
+        """A leader gives everybody's shares, by member id."""
+        return SyncGroupRequest(
             group_id=self.group,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -156,25 +188,33 @@ class ClassicMember:
                 for member_id, numbers in (shares or {}).items()
             ],
         )
-        response = ask(address, SyncGroupResponse, request, 5)
+
+    def hear_sync(self, response: SyncGroupResponse) -> None:
         if response.error_code == ErrorCode.NONE:
-            given = decode(ConsumerProtocolAssignment, int.from_bytes(response.assignment[:2]),
-                           response.assignment[2:])  # fmt: skip
-            self.partitions = [number for each in given.assigned_partitions for number in each.partitions]
-        return response
+            self.partitions = share_of(response.assignment)
 
     def _share(self, numbers: list[int]) -> bytes:
         given = [ConsumerProtocolAssignment.TopicPartition(self.topic, numbers)]
         return b"\0\1" + encode(ConsumerProtocolAssignment(given), 1)
 
     def beat(self, address: str) -> ErrorCode:
-        request = HeartbeatRequest(
+        return ErrorCode(ask(address, HeartbeatResponse, self.beat_request(), BEAT_VERSION).error_code)
+
+    def beat_request(self) -> HeartbeatRequest:
+        return HeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
             generation_id=self.generation,
         )
-        return ErrorCode(ask(address, HeartbeatResponse, request, 4).error_code)
+
+
+def share_of(blob: bytes) -> list[int]:
+    """The partitions of what a leader has given to a member; none for one that has got nothing yet."""
+    if not blob:
+        return []
+    given = decode(ConsumerProtocolAssignment, int.from_bytes(blob[:2]), blob[2:])
+    return [number for each in given.assigned_partitions for number in each.partitions]
 
 
 def commit_error(

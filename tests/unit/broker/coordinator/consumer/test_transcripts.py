@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,10 +16,70 @@ from broker.coordinator.consumer import reconciliation
 from broker.coordinator.consumer.member import ConsumerGroupMember
 from broker.coordinator.consumer.member_states import STEPS, MemberState, Situation
 from broker.coordinator.consumer.operation import ConsumerGroupSettings
+from broker.coordinator.group_operation import GroupSettings
+from protocol.codec.message import Message
+from protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.sync_group import SyncGroupRequest
 from tests.simulation.transcript_file import Command, Transcript, read_transcript, run_transcript
 from tests.support.rigs.consumer_group_by_hand import ConsumerGroupByHand
+from tests.support.rigs.group_world import GroupWorld, now
+from tests.support.rigs.migration_player import MigrationPlayer
 
 TRANSCRIPTS = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
+
+
+class Answer:
+    """An answer of `GroupWorld`, if it is there."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def result(self) -> Any:
+        return now(self._answer)
+
+
+class WorldCoordinator:
+    """A coordinator with everything around it made by hand."""
+
+    def __init__(self) -> None:
+        consumer = ConsumerGroupSettings(group_consumer_assignment_interval_ms=0)
+        self._world = GroupWorld(GroupSettings(group_initial_rebalance_delay_ms=0, consumer=consumer))
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        self._world.cluster.topics[name] = partitions
+
+    def send(self, request: Message, version: int) -> Answer:
+        world, groups = self._world, self._world.groups
+        context = world.context(request.declaration.key or 0, version)
+        answer: Any
+        match request:
+            case JoinGroupRequest():
+                answer = groups.join(request, context)
+                world.timers.advance(0)
+            case SyncGroupRequest():
+                answer = groups.sync(request)
+            case HeartbeatRequest():
+                answer = groups.heartbeat(request)
+            case LeaveGroupRequest():
+                answer = groups.leave(request.group_id, request.members)
+            case ConsumerGroupHeartbeatRequest():
+                answer = groups.consumer_heartbeat(request, context)
+            case ConsumerGroupDescribeRequest():
+                described = [groups.describe_consumer_group(each) for each in request.group_ids]
+                answer = ConsumerGroupDescribeResponse(groups=described)
+            case DescribeGroupsRequest():
+                answer = DescribeGroupsResponse(groups=[groups.describe(each, 6) for each in request.groups])
+            case _:
+                answer = groups.list_groups([], [])
+        return Answer(answer)
 
 
 class Player:
@@ -95,6 +156,8 @@ class Player:
 
 
 def played(transcript: Transcript) -> str:
+    if transcript.path.stem.startswith("migration"):
+        return run_transcript(transcript, MigrationPlayer(WorldCoordinator()).run)
     return run_transcript(transcript, Player().run)
 
 
