@@ -19,6 +19,7 @@ from broker.coordinator.classic.describe import describe_group, list_groups
 from broker.coordinator.classic.join import Joining, join_group
 from broker.coordinator.classic.leave import leave_group
 from broker.coordinator.classic.sync import heartbeat, sync_group
+from broker.coordinator.consumer import classic_members
 from broker.coordinator.consumer.classic_members import ClassicJoin
 from broker.coordinator.consumer.consumer_group_requests import (
     ConsumerPorts,
@@ -30,7 +31,7 @@ from broker.coordinator.consumer.describe_consumer_group import (
     list_consumer_groups,
 )
 from broker.coordinator.consumer.heartbeat import Client, refused_request
-from broker.coordinator.consumer.operation import ConsumerGroupSettings, TopicsView
+from broker.coordinator.consumer.operation import ConsumerGroupSettings, GroupRefusal, TopicsView
 from broker.coordinator.consumer.regexes import search_topics
 from broker.coordinator.group_operation import GroupOperation, GroupSettings, fitted, join_error
 from broker.coordinator.group_shard import GroupShard
@@ -214,7 +215,10 @@ class GroupCoordinator:
         """An empty consumer group makes way for a classic one; one with members takes a classic one in."""
         consumer = shard.group_metadata.consumers.get(group_id)
         if consumer is not None and consumer.members:
-            answer = shard.consumers.classic_join(consumer, classic_join(joining), operation)
+            asked = classic_join(joining)
+            answer = shard.consumers.run(
+                consumer, operation, lambda begun: classic_members.join(consumer, asked, begun)
+            )
             return fitted(answer, joining.version)
         if consumer is not None and not joining.member_id:
             operation.result.records.extend(consumer_group_tombstones(consumer))
@@ -249,7 +253,9 @@ class GroupCoordinator:
     ) -> SyncGroupResponse | None:
         consumer = shard.group_metadata.consumers.get(request.group_id)
         if consumer is not None:
-            return shard.consumers.classic_sync(consumer, request, operation)
+            return shard.consumers.run(
+                consumer, operation, lambda begun: classic_members.sync(consumer, request, begun)
+            )
         sync_group(shard.group_metadata, request, waiting, operation)
         return None
 
@@ -436,11 +442,15 @@ class GroupCoordinator:
         failed: Callable[[ErrorCode], R],
         waiting: Pending[R] | None = None,
     ) -> R | Pending[R]:
-        """Run an operation on the group's shard. It returns the response, or None if it answers `waiting`."""
+        """Run an operation on the group's shard. It returns the response, or None if it answers `waiting`; an
+        operation on a consumer group may also refuse."""
 
         def run(shard: GroupShard, now: CurrentTime) -> CoordinatorResult[R]:
             begun = shard.begin(now, group_id)
-            begun.result.response = operation(shard, begun)
+            try:
+                begun.result.response = operation(shard, begun)
+            except GroupRefusal as refusal:
+                begun.result.response = failed(refusal.code)
             return begun.result
 
         return self._runtime.write(self.partition_for(group_id), run, failed, waiting=waiting)
@@ -449,7 +459,12 @@ class GroupCoordinator:
 def _heartbeat(shard: GroupShard, request: HeartbeatRequest, operation: GroupOperation) -> ErrorCode:
     consumer = shard.group_metadata.consumers.get(request.group_id)
     if consumer is not None:
-        return shard.consumers.classic_heartbeat(consumer, request, operation)
+        try:
+            return shard.consumers.run(
+                consumer, operation, lambda begun: classic_members.heartbeat(consumer, request, begun)
+            )
+        except GroupRefusal as refusal:
+            return refusal.code
     return heartbeat(shard.group_metadata, request, operation)
 
 
@@ -461,7 +476,9 @@ def _leave(
 ) -> LeaveGroupResponse:
     consumer = shard.group_metadata.consumers.get(group_id)
     if consumer is not None:
-        return shard.consumers.classic_leave(consumer, members, operation)
+        return shard.consumers.run(
+            consumer, operation, lambda begun: classic_members.leave(consumer, members, begun)
+        )
     return leave_group(shard.group_metadata, group_id, members, operation)
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from broker.coordinator.classic import rebalance
 from broker.coordinator.classic.group_records import group_tombstone
 from broker.coordinator.classic.states import GroupState
-from broker.coordinator.consumer import classic_members
-from broker.coordinator.consumer.classic_members import ClassicJoin
 from broker.coordinator.consumer.consumer_group import ConsumerGroup
 from broker.coordinator.consumer.consumer_group_records import group_tombstones
 from broker.coordinator.consumer.consumer_groups import ConsumerGroups
@@ -49,12 +47,10 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupResponse
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.sync_group import SyncGroupResponse
 
+R = TypeVar("R")
 LOG: Final = logging.getLogger("barnabas.groups")
 MEMBER_DEADLINES: Final = (
     DeadlineKind.CONSUMER_SESSION,
@@ -117,52 +113,6 @@ class ConsumerGroupRequests:
                 # If the log refuses the conversion, the member is one of the classic group as before.
                 operation.refresh_session(classic, member)
 
-    # Members that speak the classic protocol
-
-    def classic_join(
-        self, group: ConsumerGroup, request: ClassicJoin, operation: GroupOperation
-    ) -> JoinGroupResponse:
-        begun = self._begin(group.group_id, operation)
-        try:
-            response = classic_members.join(group, request, begun)
-        except GroupRefusal as refusal:
-            return join_error("", refusal.code)
-        self._settle(group, begun, operation)
-        return response
-
-    def classic_sync(
-        self, group: ConsumerGroup, request: SyncGroupRequest, operation: GroupOperation
-    ) -> SyncGroupResponse:
-        begun = self._begin(group.group_id, operation)
-        try:
-            response = classic_members.sync(group, request, begun)
-        except GroupRefusal as refusal:
-            return SyncGroupResponse(error_code=refusal.code)
-        self._settle(group, begun, operation)
-        return response
-
-    def classic_heartbeat(
-        self, group: ConsumerGroup, request: HeartbeatRequest, operation: GroupOperation
-    ) -> ErrorCode:
-        begun = self._begin(group.group_id, operation)
-        try:
-            error = classic_members.heartbeat(group, request, begun)
-        except GroupRefusal as refusal:
-            return refusal.code
-        self._settle(group, begun, operation)
-        return error
-
-    def classic_leave(
-        self, group: ConsumerGroup, members: list[LeaveGroupRequest.MemberIdentity], operation: GroupOperation
-    ) -> LeaveGroupResponse:
-        begun = self._begin(group.group_id, operation)
-        try:
-            response = classic_members.leave(group, members, begun)
-        except GroupRefusal as refusal:
-            return LeaveGroupResponse(error_code=refusal.code)
-        self._settle(group, begun, operation)
-        return response
-
     def _group_for(self, request: ConsumerGroupHeartbeatRequest, begun: ConsumerOperation) -> ConsumerGroup:
         """The request's group, or one that its records will bring into being. An empty classic group of that
         name makes way; one with members is converted."""
@@ -188,9 +138,7 @@ class ConsumerGroupRequests:
         group = self._groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is not None and member is not None:
-            begun = self._begin(group_id, operation)
-            fence(group, [member], begun)
-            self._settle(group, begun, operation)
+            self.run(group, operation, lambda begun: fence(group, [member], begun))
             LOG.info("group %s: the time of member %s is over", group_id, member_id)
 
     def rebalance_is_due(self, group_id: str, member_id: str, operation: GroupOperation) -> None:
@@ -198,9 +146,7 @@ class ConsumerGroupRequests:
         epoch = self._revoking.pop((group_id, member_id), None)
         group = self._groups.get(group_id)
         if group is not None and epoch is not None:
-            begun = self._begin(group_id, operation)
-            rebalance_is_due(group, member_id, epoch, begun)
-            self._settle(group, begun, operation)
+            self.run(group, operation, lambda begun: rebalance_is_due(group, member_id, epoch, begun))
 
     def loaded(self, operation: GroupOperation) -> None:
         """Sessions begin with the new coordinator, and members that give up partitions have their time
@@ -230,9 +176,7 @@ class ConsumerGroupRequests:
         if group is not None:
             group.is_resolving = False
         if group is not None and found is not None:
-            begun = self._begin(group_id, operation)
-            record_matches(group, found, begun)
-            self._settle(group, begun, operation)
+            self.run(group, operation, lambda begun: record_matches(group, found, begun))
         return ErrorCode.NONE
 
     def take_expressions(self, group_id: str) -> Sequence[str]:
@@ -242,6 +186,16 @@ class ConsumerGroupRequests:
         if regexes and group is not None:
             group.is_resolving = True
         return regexes
+
+    def run(
+        self, group: ConsumerGroup, operation: GroupOperation, work: Callable[[ConsumerOperation], R]
+    ) -> R:
+        """Have the machine do something with the group, and make what it leaves behind part of the operation.
+        Of what it refuses (GroupRefusal) nothing is left."""
+        begun = self._begin(group.group_id, operation)
+        response = work(begun)
+        self._settle(group, begun, operation)
+        return response
 
     def _begin(self, group_id: str, operation: GroupOperation) -> ConsumerOperation:
         ports = self._ports
