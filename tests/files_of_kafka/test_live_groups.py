@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from msgspec.structs import replace
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from tests.support.brokers.broker_process import BarnabasProcess
-from tests.support.clients.librdkafka import create_topic, until
+from tests.support.clients.librdkafka import create_topic, fill, until
 from tests.support.clients.members import ClassicMember, NewerMember, ask, commit_error, described
 from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 
@@ -189,7 +190,7 @@ def brokers(tmp_path: Path) -> Iterator[dict[str, Running]]:
     kafka = GenuineKafka(tmp_path / "data", SETTINGS)
     kafka.features = NO_FEATURES
     kafka.log_file = tmp_path / "kafka.log"
-    ours = BarnabasProcess(tmp_path / "data", {**SETTINGS, "node.id": "1"})
+    ours = BarnabasProcess(tmp_path / "data", kafka.properties)
     ours.log_file = tmp_path / "ours.log"
     yield {"kafka": kafka, "barnabas": ours}
     kafka.kill()
@@ -212,3 +213,66 @@ def test_members_go_on_with_another_broker(brokers: dict[str, Running], order: t
     first.start()
     assert shown(first) == before
     change(first.bootstrap_servers, groups)
+
+
+class GenuineMember:
+    """A consumer of librdkafka, with what it was told and what it has read."""
+
+    def __init__(self, address: str, group: str, **options: str) -> None:
+        self.told: list[str] = []
+        self.seen: list[str] = []
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": "false",
+                "reconnect.backoff.max.ms": "500",
+                **{name.replace("_", "."): value for name, value in options.items()},
+            }
+        )
+        self.consumer.subscribe(
+            [TOPIC], on_assign=self._tell("has"), on_revoke=self._tell("gives"), on_lost=self._tell("lost")
+        )
+
+    def _tell(self, verb: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+        return lambda _, places: self.told.append(f"{verb} {sorted(each.partition for each in places)}")
+
+    def poll(self) -> None:
+        message = self.consumer.poll(0.05)
+        if message is not None and message.error() is None:
+            self.seen.append((message.value() or b"").decode())
+
+
+@pytest.mark.parametrize("order", [("kafka", "barnabas"), ("barnabas", "kafka")], ids="-to-".join)
+def test_genuine_consumers_notice_nothing(brokers: dict[str, Running], order: tuple[str, str]) -> None:
+    """They keep their partitions and read on, by no other callback than that of their first assignment."""
+    first, second = (brokers[name] for name in order)
+    address = first.start().bootstrap_servers
+    create_topic(address, TOPIC, 2)
+    members = [
+        GenuineMember(address, "newer", group_protocol="consumer"),
+        GenuineMember(address, "static", group_protocol="consumer", group_instance_id="seat"),
+        GenuineMember(address, "classic", session_timeout_ms="240000", group_instance_id="chair"),
+    ]
+
+    def all_read(text: str) -> None:
+        def have_read() -> bool:
+            for member in members:
+                member.poll()
+            return all(member.seen.count(text) == 2 for member in members)
+
+        for partition in range(2):
+            fill(address, TOPIC, [text], partition=partition)
+        until(have_read, f"all read {text}", timeout_seconds=90)
+
+    all_read("before")
+    first.kill()
+    assert second.start().bootstrap_servers == address
+    all_read("meanwhile")
+    second.kill()
+    first.start()
+    all_read("afterwards")
+    assert [member.told for member in members] == [["has [0, 1]"]] * 3
+    for member in members:
+        member.consumer.close()
