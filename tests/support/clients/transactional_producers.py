@@ -38,7 +38,7 @@ HASTY_TIMEOUT_MS: Final = 1_500
 CALL_SECONDS: Final = 5
 PATIENCE_SECONDS: Final = 20
 """For one end of a transaction, or one new producer, in a cluster in trouble."""
-PAUSE_SECONDS: Final = 0.1
+PAUSE_SECONDS: Final = 0.03
 """Between two transactions of one producer, on average."""
 SILENT: Final = logging.getLogger("fenced producers")
 SILENT.addFilter(lambda _: False)
