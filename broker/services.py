@@ -16,7 +16,10 @@ from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
 from broker.coordinator.group_coordinator import GroupCoordinator
+from broker.coordinator.transaction.first_writes import FirstWrites
+from broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from broker.metadata.cache import MetadataCache
+from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.replica_manager import ReplicaManager
 from broker.scheduling.lookups import Lookups
@@ -71,6 +74,21 @@ class HasReplicas(Protocol):
 class HasFetches(Protocol):
     @property
     def fetches(self) -> FetchPurgatory: ...
+
+
+class HasTransactions(Protocol):
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
+
+
+class HasFirstWrites(Protocol):
+    @property
+    def first_writes(self) -> FirstWrites: ...
+
+
+class HasCoordinatorLog(Protocol):
+    @property
+    def coordinator_log(self) -> CoordinatorLog: ...
 
 
 class HasTopics(Protocol):
@@ -130,6 +148,9 @@ class BrokerServices(msgspec.Struct):
     replicas: ReplicaManager
     fetches: FetchPurgatory
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    first_writes: FirstWrites
+    coordinator_log: CoordinatorLog
     topics: TopicCreation
     lookups: Lookups
     producer_ids: ProducerIds

@@ -87,6 +87,13 @@ HONOURED: Final = _names(
     offsets.topic.segment.bytes offsets.commit.timeout.ms offsets.retention.minutes
     offsets.retention.check.interval.ms offset.metadata.max.bytes offsets.load.buffer.size
     producer.id.expiration.ms producer.id.expiration.check.interval.ms
+    transaction.max.timeout.ms transactional.id.expiration.ms
+    transaction.abort.timed.out.transaction.cleanup.interval.ms
+    transaction.remove.expired.transaction.cleanup.interval.ms transaction.partition.verification.enable
+    transaction.state.log.num.partitions
+    transaction.state.log.replication.factor transaction.state.log.min.isr
+    transaction.state.log.segment.bytes transaction.state.log.load.buffer.size
+    add.partitions.to.txn.retry.backoff.ms add.partitions.to.txn.retry.backoff.max.ms
 
     barnabas.record.validation barnabas.recovery.corrupt barnabas.admin.listener barnabas.log.format
     """

@@ -5,6 +5,7 @@ In reading order:
 * `ports`                    what a coordinator asks of the rest of the broker (write, read, look up topics)
 * `runtime/`                 operations that return records and a response: replay, append, answer; loading
 * `group_keys`               the keys of `__consumer_offsets`
+* `expressions`              regular expressions of clients
 * `classic/`                 groups whose leader distributes the partitions (JoinGroup, SyncGroup, LeaveGroup)
 * `consumer/`                groups whose coordinator distributes the partitions (KIP-848)
 * `group_operation`          what an operation on a group works with

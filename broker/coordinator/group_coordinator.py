@@ -38,6 +38,13 @@ from broker.coordinator.group_shard import GroupShard
 from broker.coordinator.offsets.commit import commit_offsets, prepare_commit, refused_commit
 from broker.coordinator.offsets.deletion import delete_group, delete_offsets
 from broker.coordinator.offsets.fetch import FetchedGroup, failed_fetch, fetch_offsets
+from broker.coordinator.offsets.transactional_commit import (
+    PreparedTransactionalCommit,
+    commit_in_transaction,
+    plain_topic,
+    refused_transactional_commit,
+    transactional_answer,
+)
 from broker.coordinator.ports import (
     ClusterView,
     CoordinatorEndpoint,
@@ -49,6 +56,7 @@ from broker.coordinator.ports import (
     RuntimeSettings,
 )
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, partition_for
+from broker.coordinator.runtime.pending_writes import Transaction
 from broker.coordinator.runtime.result import CoordinatorResult
 from config.ports import Clock, RandomSource, Timers
 from controller.metadata.random_ids import random_uuid
@@ -66,7 +74,9 @@ from protocol.messages.list_groups import ListGroupsResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from protocol.primitives import Uuid
+from protocol.records.control import TransactionMarker
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
@@ -351,6 +361,53 @@ class GroupCoordinator:
             lambda error: refused_commit(request, error),
         )
 
+    def prepare_transactional_commit(
+        self, request: TxnOffsetCommitRequest
+    ) -> Turns[PreparedTransactionalCommit]:
+        """What `commit_in_transaction` writes, made in turns. Every topic in the request exists and may be
+        committed to."""
+        plain = OffsetCommitRequest(
+            group_id=request.group_id,
+            generation_id_or_member_epoch=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+        )
+        for topic in request.topics:
+            plain.topics.append(plain_topic(topic))
+            yield None
+        most_bytes = self._runtime.max_batch_bytes(self.partition_for(request.group_id))
+        prepared = yield from prepare_commit(plain, self.settings, self._clock.wall_ms(), most_bytes)
+        return PreparedTransactionalCommit(plain, prepared, transactional_answer(prepared))
+
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, prepared: PreparedTransactionalCommit
+    ) -> TxnOffsetCommitResponse | Pending[TxnOffsetCommitResponse]:
+        """Offsets that count when the producer's transaction is committed."""
+
+        def commit(shard: GroupShard, operation: GroupOperation) -> TxnOffsetCommitResponse:
+            taken = commit_in_transaction(shard.group_metadata, prepared, operation, self.cluster)
+            return refused_transactional_commit(request, taken) if isinstance(taken, ErrorCode) else taken
+
+        return self._write(
+            request.group_id,
+            commit,
+            lambda error: refused_transactional_commit(request, error),
+            transaction=Transaction(request.producer_id, request.producer_epoch),
+        )
+
+    def end_transaction(
+        self, partition: int, producer: tuple[int, int], marker: TransactionMarker, version: int
+    ) -> ErrorCode | Pending[ErrorCode]:
+        """Write the marker of a producer's transaction into a partition of `__consumer_offsets`: what the
+        transaction has committed here counts from now on, or is dropped. producer: its id and epoch.
+        version: of transactions, with which it was ended."""
+        return self._runtime.write(
+            partition,
+            lambda _, __: CoordinatorResult(ErrorCode.NONE),
+            _same,
+            transaction=Transaction(*producer, marker, version),
+        )
+
     def fetch_offsets(
         self,
         group_id: str,
@@ -441,9 +498,10 @@ class GroupCoordinator:
         operation: Callable[[GroupShard, GroupOperation], R | None],
         failed: Callable[[ErrorCode], R],
         waiting: Pending[R] | None = None,
+        transaction: Transaction | None = None,
     ) -> R | Pending[R]:
         """Run an operation on the group's shard. It returns the response, or None if it answers `waiting`; an
-        operation on a consumer group may also refuse."""
+        operation on a consumer group may also refuse. transaction: to which its records belong."""
 
         def run(shard: GroupShard, now: CurrentTime) -> CoordinatorResult[R]:
             begun = shard.begin(now, group_id)
@@ -453,7 +511,9 @@ class GroupCoordinator:
                 begun.result.response = failed(refusal.code)
             return begun.result
 
-        return self._runtime.write(self.partition_for(group_id), run, failed, waiting=waiting)
+        return self._runtime.write(
+            self.partition_for(group_id), run, failed, waiting=waiting, transaction=transaction
+        )
 
 
 def _heartbeat(shard: GroupShard, request: HeartbeatRequest, operation: GroupOperation) -> ErrorCode:

@@ -8,8 +8,9 @@
 The requests of one read that are like each other, one after the other, are one run: their batches are judged
 where they lie, put into the log by one write, and answered by one piece of output. A run ends at the first
 request that is not plain; if that is the very first, nothing has happened. So requests with acks=0, of
-versions before 5, with several batches or for several partitions, with acks=all while too few replicas are in
-sync, and those of the first batches of a connection, which are walked, take the long way.
+versions before 5, of transactional producers, with several batches or for several partitions, with acks=all
+while too few replicas are in sync, and those of the first batches of a connection, which are walked, take the
+long way.
 
 With acks=all the batches of a run that other replicas do not have yet are answered later, each request for
 itself (`waiting_produce`). Where an answer waits already, those behind it wait in line.
@@ -318,6 +319,8 @@ class ProduceLanes:
         topics = request.topic_data
         if len(topics) != 1 or len(topics[0].partition_data) != 1 or not request.acks:
             return
+        if request.transactional_id is not None:
+            return  # its batches belong to transactions, which the long way looks after
         lane = connection.fast_lane(_PRODUCE)
         if isinstance(lane, ProduceLane):
             if lane.has_declined:

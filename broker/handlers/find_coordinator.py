@@ -1,4 +1,5 @@
-"""FindCoordinator (10), versions 0 to 6: which broker coordinates a group.
+"""FindCoordinator (10), versions 0 to 6: which broker coordinates a group, or a
+transactional id.
 
     0    a group
     1    groups and transactional ids (KIP-98); throttle time and a message
@@ -8,19 +9,17 @@
     6    keys of share groups (KIP-932)
 
 Needs DESCRIBE on the group (or the transactional id). `__consumer_offsets` is made when the first group is
-asked for, and the client tries again meanwhile.
-
-There is no transaction coordinator and no share coordinator yet. A transactional producer would look for one
-until its patience ends; the one answer at which every client gives up at once is
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, so it gets that, with a message that says how things are.
+asked for, `__transaction_state` with the first transactional id, and the client tries again meanwhile. There
+is no share coordinator yet.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from broker.coordinator.group_coordinator import GroupServices
 from broker.coordinator.ports import CoordinatorEndpoint
+from broker.services import HasTransactions
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.serving.authorization import Operation, ResourceType
@@ -31,14 +30,15 @@ SEVERAL_KEYS_SINCE: Final = 4
 GROUP: Final = 0
 TRANSACTION: Final = 1
 NOWHERE: Final = CoordinatorEndpoint(-1, "", -1)
-NO_TRANSACTIONS: Final = (
-    "This broker does not serve transactions yet; use a producer without transactional.id."
-)
+
+
+class CoordinatorServices(GroupServices, HasTransactions, Protocol):
+    """What this handler needs of the broker's services."""
 
 
 @in_turns
 def handle(
-    services: GroupServices, context: RequestContext, request: FindCoordinatorRequest
+    services: CoordinatorServices, context: RequestContext, request: FindCoordinatorRequest
 ) -> Turns[FindCoordinatorResponse]:
     if context.version >= SEVERAL_KEYS_SINCE:
         for key in request.coordinator_keys:
@@ -56,7 +56,7 @@ def handle(
 
 
 def _find(
-    services: GroupServices, context: RequestContext, key_type: int, key: str
+    services: CoordinatorServices, context: RequestContext, key_type: int, key: str
 ) -> FindCoordinatorResponse.Coordinator:
     message = ""
     found: CoordinatorEndpoint | ErrorCode
@@ -66,9 +66,10 @@ def _find(
         else:
             found = ErrorCode.GROUP_AUTHORIZATION_FAILED
     elif key_type == TRANSACTION:
-        found = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
-            message = NO_TRANSACTIONS
+            found = services.transactions.locate(key, context.session.listener)
+        else:
+            found = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
         found = ErrorCode.INVALID_REQUEST
         message = found.message

@@ -6,41 +6,45 @@ flexible; 3: the producer names the id and epoch that it has; 4: PRODUCER_FENCED
 TRANSACTION_ABORTABLE may come. Kafka's version 6 (two-phase commit) is not stable and not served.
 
 An idempotent producer gets a new id with epoch 0 each time. Needs IDEMPOTENT_WRITE on the cluster; Kafka
-also accepts whoever may write to any topic (KIP-679).
-
-Left out: transactions. A producer with a transactional id that it may use gets the same final answer as one
-that may not, TRANSACTIONAL_ID_AUTHORIZATION_FAILED: it is the only code after which both the Java client
-and librdkafka give up at once instead of asking again for minutes. FindCoordinator, which such a producer
-asks first, answers likewise.
+also accepts whoever may write to any topic (KIP-679). A transactional one needs WRITE on its transactional
+id, and gets what the id's coordinator gives (`coordinator.transaction.init_producer_id`).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
-from broker.services import HasProducerIds
+from broker.services import HasProducerIds, HasTransactions
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.serving.authorization import Operation
-from protocol.serving.pending import Pending
+from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.pending import Pending, then
 from protocol.serving.request_context import RequestContext
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
+FENCED_SINCE: Final = 4
+"""Older producers know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH."""
+
+
+class InitProducerIdServices(HasProducerIds, HasTransactions, Protocol):
+    """What this handler needs of the broker's services."""
 
 
 def handle(
-    services: HasProducerIds, context: RequestContext, request: InitProducerIdRequest
+    services: InitProducerIdServices, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Pending[InitProducerIdResponse]:
-    if request.transactional_id == "":
-        return _refused(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
+    name = request.transactional_id
+    if name is not None and not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not context.allows_cluster(Operation.IDEMPOTENT_WRITE):
+    if name is None and not context.allows_cluster(Operation.IDEMPOTENT_WRITE):
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
+    if name is not None:
+        answer = services.transactions.init_producer_id(name, request)
+        return then(answer, _known_errors) if context.version < FENCED_SINCE else answer
     pending: Pending[InitProducerIdResponse] = Pending()
 
     def grant(producer_id: int, error: ErrorCode) -> None:
@@ -48,6 +52,12 @@ def handle(
 
     services.producer_ids.allocate(grant)
     return pending if pending.response is None else pending.response
+
+
+def _known_errors(response: InitProducerIdResponse) -> InitProducerIdResponse:
+    if response.error_code == ErrorCode.PRODUCER_FENCED:
+        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return response
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -22,26 +22,33 @@ notice. acks=all waits for the high watermark. A large batch that must be decomp
 slow disk, or a topic with `flush.messages` makes any answer wait for helper threads; answers leave in the
 order of the requests all the same (see `replication.delayed_produce`).
 
-Left out: transactions. A request with a transactional batch is refused as a whole: whoever may use the
-transactional id is told INVALID_TXN_STATE; whoever may not, or names none, is told
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Both are final for a producer.
+A request with a transactional batch needs WRITE on its transactional id, and is of one producer. The first
+write of a transaction on a partition waits until the transaction coordinator has confirmed it, or since
+version 12 has taken the partition in; what the producer sends meanwhile waits behind it (see
+`coordinator.transaction.first_writes`). A partition that the coordinator does not confirm is refused, the
+others are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+import msgspec
+
+from broker.coordinator.transaction.first_writes import FirstWrite
+from broker.coordinator.transaction.partition_verification import Errors, Producer, Support
 from broker.metadata.cache import INTERNAL_TOPICS
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import NotHosted
-from broker.services import HasClock, HasMetadata, HasReplicas, HasTimers
+from broker.services import HasClock, HasFirstWrites, HasMetadata, HasReplicas, HasTimers
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.records.header import MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
+from protocol.records.header import HEADER, HEADER_BYTES, MAGIC, MAGIC_POSITION, TRANSACTIONAL_BIT
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from storage.append import AppendResult
 from storage.errors import AppendRefused
@@ -55,6 +62,8 @@ ADMIN_CLIENT: Final = "__admin_client"
 """The client id that may write to the coordinators' topics: Kafka's own tools use it for repairs."""
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
+FIRST_VERSION_WITH_ABORTABLE_ERROR: Final = 11
 FIRST_VERSION_WITH_LEADERS: Final = 10
 
 REFUSED_BEFORE_THE_LOG: Final = (
@@ -68,7 +77,21 @@ REFUSED_BEFORE_THE_LOG: Final = (
 _ATTRIBUTES_LOW_BYTE: Final = 22
 """Where the batch says that it is transactional: the second byte of its attributes."""
 
-_NO_TRANSACTIONS: Final = "Transactions are not available on this broker"
+_NOT_ADDED: Final = "Partition was not added to the transaction"
+_NOT_VERIFIED: Final = (
+    "Unable to verify the partition has been added to the transaction. Underlying error: {}"
+)
+_SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
+_TOLD_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What a producer does not expect from Produce becomes an error after which each of them tries again without
+looking for another leader, as in Kafka."""
 
 TopicData = ProduceRequest.TopicProduceData
 PartitionData = ProduceRequest.PartitionProduceData
@@ -92,22 +115,29 @@ _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 
 
-class ProduceServices(HasClock, HasTimers, HasMetadata, HasReplicas, Protocol):
+Append: TypeAlias = Callable[[Partition, Any, int, int, str, int], AppendResult | WaitingAppend]
+"""See `PartitionAppends.append`."""
+
+
+class ProduceServices(HasClock, HasTimers, HasMetadata, HasReplicas, HasFirstWrites, Protocol):
     """What this handler needs of the broker's services."""
 
 
 def handle(
     services: ProduceServices, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[Any] | None:
-    acks = request.acks
     if _is_transactional(request):
-        refused = _refused_transaction(context, request)
-        if acks == ACKS_NONE:
-            _close_if_failed(refused)
-        return refused
+        return _produce_in_transaction(services, context, request)
+    return _produce(services, context, request, services.replicas.appends.append)
+
+
+def _produce(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest, append: Append
+) -> ProduceResponse | Pending[Any] | None:
+    acks = request.acks
     version = context.version
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    replicas, appends = services.replicas, services.replicas.appends
+    replicas = services.replicas
     hosted: Mapping[Any, Partition] = replicas.by_id if by_id else replicas.by_name
     now_ms = context.now_ms
     connection_id = context.session.connection_id
@@ -136,7 +166,7 @@ def handle(
                 answers.append(_refused(services, context, name, asked.index, refusal))
                 continue
             try:
-                result = appends.append(partition, records, acks, version, connection_id, now_ms)
+                result = append(partition, records, acks, version, connection_id, now_ms)
             except AppendRefused as reason:
                 failed = True
                 partition.counters.failed_produce_requests += 1
@@ -360,25 +390,146 @@ def _is_transactional(request: ProduceRequest) -> bool:
     """Whether any batch says that it belongs to a transaction."""
     for topic in request.topic_data:
         for asked in topic.partition_data:
-            records: Any = asked.records
-            if (
-                records
-                and len(records) > _ATTRIBUTES_LOW_BYTE
-                and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
-                and records[MAGIC_POSITION] == MAGIC
-            ):
+            if _has_transactional_batch(asked.records):
                 return True
     return False
 
 
-def _refused_transaction(context: RequestContext, request: ProduceRequest) -> ProduceResponse:
-    """Every partition of a request with transactional batches, refused for good."""
+def _has_transactional_batch(records: Any) -> bool:
+    return bool(
+        records
+        and len(records) > _ATTRIBUTES_LOW_BYTE
+        and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT
+        and records[MAGIC_POSITION] == MAGIC
+    )
+
+
+def _produce_in_transaction(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Pending[Any] | None:
+    """A request with transactional batches: now, or when the coordinator has confirmed what it begins."""
     name = request.transactional_id
-    if name is not None and context.allows(_WRITE, ResourceType.TRANSACTIONAL_ID, name):
-        error, text = ErrorCode.INVALID_TXN_STATE, _NO_TRANSACTIONS
-    else:
-        error, text = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
-    return ProduceResponse(
+    if name is None or not context.allows(_WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        return _all_refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+    producers, writes = _first_writes(services, context, request)
+    if len(producers) > 1:
+        return _all_refused(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING, _SEVERAL_PRODUCERS)
+    append: Append = services.replicas.appends.append
+    if not writes:
+        return _produce(services, context, request, append)
+    producer = Producer(name, *producers.pop())
+    support = _support(context.version)
+    if not services.first_writes.must_wait(producer, writes, support):
+        return _produce(services, context, request, append)
+    kept = _kept(request)
+    pending: Pending[Any] = Pending(holds_request=True)
+
+    def go_on(errors: Errors) -> None:
+        refusals = {place: _unconfirmed(error, support) for place, error in errors.items()}
+        late = msgspec.structs.replace(context, now_ms=services.clock.wall_ms())
+        verified = partial(_append_confirmed, append, refusals) if refusals else append
+        pending.attempt(lambda: _produce_late(services, late, kept, verified, pending))
+
+    services.first_writes.verify(producer, writes, support, go_on)
+    return pending
+
+
+def _produce_late(
+    services: ProduceServices,
+    context: RequestContext,
+    request: ProduceRequest,
+    append: Append,
+    pending: Pending[Any],
+) -> None:
+    """Also if the client has gone: what it has sent is written, as it would have been without the wait."""
+    try:
+        result = _produce(services, context, request, append)
+    except CloseConnection as verdict:
+        pending.complete(verdict)
+        return
+    pending.follow(NO_ANSWER if result is None else result)
+
+
+def _first_writes(
+    services: ProduceServices, context: RequestContext, request: ProduceRequest
+) -> tuple[set[tuple[int, int]], list[FirstWrite]]:
+    """The producer ids and epochs of all transactional batches, and where those are written that come as far
+    as the log."""
+    by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    hosted: Mapping[Any, Partition] = services.replicas.by_id if by_id else services.replicas.by_name
+    producers: set[tuple[int, int]] = set()
+    writes = []
+    for topic in request.topic_data:
+        key: Any = topic.topic_id if by_id else topic.name
+        name = services.metadata.topic_name(key) if by_id else key
+        is_open = (
+            name is not None
+            and context.allows(_WRITE, _TOPIC, name)
+            and (name not in INTERNAL_TOPICS or context.client_id == ADMIN_CLIENT)
+        )
+        for asked in topic.partition_data:
+            records: Any = asked.records
+            if not _has_transactional_batch(records) or len(records) < HEADER_BYTES:
+                continue
+            *_, producer_id, epoch, sequence, _ = HEADER.unpack_from(records)
+            if producer_id < 0:
+                continue
+            producers.add((producer_id, epoch))
+            partition = hosted.get((key, asked.index))
+            if is_open and partition is not None:
+                writes.append(FirstWrite(partition, sequence))
+    return producers, writes
+
+
+def _support(version: int) -> Support:
+    """What the producer understands."""
+    if version >= FIRST_VERSION_THAT_ADDS_PARTITIONS:
+        return Support.ADDS_PARTITIONS
+    return Support.ABORTABLE if version >= FIRST_VERSION_WITH_ABORTABLE_ERROR else Support.OLD_ERRORS
+
+
+def _kept(request: ProduceRequest) -> ProduceRequest:
+    """The request with batches of its own, for those that it came with are gone after this turn."""
+    topics = []
+    for topic in request.topic_data:
+        batches = []
+        for asked in topic.partition_data:
+            records: Any = asked.records
+            batches.append(PartitionData(asked.index, None if records is None else bytearray(records)))
+        topics.append(TopicData(topic.name, topic.topic_id, batches))
+    return ProduceRequest(request.transactional_id, request.acks, request.timeout_ms, topics)
+
+
+def _unconfirmed(error: ErrorCode, support: Support) -> AppendRefused:
+    """What the producer is told of a partition that its transaction's coordinator does not confirm."""
+    if error is ErrorCode.INVALID_TXN_STATE:
+        return AppendRefused(error, _NOT_ADDED, is_told=True)
+    if error in _TOLD_AS_NOT_ENOUGH_REPLICAS or (
+        error is ErrorCode.CONCURRENT_TRANSACTIONS and support is not Support.ADDS_PARTITIONS
+    ):
+        return AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS, _NOT_VERIFIED.format(error.name), is_told=True)
+    return AppendRefused(error, error.message)
+
+
+def _append_confirmed(
+    append: Append,
+    refusals: Mapping[tuple[str, int], AppendRefused],
+    partition: Partition,
+    records: Any,
+    acks: int,
+    version: int,
+    connection_id: str,
+    now_ms: int,
+) -> AppendResult | WaitingAppend:
+    refusal = refusals.get((partition.topic, partition.index))
+    if refusal is not None:
+        raise refusal
+    return append(partition, records, acks, version, connection_id, now_ms)
+
+
+def _all_refused(request: ProduceRequest, error: ErrorCode, text: str | None) -> ProduceResponse:
+    """Every partition of the request is refused, whatever else is to be said of it."""
+    response = ProduceResponse(
         [
             TopicAnswer(
                 topic.name,
@@ -388,3 +539,6 @@ def _refused_transaction(context: RequestContext, request: ProduceRequest) -> Pr
             for topic in request.topic_data
         ]
     )
+    if request.acks == ACKS_NONE:
+        _close_if_failed(response)
+    return response

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_replica_log_dirs,
     api_versions,
@@ -18,6 +20,8 @@ from broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     forwarding,
@@ -29,6 +33,7 @@ from broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -36,6 +41,8 @@ from broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from config.limits import (
     FETCH_MEMORY_BYTES,
@@ -68,6 +75,11 @@ SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
     serve(ApiKey.DELETE_RECORDS, delete_records.handle),
     serve(ApiKey.INIT_PRODUCER_ID, init_producer_id.handle, versions=(0, 5)),
     serve(ApiKey.OFFSET_FOR_LEADER_EPOCH, offset_for_leader_epoch.handle),
+    serve(ApiKey.ADD_PARTITIONS_TO_TXN, add_partitions_to_txn.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
+    serve(ApiKey.ADD_OFFSETS_TO_TXN, add_offsets_to_txn.handle),
+    serve(ApiKey.END_TXN, end_txn.handle),
+    serve(ApiKey.WRITE_TXN_MARKERS, write_txn_markers.handle),
+    serve(ApiKey.TXN_OFFSET_COMMIT, txn_offset_commit.handle),
     serve(ApiKey.DESCRIBE_CONFIGS, describe_configs.handle),
     serve(ApiKey.ALTER_CONFIGS, alter_configs.handle, keeps_frame=True),
     serve(ApiKey.ALTER_REPLICA_LOG_DIRS, alter_replica_log_dirs.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
@@ -77,6 +89,8 @@ SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
     serve(ApiKey.OFFSET_DELETE, offset_delete.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
     serve(ApiKey.DESCRIBE_CLUSTER, describe_cluster.handle),
     serve(ApiKey.DESCRIBE_PRODUCERS, describe_producers.handle),
+    serve(ApiKey.DESCRIBE_TRANSACTIONS, describe_transactions.handle),
+    serve(ApiKey.LIST_TRANSACTIONS, list_transactions.handle),
     serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat.handle),
     serve(ApiKey.CONSUMER_GROUP_DESCRIBE, consumer_group_describe.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
     serve(ApiKey.LIST_CONFIG_RESOURCES, list_config_resources.handle),

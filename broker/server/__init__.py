@@ -7,6 +7,7 @@ In reading order:
 * `controller_server`   the controller: its replica of the metadata log, its decisions, its listeners
 * `observer_server`     the replica of the metadata log on a node that is no controller
 * `broker_server`       the broker: replicas, coordinators, handlers, its registration with the controller
+* `transactions`        the transaction coordinator, and what it and partition leaders ask other brokers
 * `followers`           the connections over which the broker copies partitions from their leaders
 * `dynamic_configs`     tells each part of a node when a config that it uses has changed
 

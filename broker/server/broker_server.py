@@ -18,6 +18,7 @@ from broker.controller_channel.topic_creation import TopicCreation
 from broker.coordinator.consumer.operation import ConsumerGroupSettings
 from broker.coordinator.group_coordinator import GROUP_TOPIC, GroupCoordinator
 from broker.coordinator.group_operation import GroupSettings
+from broker.coordinator.transaction.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.routes import RemembersRequests
 from broker.fast_lane.epoch import LaneEpoch
@@ -50,6 +51,7 @@ from broker.server.followers import (
     replication_quota,
 )
 from broker.server.shared_server import SharedServer
+from broker.server.transactions import BrokerTransactions
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
@@ -172,6 +174,13 @@ class BrokerServer:
         shared, config = self._shared, self._shared.config
         topics = TopicCreation(channel=controller, metadata=self.metadata, config=config)
         coordinator_log = CoordinatorLog(self.replicas, self.replicas.appends, shared.clock)
+        producer_ids = ProducerIds(
+            node_id=shared.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
+        )
+        self.transactions = BrokerTransactions(
+            shared, self.metadata, coordinator_log, topics, producer_ids,
+            lambda: (self.dispatcher, self.services.handlers),
+        )  # fmt: skip
         return BrokerServices(
             node_id=shared.node_id,
             cluster_id=shared.cluster_id,
@@ -205,11 +214,12 @@ class BrokerServer:
                     ConfigResourceType.GROUP, group_id
                 ),
             ),
+            transactions=self.transactions.coordinator,
+            first_writes=self.transactions.first_writes,
+            coordinator_log=coordinator_log,
             topics=topics,
             lookups=Lookups(clock=shared.clock, work=self.long_work, threads=shared.threads.codecs),
-            producer_ids=ProducerIds(
-                node_id=shared.node_id, broker_epoch=lambda: self.lifecycle.epoch, channel=controller
-            ),
+            producer_ids=producer_ids,
             controller=controller,
             handlers=broker_handlers(),
             loggers=shared.surroundings.loggers,
@@ -230,6 +240,7 @@ class BrokerServer:
         )
         configs.on_config(throttles.configure)
         configs.on_config(lambda _, new: self.services.groups.configure(consumer_group_settings(new)))
+        configs.on_config(lambda _, new: self.transactions.configure(new))
         replicas: ReplicasPublisher[LeaderChange] = ReplicasPublisher(self.replicas)
         replicas.on_leader_change(self._leader_changed)
         self.directories = DirectoryAssignments(
@@ -257,6 +268,7 @@ class BrokerServer:
                 throttles,
                 self.directories,
                 _ChangedTopics(self.services.groups),
+                self.transactions.publisher,
                 *others,
             ),
             on_progress=self._metadata_advanced,
@@ -344,14 +356,18 @@ class BrokerServer:
         self._on_ready()
 
     def _leader_changed(self, change: LeaderChange) -> None:
-        if change.topic != GROUP_TOPIC:
-            return
-        groups = self.services.groups
-        _, index, leader_epoch, leads = change
-        if leads:
-            groups.elected(index, leader_epoch)
+        topic, index, leader_epoch, leads = change
+        coordinator: GroupCoordinator | TransactionCoordinator
+        if topic == GROUP_TOPIC:
+            coordinator = self.services.groups
+        elif topic == TRANSACTION_TOPIC:
+            coordinator = self.services.transactions
         else:
-            groups.resigned(index, leader_epoch)
+            return
+        if leads:
+            coordinator.elected(index, leader_epoch)
+        else:
+            coordinator.resigned(index, leader_epoch)
 
     def _log_moved(self, key: tuple[str, int]) -> None:
         self.replicas.log_moved(*key)
@@ -394,11 +410,13 @@ class BrokerServer:
         """Answers all waiting requests with what there is, because the broker stops."""
         self.services.fetches.answer_all()
         self.services.groups.close()
+        self.services.transactions.close()
 
     def close(self) -> None:
         self.isr.stop()
         self.alter_partitions.close()
         self.fetchers.close()
+        self.transactions.close()
         self.lifecycle.stop()
         self.loader.stop()
         self.retries.stop()

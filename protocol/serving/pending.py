@@ -115,6 +115,15 @@ class Pending(Generic[R]):
         changed.on_cancel(self.cancel)
         return changed
 
+    def follow(self, result: R | Pending[R]) -> None:
+        """The answer is what somebody else answers: now if it is there, otherwise when it comes. A
+        cancellation goes on to there."""
+        if isinstance(result, Pending):
+            result.on_complete(self.complete)
+            self.on_cancel(result.cancel)
+        else:
+            self.complete(result)
+
     def on_complete(self, deliver: Callable[[R], None]) -> None:
         """Has the answer delivered. `deliver` must not raise; another answer is made of it by `then`."""
         invariant(self._deliver is None, "a pending answer has one subscriber")

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.conftest import AnyBroker
-from tests.support.brokers.against import barnabas_only
 from tests.support.clients.librdkafka import commit, create_topic, settings
 
 Fresh = Callable[[], str]
@@ -200,13 +199,20 @@ def test_the_internal_topic_refuses_clients(broker: AnyBroker, fresh: Fresh) -> 
     assert [error.code() for error in told.errors] == [KafkaError.TOPIC_EXCEPTION]
 
 
-@barnabas_only
-def test_a_transaction_is_refused_at_once(broker: AnyBroker) -> None:
-    sender = producer(broker, transactional_id="tx")
-    before = time.monotonic()
-    with pytest.raises(KafkaException) as refusal:
-        sender.init_transactions(60)
-    error = refusal.value.args[0]
-    assert not error.retriable()
-    assert error.code() != KafkaError._TIMED_OUT
-    assert time.monotonic() - before < 20, "a final error, not a wait for the end of the client's patience"
+def test_a_transaction_counts_when_it_is_committed(broker: AnyBroker, fresh: Fresh) -> None:
+    topic = create_topic(broker.bootstrap_servers, fresh(), 2)
+    sender = producer(broker, transactional_id=topic)
+    sender.init_transactions(60)
+    for number in range(4):
+        sender.begin_transaction()
+        for partition in range(2):
+            sender.produce(topic, f"{number}", partition=partition)
+        if number % 2:
+            sender.commit_transaction(60)
+        else:
+            assert sender.flush(60) == 0
+            sender.abort_transaction(60)
+    assert [[message.value() for message in read(broker, topic, 2, index)] for index in range(2)] == [
+        [b"1", b"3"],
+        [b"1", b"3"],
+    ]

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 
 from tests.conftest import AnyBroker
-from tests.support.brokers.against import barnabas_only
 from tests.support.clients.librdkafka import create_topic, fill, until
 
 Fresh = Callable[[], str]
@@ -131,13 +130,19 @@ def test_the_admin(broker: AnyBroker, admin: Any, fresh: Fresh) -> None:
     until(lambda: topic not in admin.list_topics(), "the topic is gone")
 
 
-@barnabas_only
-def test_a_transaction_is_refused_at_once(broker: AnyBroker) -> None:
-    before = time.monotonic()
-    sender = producer(broker, transactional_id="tx")
-    with pytest.raises(KafkaError) as refusal:
-        sender.init_transactions()
-    assert not refusal.value.retriable
-    assert "TransactionalIdAuthorizationFailed" in type(refusal.value).__name__
-    assert time.monotonic() - before < 20
-    sender.close(timeout=1)
+def test_a_transaction_counts_when_it_is_committed(broker: AnyBroker, fresh: Fresh) -> None:
+    topic = create_topic(broker.bootstrap_servers, fresh())
+    sender = producer(broker, transactional_id=topic)
+    sender.init_transactions()
+    for number in range(4):
+        sender.begin_transaction()
+        sender.send(topic, b"%d" % number).get(30)
+        if number % 2:
+            sender.commit_transaction()
+        else:
+            sender.abort_transaction()
+    sender.close()
+    reader = consumer(broker, isolation_level="read_committed")
+    reader.assign([TopicPartition(topic, 0)])
+    assert [message.value for message in take(reader, 2)] == [b"1", b"3"]
+    reader.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
+from broker.coordinator import expressions
 from broker.coordinator.consumer.consumer_group import ConsumerGroup
 from broker.coordinator.consumer.consumer_group_records import epoch_record, regex_record
 from broker.coordinator.consumer.member import ConsumerGroupMember
@@ -20,10 +21,6 @@ from broker.coordinator.consumer.operation import ConsumerOperation, GroupRefusa
 from broker.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
 from protocol.errors import ErrorCode
 
-PROGRAM_BYTES: Final = 1024 * 1024
-"""What a compiled expression may take."""
-MOST_CHARACTERS: Final = 8192
-"""Of an expression."""
 LEAST_REFRESH_INTERVAL_MS: Final = 10_000
 """As in Kafka it is fixed."""
 NAMES_PER_STEP: Final = 500
@@ -41,22 +38,13 @@ class RegexChange(Enum):
 
 def compiled(regex: str) -> Any:
     """Raises GroupRefusal (INVALID_REGULAR_EXPRESSION)."""
-    problem = f"it has more than {MOST_CHARACTERS} characters"
-    if len(regex) <= MOST_CHARACTERS:
-        import re2  # imported at the first expression
-
-        options = re2.Options()
-        options.max_mem = PROGRAM_BYTES
-        options.log_errors = False
-        try:
-            return re2.compile(regex, options)
-        except re2.error as error:
-            text = error.args[0]
-            problem = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-    raise GroupRefusal(
-        ErrorCode.INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {problem}.",
-    )
+    try:
+        return expressions.compiled(regex)
+    except expressions.WrongExpression as problem:
+        raise GroupRefusal(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {problem}.",
+        ) from None
 
 
 def change_regex(

@@ -7,6 +7,7 @@ In reading order:
 * `pending_transactional_offsets`   what open transactions would commit
 * `offset_metadata_manager`         how records change both, live and while loading
 * `commit`, `fetch`                 OffsetCommit and OffsetFetch
+* `transactional_commit`            TxnOffsetCommit
 * `deletion`                        groups and offsets that are deleted
 * `expiry`                          offsets and groups that nobody needs any longer
 

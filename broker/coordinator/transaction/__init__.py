@@ -12,9 +12,10 @@ In reading order:
 * `transaction_shard`         the ids of one partition, as the runtime drives them; what is overdue or expired
 * `transaction_markers`       every partition of an ended transaction gets its marker, however long that takes
 * `partition_verification`    a leader asks coordinators before it takes the first batch of a transaction
+* `first_writes`              what a batch that begins a transaction waits for
 * `transaction_descriptions`  ids as administrators see them
 * `transaction_coordinator`   which operation a request is, and on which shard it runs: what handlers call
 
-KIP-98 (transactions), KIP-360 and KIP-588 (epochs), KIP-890 (version 2), KIP-664 (administration). No
-handler uses it yet: the broker refuses transactions.
+KIP-98 (transactions), KIP-360 and KIP-588 (epochs), KIP-890 (version 2), KIP-664 (administration). How it is
+connected to other brokers is in `broker.server.transactions`.
 """

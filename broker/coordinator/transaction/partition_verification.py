@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -37,6 +37,9 @@ from config.ports import Clock, Timers
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+
+PARTITIONS_PER_REQUEST: Final = 2_000
+"""When a request asks for so many, what else waits is for the next one."""
 
 __all__ = ["PartitionVerification", "Producer", "Support", "VerificationSettings"]
 
@@ -79,7 +82,9 @@ class Coordinators(Protocol):
 
 class _Question(msgspec.Struct, eq=False):
     producer: Producer
+    look: Callable[[], Collection[TopicPartition]]
     partitions: Collection[TopicPartition]
+    """What `look` has told when it was asked last."""
     support: Support
     until_ms: int
     """How long CONCURRENT_TRANSACTIONS is waited out (monotonic)."""
@@ -109,18 +114,26 @@ class PartitionVerification:
         """By broker what waits for the request that is under way to it."""
         self._busy: set[int] = set()
 
+    def is_busy(self, producer_id: int) -> bool:
+        """Whether something that the producer has asked is not answered yet."""
+        return producer_id in self._of_producer
+
     def ask(
         self,
         producer: Producer,
-        partitions: Collection[TopicPartition],
+        look: Callable[[], Collection[TopicPartition]],
         support: Support,
         on_errors: OnErrors,
     ) -> None:
-        """`on_errors` once, not before this returns: the partitions that do not belong to the transaction."""
+        """`on_errors` once, not before this returns: the partitions that do not belong to the transaction.
+
+        look: which partitions are to be asked for. It is called when all that the producer has asked before
+        is answered; nobody is asked if there are none any more.
+        """
         settings = self._settings
         patience_ms = min(settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms)
         until_ms = self._clock.monotonic_ms() + patience_ms
-        question = _Question(producer, tuple(partitions), support, until_ms, on_errors)
+        question = _Question(producer, look, (), support, until_ms, on_errors)
         waiting = self._of_producer.setdefault(producer.producer_id, deque())
         waiting.append(question)
         if len(waiting) == 1:
@@ -128,6 +141,10 @@ class PartitionVerification:
 
     def _put(self, question: _Question) -> None:
         """Ask the coordinator, now or when it has answered the request before."""
+        question.partitions = question.look()
+        if not question.partitions:
+            self._answered(question, {})
+            return
         broker_id = self._coordinators.coordinator(question.producer.transactional_id)
         if broker_id is None or broker_id == NO_LEADER:
             self._answered(question, dict.fromkeys(question.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -137,9 +154,16 @@ class PartitionVerification:
             self._send(broker_id)
 
     def _send(self, broker_id: int) -> None:
-        questions = self._waiting.pop(broker_id, [])
-        if not questions:
+        waiting = self._waiting.pop(broker_id, [])
+        if not waiting:
             return
+        count = partitions = 0
+        while count < len(waiting) and partitions < PARTITIONS_PER_REQUEST:
+            partitions += len(waiting[count].partitions)
+            count += 1
+        questions = waiting[:count]
+        if count < len(waiting):
+            self._waiting[broker_id] = waiting[count:]
         self._busy.add(broker_id)
         request = AddPartitionsToTxnRequest(transactions=[_asked(question) for question in questions])
         self._channel.send(broker_id, request, lambda response: self._take(broker_id, questions, response))

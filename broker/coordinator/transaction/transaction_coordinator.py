@@ -7,8 +7,9 @@ are committed. Leadership of `__transaction_state` is told by the metadata publi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from broker.coordinator.ports import (
@@ -29,7 +30,6 @@ from broker.coordinator.transaction.transaction_descriptions import (
     TransactionFilter,
     describe_transaction,
     list_transactions,
-    unknown_states,
 )
 from broker.coordinator.transaction.transaction_markers import (
     BrokerChannel,
@@ -196,15 +196,18 @@ class TransactionCoordinator:
             lambda error: DescribeTransactionsResponse.TransactionState(error, transactional_id),
         )
 
-    def list_transactions(self, wanted: TransactionFilter) -> ListTransactionsResponse:
-        """Ids of all partitions that are led here; an error while one of them is loading."""
-        response = ListTransactionsResponse(unknown_state_filters=unknown_states(wanted.states))
-        shards: Sequence[TransactionShard | None] = [shard for _, shard in self._runtime.shards()]
-        for shard in shards:
+    def list_transactions(
+        self, wanted: TransactionFilter
+    ) -> Iterator[ListTransactionsResponse.TransactionState | None] | None:
+        """Ids of all partitions that are led here, see `transaction_descriptions.list_transactions`; None
+        while one of the partitions is loading."""
+        shards: list[TransactionShard] = []
+        for _, shard in self._runtime.shards():
             if shard is None:
-                return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            response.transaction_states.extend(list_transactions(shard.by_id, wanted, self._clock.wall_ms()))
-        return response
+                return None
+            shards.append(shard)
+        now_ms = self._clock.wall_ms()
+        return chain.from_iterable(list_transactions(shard.by_id, wanted, now_ms) for shard in shards)
 
     # Markers
 

@@ -62,16 +62,17 @@ def unknown_states(wanted: Collection[str]) -> list[str]:
 
 def list_transactions(
     by_id: Mapping[str, TransactionMetadata], wanted: TransactionFilter, now_ms: int
-) -> Iterator[ListTransactionsResponse.TransactionState]:
-    """The ids that pass all filters. A filter of unknown states alone shows nothing, as in Kafka."""
+) -> Iterator[ListTransactionsResponse.TransactionState | None]:
+    """The ids that pass all filters, as they are at the first step; None for each that does not. A filter of
+    unknown states alone shows nothing, as in Kafka."""
     states = {STATES_BY_LABEL[state] for state in wanted.states if state in STATES_BY_LABEL}
-    for transactional_id, metadata in by_id.items():
-        if wanted.producer_ids and metadata.producer_id not in wanted.producer_ids:
-            continue
-        if wanted.states and metadata.state not in states:
-            continue
-        if wanted.longer_than_ms >= 0 and now_ms - metadata.start_ms <= wanted.longer_than_ms:
-            continue
-        if wanted.matches is not None and not wanted.matches(transactional_id):
-            continue
-        yield ListedTransaction(transactional_id, metadata.producer_id, metadata.state.label)
+    for transactional_id, metadata in list(by_id.items()):
+        if (
+            (wanted.producer_ids and metadata.producer_id not in wanted.producer_ids)
+            or (wanted.states and metadata.state not in states)
+            or (wanted.longer_than_ms >= 0 and now_ms - metadata.start_ms <= wanted.longer_than_ms)
+            or (wanted.matches is not None and not wanted.matches(transactional_id))
+        ):
+            yield None
+        else:
+            yield ListedTransaction(transactional_id, metadata.producer_id, metadata.state.label)

@@ -39,6 +39,8 @@ from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxn
 LOG: Final = logging.getLogger("barnabas.transactions")
 RETRY_MS: Final = 100
 """Pause before a partition that did not take its marker is asked again."""
+MARKERS_PER_REQUEST: Final = 5_000
+"""What else waits for a broker is for the next request."""
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -173,6 +175,9 @@ class TransactionMarkers:
         markers = [marker for marker in self._waiting.pop(broker_id, {}) if self._is_wanted(marker)]
         if not markers:
             return
+        if len(markers) > MARKERS_PER_REQUEST:
+            self._waiting[broker_id] = dict.fromkeys(markers[MARKERS_PER_REQUEST:])
+            del markers[MARKERS_PER_REQUEST:]
         self._busy.add(broker_id)
         by_ending: dict[int, tuple[_Ending, list[TopicPartition]]] = {}
         for ending, partition in markers:

@@ -21,6 +21,7 @@ __all__ = [
     "GROUP_VERSION",
     "KRAFT_VERSION",
     "METADATA_VERSION",
+    "TRANSACTION_VERSION",
     "FeaturesDelta",
     "FeaturesImage",
 ]
@@ -30,6 +31,10 @@ KRAFT_VERSION: Final = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
 """Level 1 switches eligible leader replicas on (KIP-966)."""
+
+TRANSACTION_VERSION: Final = "transaction.version"
+"""Level 1 writes the records of `__transaction_state` so that later releases can add fields to them; level 2
+raises a producer's epoch with each transaction, and Produce adds partitions to it (KIP-890)."""
 
 NOT_FINALIZED: Final = 0
 

@@ -251,9 +251,36 @@ public final class ClientTour {
         found("committed in all", sum);
     }
 
-    private void transactionsTour() {
-        try (var producer = producer(Map.of("transactional.id", "java-tx"))) {
-            refused("transactions", producer::initTransactions);
+    private void transactionsTour() throws Exception {
+        create("java-tx", 1);
+        var partition = new TopicPartition("java-tx", 0);
+        try (var producer = producer(Map.of("transactional.id", "java-tx"));
+                var successor = producer(Map.of("transactional.id", "java-tx"));
+                var consumer = consumer("java-tx", Map.of("isolation.level", "read_committed"))) {
+            producer.initTransactions();
+            for (int i = 0; i < 4; i++) {
+                producer.beginTransaction();
+                producer.send(new ProducerRecord<>("java-tx", "v" + i, String.valueOf(i)));
+                producer.sendOffsetsToTransaction(
+                        Map.of(partition, new OffsetAndMetadata(i + 1)), consumer.groupMetadata());
+                producer.flush();
+                if (i % 2 == 1) producer.commitTransaction();
+                else producer.abortTransaction();
+            }
+            consumer.assign(List.of(partition));
+            var seen = new ArrayList<String>();
+            await("both records", () -> {
+                consumer.poll(POLL).forEach(record -> seen.add(record.value()));
+                return seen.size() >= 2;
+            });
+            found("committed", seen);
+            found("offset", consumer.committed(Set.of(partition)).get(partition).offset());
+            successor.initTransactions();
+            refused("zombie", () -> {
+                producer.beginTransaction();
+                producer.send(new ProducerRecord<>("java-tx", "late", "late"));
+                producer.commitTransaction();
+            });
         }
     }
 

@@ -50,6 +50,7 @@ from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
+from tests.support.rigs.asked_coordinator import AskedCoordinator
 from tests.support.rigs.controllers import HandLoggers
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.storage_world import RunsAtOnce
@@ -202,6 +203,7 @@ class HandlerRig:
         channel = ControllerChannel(
             self.peer, clock=self.clock, timers=self.timers, request_timeout_ms=30_000
         )
+        self.asked_coordinator = AskedCoordinator(self.clock, self.timers)
         self.services = BrokerServices(
             node_id=1,
             cluster_id=CLUSTER_ID,
@@ -213,6 +215,9 @@ class HandlerRig:
             replicas=self.replicas,
             fetches=self.fetches,
             groups=NOT_THERE,
+            transactions=NOT_THERE,
+            first_writes=self.asked_coordinator.first_writes,
+            coordinator_log=self.coordinator_log,
             topics=TopicCreation(channel=channel, metadata=self.metadata, config=self.config),
             lookups=self.lookups,
             producer_ids=ProducerIds(node_id=1, broker_epoch=lambda: 5, channel=channel),

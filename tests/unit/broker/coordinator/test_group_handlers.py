@@ -176,14 +176,6 @@ def test_a_partition_without_a_leader_has_no_coordinator_for_now(world: GroupWor
     assert (response.error_code, response.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
-def test_a_transactional_producer_is_told_to_give_up(world: GroupWorld) -> None:
-    request = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
-    (answer,) = ask(world, find_coordinator, request, 5).coordinators
-    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert not ErrorCode(answer.error_code).retriable
-    assert "does not serve transactions yet" in answer.error_message
-
-
 def test_an_unknown_kind_of_coordinator_is_a_bad_request(world: GroupWorld) -> None:
     for kind in (2, 9):
         response = ask(world, find_coordinator, FindCoordinatorRequest(key="k", key_type=kind), 3)

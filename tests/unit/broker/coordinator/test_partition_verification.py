@@ -47,7 +47,7 @@ class Brokers:
     ) -> None:
         name = producer.transactional_id
         self.verification.ask(
-            producer, partitions, support, lambda errors: self.told.append((name, dict(errors)))
+            producer, lambda: partitions, support, lambda errors: self.told.append((name, dict(errors)))
         )
         self.timers.run_soon()
 

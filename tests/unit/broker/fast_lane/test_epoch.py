@@ -240,6 +240,21 @@ def test_no_more_answers_wait_than_may() -> None:
     assert [each[0] for each in world.answers()[-45:]] == [0] * 45
 
 
+def test_batches_of_transactions_take_the_long_way() -> None:
+    """Also after the first one, which was verified, and beside plain ones of the same connection."""
+    world = ProduceWorld(fast=True)
+    world.topic("t")
+    world.warm("t")
+    taken = world.taken_by_lane
+    for sequence in range(WALKED):
+        batch = world.rig.batch(producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
+        world.send(world.request("t", bytes(batch), transactional_id="tx"))
+        world.rig.timers.run_soon()
+    assert [code for code, _, _ in world.answers()] == [ErrorCode.NONE] * (2 * WALKED + 1)
+    assert world.taken_by_lane == taken
+    assert world.rig.asked_coordinator.asked == [("tx", ("t", 0), False)]
+
+
 def test_after_a_change_the_lane_is_taken_again() -> None:
     world = warmed(CHANGES["another leader epoch"], fast=True)
     for _ in range(3):

@@ -284,16 +284,6 @@ def test_without_a_block_producers_try_again(rig: HandlerRig, failure: Any) -> N
     assert now(init(rig)).producer_id == 0
 
 
-def test_transactional_producers_are_turned_away_for_good(rig: HandlerRig) -> None:
-    answer = now(init(rig, transactional_id="tx"))
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        -1,
-        -1,
-    )
-    assert not ErrorCode(answer.error_code).retriable
-
-
 def test_the_right_to_write_idempotently(rig: HandlerRig) -> None:
     give_blocks(rig)
     rig.deny(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)

@@ -39,6 +39,7 @@ from protocol.serving.turns import with_elements
 from tests.support.rigs.group_world import GroupWorld
 from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
 from tests.support.rigs.sans_io import RecordingWire, Rig
+from tests.support.rigs.transactional_broker import TransactionalBroker
 from tests.support.samples.long_arrays import Distinct, Nothing, Path, Same, Words, array_paths, long_frame
 
 FRAME_BYTES = 24_000
@@ -49,6 +50,7 @@ IN_TURNS = [served for served in TABLE if served.turns is not None]
 
 ONE_STEP = {
     (ApiKey.OFFSET_COMMIT, "partitions"): "those of a topic that is not there are refused together",
+    (ApiKey.TXN_OFFSET_COMMIT, "partitions"): "those of a topic that is not there are refused together",
     (ApiKey.OFFSET_DELETE, "partitions"): "the offsets that are forgotten are one batch",
     (ApiKey.DESCRIBE_CONFIGS, "configuration_keys"): "one resource is described at a time",
 }
@@ -68,15 +70,14 @@ def cases() -> list[Any]:
 
 
 def test_there_are_as_many_as_there_should_be() -> None:
-    assert len(IN_TURNS) >= 14
+    assert len(IN_TURNS) >= 19
 
 
 class Node:
     """A broker with a topic of twenty partitions, and its groups."""
 
     def __init__(self) -> None:
-        self.rig = HandlerRig(auto_create_topics_enable="false")
-        self.id = self.rig.topic("t", 20)
+        self.rig = TransactionalBroker(partitions=20, auto_create_topics_enable="false")
         self.world = GroupWorld()
         self.world.cluster.topics["t"] = 20
         self.world.commit_error(5)

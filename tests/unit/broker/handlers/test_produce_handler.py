@@ -302,23 +302,6 @@ def test_an_idempotent_producer_is_answered_twice_the_same(rig: HandlerRig) -> N
     assert error(send(rig, request(batch(4)))) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_transactions_are_refused_for_good(rig: HandlerRig) -> None:
-    batch = rig.batch(producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    answer = only(send(rig, request(batch, transactional_id="tx")))
-    assert (answer.error_code, answer.error_message) == (
-        ErrorCode.INVALID_TXN_STATE,
-        "Transactions are not available on this broker",
-    )
-    assert error(send(rig, request(batch))) == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    rig.deny(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "tx")
-    assert error(send(rig, request(batch, transactional_id="tx"))) == (
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    )
-    with pytest.raises(CloseConnection):
-        send(rig, request(batch, transactional_id="tx", acks=0))
-    assert rig.log("t").log_end_offset == 0
-
-
 @pytest.mark.parametrize("version", [3, 12, 13])
 def test_one_transactional_batch_without_an_id_refuses_the_whole_request(
     rig: HandlerRig, version: int
