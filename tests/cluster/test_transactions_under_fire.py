@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import NewCluster
-from tests.support.brokers.cluster import KAFKAS
+from tests.support.brokers.cluster import KAFKAS, OURS
 from tests.support.brokers.faults import ON_NODES
 from tests.support.brokers.transactions_under_fire import TRANSACTIONS_FIRE, TransactionsFire
 
@@ -16,7 +16,7 @@ SECONDS = 15
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", [KAFKAS])
+@pytest.mark.parametrize("kind", [OURS, KAFKAS])
 def test_transactions_are_whole_and_seen_once(tmp_path: Path, new_cluster: NewCluster, kind: str) -> None:
     cluster = new_cluster(kind, kind, kind, **TRANSACTIONS_FIRE)
     fire = TransactionsFire(cluster, seed=1, path=tmp_path / "history.jsonl", faults=ON_NODES)
