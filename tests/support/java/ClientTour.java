@@ -268,6 +268,7 @@ public final class ClientTour {
                 else producer.abortTransaction();
             }
             consumer.assign(List.of(partition));
+            consumer.seekToBeginning(List.of(partition));
             var seen = new ArrayList<String>();
             await("both records", () -> {
                 consumer.poll(POLL).forEach(record -> seen.add(record.value()));
