@@ -259,6 +259,47 @@ def moved(group: str) -> tuple[Case, ...]:
     )
 
 
+GROUP_CONFIGS: Final = {
+    "consumer.assignment.interval.ms": ("2000", "-1", "15001"),
+    "consumer.heartbeat.interval.ms": ("6000", "1", "15001"),
+    "consumer.session.timeout.ms": ("46000", "1", "60001"),
+    "share.assignment.interval.ms": ("2000", "-1", "15001"),
+    "share.auto.offset.reset": ("earliest", "odd", "by_duration:PT1H"),
+    "share.delivery.count.limit": ("4", "1", "11"),
+    "share.heartbeat.interval.ms": ("6000", "1", "15001"),
+    "share.isolation.level": ("read_committed", "odd", ""),
+    "share.partition.max.record.locks": ("1500", "1", "10001"),
+    "share.record.lock.duration.ms": ("20000", "1", "60001"),
+    "share.renew.acknowledge.enable": ("false", "odd", ""),
+    "share.session.timeout.ms": ("46000", "1", "60001"),
+    "streams.assignment.interval.ms": ("2000", "-1", "15001"),
+    "streams.heartbeat.interval.ms": ("6000", "1", "15001"),
+    "streams.initial.rebalance.delay.ms": ("100", "-1", "15001"),
+    "streams.num.standby.replicas": ("1", "-1", "3"),
+    "streams.session.timeout.ms": ("46000", "1", "60001"),
+}
+"""Every config of a group, with values within the broker's bounds and beyond them."""
+
+
+def configured() -> tuple[Case, ...]:
+    """Each config alone, then what there is of them."""
+    line = "kafka-configs --entity-type groups --entity-name settings"
+    each = [
+        tool(f"{name}={value}", f"{line} --alter --add-config {name}={value}")
+        for name, values in GROUP_CONFIGS.items()
+        for value in values
+    ]
+    everything = ",".join(GROUP_CONFIGS)
+    return (
+        *each,
+        tool("the configs", f"{line} --describe", unordered=True),
+        tool("the configs, all", f"{line} --describe --all", unordered=True),
+        java("the configs (Java)", "describeConfigs group/settings", unordered=True),
+        tool("without them", f"{line} --alter --delete-config {everything}"),
+        tool("no configs", f"{line} --describe --all", unordered=True),
+    )
+
+
 FORMING: Final[tuple[Case, ...]] = (
     tool("a topic", f"kafka-topics --create --topic {TOPIC} --partitions {PARTITIONS}"),
     step("records", fill),

@@ -29,11 +29,13 @@ SUBJECTS: Final[dict[str, tuple[Case, ...]]] = {
     "moving offsets": of_groups.MOVING,
     "groups at work": of_groups.AT_WORK,
     "groups going": of_groups.GOING,
+    "placement": of_placement.CASES,
+    # Behind what shows sizes: what is recorded of these groups depends on when heartbeats come.
+    "configs of a group": of_consumer_groups.configured(),
     "groups of both protocols": of_consumer_groups.FORMING,
     "groups that change": of_consumer_groups.CHANGING,
     "groups of the classic protocol": of_consumer_groups.OLDER_ONES,
     "groups without members": of_consumer_groups.RESTING,
-    "placement": of_placement.CASES,
     "deleting topics": of_topics.DELETING,
     "later parts": of_later_parts.CASES,
 }
