@@ -9,7 +9,9 @@ oldest of them could not read. Readers take every version; writers follow this t
      13    3.6-IV1   metadata transactions (KIP-868)
      15    3.7-IV0   controllers register (KIP-919)
      17    3.7-IV2   log directories of brokers and replicas (KIP-858)
+     22    4.0-IV0   a new cluster begins with the consumer groups of KIP-848
      23    4.0-IV1   eligible leader replicas in partition records (KIP-966)
+     24    4.0-IV2   a new cluster begins with the transactions of KIP-890
      26    4.1-IV0   a new cluster begins with eligible leader replicas
      30    4.3-IV0   cordoned log directories (KIP-1066)
 
@@ -38,6 +40,7 @@ __all__ = [
     "CORDONED_LEVEL",
     "DEFAULT_ELIGIBLE_LEADERS_LEVEL",
     "DEFAULT_GROUP_VERSION_LEVEL",
+    "DEFAULT_TRANSACTION_VERSION_LEVEL",
     "DIRECTORIES_LEVEL",
     "ELIGIBLE_LEADERS_LEVEL",
     "LATEST_METADATA_VERSION",
@@ -57,8 +60,9 @@ STEADY_EPOCH_LEVEL: Final = 12
 TRANSACTIONS_LEVEL: Final = 13
 CONTROLLER_REGISTRATION_LEVEL: Final = 15
 DIRECTORIES_LEVEL: Final = 17
-ELIGIBLE_LEADERS_LEVEL: Final = 23
 DEFAULT_GROUP_VERSION_LEVEL: Final = 22
+ELIGIBLE_LEADERS_LEVEL: Final = 23
+DEFAULT_TRANSACTION_VERSION_LEVEL: Final = 24
 DEFAULT_ELIGIBLE_LEADERS_LEVEL: Final = 26
 CORDONED_LEVEL: Final = 30
 

@@ -18,11 +18,13 @@ from controller.metadata.image.features import (
     GROUP_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    TRANSACTION_VERSION,
     FeaturesImage,
 )
 from controller.metadata.metadata_version import (
     DEFAULT_ELIGIBLE_LEADERS_LEVEL,
     DEFAULT_GROUP_VERSION_LEVEL,
+    DEFAULT_TRANSACTION_VERSION_LEVEL,
     ELIGIBLE_LEADERS_LEVEL,
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
@@ -48,17 +50,29 @@ SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
         KRAFT_VERSION: VersionRange(0, 1),
         ELIGIBLE_LEADER_REPLICAS: VersionRange(0, 1),
         GROUP_VERSION: VersionRange(0, 1),
+        TRANSACTION_VERSION: VersionRange(0, 2),
     }
 )
+
+_ON_IN_NEW_CLUSTERS_SINCE: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        ELIGIBLE_LEADER_REPLICAS: DEFAULT_ELIGIBLE_LEADERS_LEVEL,
+        GROUP_VERSION: DEFAULT_GROUP_VERSION_LEVEL,
+        TRANSACTION_VERSION: DEFAULT_TRANSACTION_VERSION_LEVEL,
+    }
+)
+"""The `metadata.version` from which on a new cluster begins with the highest level of a feature, as in
+Kafka."""
 
 
 def default_levels(metadata_version: int) -> Mapping[str, int]:
     """The levels of a new cluster that begins with a `metadata.version`, as Kafka has them, of the other
     features that are supported; without those at level 0."""
-    has_elr = metadata_version >= DEFAULT_ELIGIBLE_LEADERS_LEVEL
-    return ({ELIGIBLE_LEADER_REPLICAS: 1} if has_elr else {}) | (
-        {GROUP_VERSION: 1} if metadata_version >= DEFAULT_GROUP_VERSION_LEVEL else {}
-    )
+    return {
+        name: SUPPORTED_FEATURES[name].highest
+        for name, since in _ON_IN_NEW_CLUSTERS_SINCE.items()
+        if metadata_version >= since
+    }
 
 
 def dependency_fault(name: str, level: int, metadata_version: int) -> str | None:

@@ -50,11 +50,7 @@ __all__ = [
 UPGRADE_TYPES_SINCE: Final = 1
 """The first version of UpdateFeatures in which a request says what kind of change it wants."""
 
-KAFKA_FEATURES: Final = (
-    "share.version",
-    "streams.version",
-    "transaction.version",
-)
+KAFKA_FEATURES: Final = ("share.version", "streams.version")
 """The features of Kafka that are not supported here; a request may disable them, which changes nothing."""
 
 DISABLED: Final = VersionRange(0, 0)

@@ -71,6 +71,7 @@ def test_the_features_are_those_that_work(client: WireClient) -> None:
         "kraft.version": 1,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
+        "transaction.version": 2,
     }
     assert {each.name for each in response.supported_features} == finalized.keys()
     assert response.finalized_features_epoch >= 0

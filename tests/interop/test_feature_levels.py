@@ -9,25 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from controller.metadata.snapshots import BOOTSTRAP_FILE, decode_snapshot
 from tests.conftest import AnyBroker
 from tests.support.brokers.against import AGAINST_KAFKA, barnabas_only
 from tests.support.brokers.broker_process import ROOT, BarnabasProcess
-from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 from tests.support.genuine.kafka_tools import ToolResult
 from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
 
-FEATURES = (
-    "share.version",
-    "streams.version",
-    "transaction.version",
-)
+FEATURES = ("share.version", "streams.version")
 LEVELS = {
     "kraft.version": "1",
     "metadata.version": "4.3-IV0",
     "eligible.leader.replicas.version": "1",
     "group.version": "1",
+    "transaction.version": "2",
 }
 FAULT = "The update failed for all features since the following feature had an error: "
 
@@ -141,6 +139,54 @@ def test_a_broker_that_is_not_there_cannot_be_forgotten(tool_server: ToolServer,
     assert listed[1].split()[3:] == ["null", "unfenced", "broker"]
 
 
+def test_transactions_go_down_and_up_again(tool_server: ToolServer, at: tuple[str, str]) -> None:
+    for verb, level, words in (
+        ("downgrade", "1", "downgraded to 1"),
+        ("disable", "0", "disabled"),
+        ("upgrade", "2", "upgraded to 2"),
+    ):
+        wish = "transaction.version" if verb == "disable" else f"transaction.version={level}"
+        done = features(tool_server, at, verb, "--feature", wish)
+        assert (done.code, done.out) == (0, f"transaction.version was {words}.\n")
+        assert finalized(tool_server, at).get("transaction.version", "0") == level
+    refused = features(tool_server, at, "upgrade", "--feature", "transaction.version=3")
+    assert refused.out.endswith("Local controller 1 only supports versions 0-2\n")
+
+
+@barnabas_only
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--feature", "transaction.version=1"),
+        ("--feature", "transaction.version=0", "--feature", "group.version=0"),
+        ("--release-version", "4.1"),
+        ("--release-version", "4.0-IV2"),
+        ("--release-version", "4.0-IV1"),
+        ("--release-version", "3.9", "--feature", "transaction.version=2"),
+    ],
+    ids=" ".join,
+)
+def test_a_new_cluster_begins_with_the_levels_of_kafka_s_own_tool(
+    words: tuple[str, ...], tool_server: ToolServer, tmp_path: Path
+) -> None:
+    theirs = GenuineKafka(tmp_path / "theirs")
+    not_here = [word for feature in NO_FEATURES for word in ("--feature", feature)]
+    given = ("-t", "bWVhc3VyZW9mYWxsdGhpbg", "--standalone", "-c")
+    done = tool_server.run(
+        "kafka-storage", "format", *given, str(theirs.write_properties()), *words, *not_here
+    )
+    assert done.code == 0, done
+    ours = GenuineKafka(tmp_path / "ours")
+    command = [sys.executable, "-m", "broker", "storage", "format", *given, str(ours.write_properties())]
+    subprocess.run([*command, *words], check=True, timeout=60, cwd=ROOT, stdout=subprocess.DEVNULL)
+    levels = [
+        decode_snapshot((each.data / BOOTSTRAP_FILE).read_bytes(), BOOTSTRAP_FILE).records
+        for each in (theirs, ours)
+    ]
+    assert levels[0] == levels[1]
+
+
 @barnabas_only
 def test_a_lower_level_is_served_raised_and_kept(tool_server: ToolServer, tmp_path: Path) -> None:
     broker = BarnabasProcess(tmp_path / "data")
@@ -194,7 +240,7 @@ def test_a_directory_of_apache_kafka_with_more_features_is_refused_in_one_line_a
     refused = refused_start(kafka)
     assert refused.startswith("barnabas: This cluster needs another release: ")
     for name in FEATURES:
-        assert f"{name} is finalized at level {2 if name == 'transaction.version' else 1}, " in refused
+        assert f"{name} is finalized at level 1, " in refused
     at = ("--bootstrap-server", kafka.bootstrap_servers)
     switched_off = " ".join(f"--feature {name}" for name in FEATURES)
     assert refused.endswith(f": kafka-features.sh {' '.join(at)} disable {switched_off}")

@@ -92,7 +92,7 @@ def test_transactions(tour: Tour) -> None:
     told = tour("transactions")
     assert told["committed"] == "[1, 3]"
     assert told["offset"] == "4"
-    assert told["zombie"].startswith("ProducerFencedException")
+    assert told["zombie"].startswith("InvalidProducerEpochException")
 
 
 def test_members_of_the_newer_protocol_share_and_take_over(tour: Tour) -> None:

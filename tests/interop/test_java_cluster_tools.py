@@ -84,6 +84,7 @@ def test_the_features(broker: AnyBroker, tool_server: ToolServer) -> None:
         "group.version": "1",
         "kraft.version": "1",
         "metadata.version": "4.3-IV0",
+        "transaction.version": "2",
     }
 
 

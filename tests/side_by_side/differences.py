@@ -19,8 +19,8 @@ class Difference(NamedTuple):
 
 NOT_YET: Final = "what is not served yet is not advertised, and Java's clients say so at once"
 LEVELS: Final = (
-    "features are those that work here: metadata.version, kraft.version, eligible.leader.replicas.version "
-    "and group.version"
+    "features are those that work here: metadata.version, kraft.version, eligible.leader.replicas.version, "
+    "group.version and transaction.version"
 )
 LOGGERS: Final = "loggers have the names of Barnabas's modules; only root is called the same"
 OUR_WORDS: Final = (
@@ -30,8 +30,8 @@ OUR_SETTINGS: Final = "Barnabas has settings of its own, all called barnabas.…
 
 DIFFERENCES: Final = (
     Difference("cluster: broker api versions", NOT_YET, r"\t\w+\(\d+\): "),
-    Difference("cluster: features", LEVELS, r"Feature: (share|streams|transaction)\."),
-    Difference("cluster: describe features", LEVELS, r"(share|streams|transaction)\.\S+ = "),
+    Difference("cluster: features", LEVELS, r"Feature: (share|streams)\."),
+    Difference("cluster: describe features", LEVELS, r"(share|streams)\.\S+ = "),
     Difference("cluster: add a voter of a strange cluster", NOT_YET, "refused = "),
     Difference("cluster: remove a voter nobody knows", NOT_YET, "refused = "),
     Difference(

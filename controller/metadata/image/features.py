@@ -29,8 +29,10 @@ __all__ = [
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
-GROUP_VERSION: Final = "group.version"
 """Level 1 switches eligible leader replicas on (KIP-966)."""
+
+GROUP_VERSION: Final = "group.version"
+"""Level 1 switches the consumer groups of KIP-848 on."""
 
 TRANSACTION_VERSION: Final = "transaction.version"
 """Level 1 writes the records of `__transaction_state` so that later releases can add fields to them; level 2

@@ -14,8 +14,8 @@ from typing import Final, Self
 from tests.support.brokers.ports import free_ports
 from tests.support.genuine.kafka_jars import java_command
 
-NO_FEATURES: Final = tuple(f"{name}.version=0" for name in ("share", "streams", "transaction"))
-"""The feature levels of a broker that serves groups of consumers and no transactions."""
+NO_FEATURES: Final = tuple(f"{name}.version=0" for name in ("share", "streams"))
+"""The feature levels of a broker that serves groups of consumers and transactions, as Barnabas does."""
 
 
 class GenuineKafka:

@@ -13,7 +13,7 @@ from config.loading import default_settings, layered, load, one_node_defaults
 from controller.format import Formatter, read_bootstrap_records
 from controller.handler_table import controller_handlers
 from controller.metadata.image.brokers import BrokerEndpoint
-from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, TRANSACTION_VERSION
 from controller.metadata.log_opening import open_replica, raft_config
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.quorum_controller import QuorumController
@@ -150,7 +150,7 @@ class ControllerFixture:
         self.config = config or one_node_config()
         self.authorizer = Permissive()
         if files is None:
-            self.format(features={ELIGIBLE_LEADER_REPLICAS: int(elr), GROUP_VERSION: 0})
+            self.format(features={ELIGIBLE_LEADER_REPLICAS: int(elr)})
         self.log = self.open_log()
         self.controller = QuorumController(
             node_id=1,
@@ -282,6 +282,7 @@ def registration(
             feature("metadata.version", 30, 30),
             feature(ELIGIBLE_LEADER_REPLICAS, 0, 1),
             feature(GROUP_VERSION, 0, 1),
+            feature(TRANSACTION_VERSION, 0, 2),
         ],
         "rack": None,
         "log_dirs": [bytes([(broker_id + 100) % 256]) * 16],

@@ -60,6 +60,7 @@ def test_api_versions_lists_what_is_served_and_what_is_finalized(fixture: Contro
         ("group.version", 0, 1),
         ("kraft.version", 0, 1),
         ("metadata.version", 7, 30),
+        ("transaction.version", 0, 2),
     ]
     assert response.finalized_features_epoch == fixture.controller.image.offset
     bad = ApiVersionsRequest(client_software_name="a b", client_software_version="1")

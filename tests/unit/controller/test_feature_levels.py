@@ -68,6 +68,7 @@ def offers(lowest: int, highest: int) -> list[BrokerRegistrationRequest.Feature]
         feature(name="kraft.version", min_supported_version=0, max_supported_version=1),
         feature(name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1),
         feature(name="group.version", min_supported_version=0, max_supported_version=1),
+        feature(name="transaction.version", min_supported_version=0, max_supported_version=2),
     ]
 
 
@@ -264,6 +265,38 @@ def test_every_node_must_be_able_to_run_it() -> None:
     fixture.bring_up(4, features=offers(7, 29))
     assert refusal(fixture, "metadata.version", 30).endswith("Broker 4 only supports versions 7-29")
     assert update(fixture, ("metadata.version", 29, UPGRADE)).error_code == 0
+
+
+def test_the_level_of_transactions_goes_up_and_down_when_it_is_called_so() -> None:
+    """As Apache Kafka 4.3.1 does, asked by kafka-features; nothing in the log depends on the level."""
+    name = "transaction.version"
+    fixture = at(30)
+    fixture.bring_up(1, features=offers(7, 30))
+
+    def level() -> int:
+        return fixture.controller.image.features.level(name)
+
+    assert level() == 2
+    assert refusal(fixture, name, 3).endswith("Local controller 1 only supports versions 0-2")
+    assert refusal(fixture, name, 1).endswith(f"{DOWN} downgrade.")
+    assert update(fixture, (name, 1, SAFE), validate=True).error_code == 0
+    assert level() == 2
+    assert update(fixture, (name, 1, SAFE)).error_code == 0
+    assert level() == 1
+    assert refusal(fixture, name, 2, SAFE).endswith("Can't downgrade to a newer version.")
+    assert update(fixture, (name, 0, UNSAFE)).error_code == 0
+    assert level() == 0
+    assert update(fixture, (name, 2, UPGRADE)).error_code == 0
+    fixture.files.kill_process()
+    assert fixture.restart().controller.image.features.level(name) == 2
+
+
+def test_the_level_of_transactions_depends_on_no_metadata_version() -> None:
+    fixture = at(23)
+    fixture.bring_up(1, features=offers(7, 30))
+    assert fixture.controller.image.features.levels == {"metadata.version": 23, "group.version": 1}
+    assert update(fixture, ("transaction.version", 2, UPGRADE)).error_code == 0
+    assert fixture.controller.image.features.level("transaction.version") == 2
 
 
 def create(fixture: ControllerFixture, name: str) -> None:

@@ -69,6 +69,7 @@ def test_a_formatted_directory_has_identity_levels_and_a_first_voter() -> None:
         FeatureLevelRecord(name="metadata.version", feature_level=30),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
         FeatureLevelRecord(name="group.version", feature_level=1),
+        FeatureLevelRecord(name="transaction.version", feature_level=2),
     ]
 
 
@@ -130,28 +131,36 @@ ALL_NAMES = ", ".join(METADATA_VERSION_NAMES.values())
 
 
 @pytest.mark.parametrize(
-    ("release", "features", "level", "elr", "group"),
+    ("release", "features", "level", "elr", "group", "transaction"),
     [
-        (None, [], 30, 1, 1),
-        ("4.3", ["kraft.version=1", "group.version=0"], 30, 1, 0),
-        ("4.3-IV0", ["metadata.version=30"], 30, 1, 1),
-        ("4.2", [], 29, 1, 1),
-        ("4.2", ["eligible.leader.replicas.version=0"], 29, 0, 1),
-        ("4.1-IV0", [], 26, 1, 1),
-        ("4.0", [], 25, None, 1),
-        ("4.0-IV1", ["eligible.leader.replicas.version=1"], 23, 1, 1),
-        ("3.9", [], 21, None, None),
-        ("3.3", [], 7, None, None),
-        (None, ["metadata.version=17"], 17, None, None),
+        (None, [], 30, 1, 1, 2),
+        ("4.3", ["kraft.version=1", "group.version=0"], 30, 1, 0, 2),
+        ("4.3-IV0", ["metadata.version=30", "transaction.version=1"], 30, 1, 1, 1),
+        ("4.2", ["transaction.version=0"], 29, 1, 1, 0),
+        ("4.2", ["eligible.leader.replicas.version=0"], 29, 0, 1, 2),
+        ("4.1-IV0", [], 26, 1, 1, 2),
+        ("4.0", [], 25, None, 1, 2),
+        ("4.0-IV2", [], 24, None, 1, 2),
+        ("4.0-IV1", ["eligible.leader.replicas.version=1"], 23, 1, 1, None),
+        ("3.9", [], 21, None, None, None),
+        ("3.9", ["transaction.version=2"], 21, None, None, 2),
+        ("3.3", [], 7, None, None, None),
+        (None, ["metadata.version=17"], 17, None, None, None),
     ],
 )
 def test_a_cluster_may_begin_at_a_lower_level(
-    release: str | None, features: list[str], level: int, elr: int | None, group: int | None
+    release: str | None,
+    features: list[str],
+    level: int,
+    elr: int | None,
+    group: int | None,
+    transaction: int | None,
 ) -> None:
     expected = {
         "metadata.version": level,
         "eligible.leader.replicas.version": elr,
         "group.version": group,
+        "transaction.version": transaction,
     }
     assert wished_levels(release, features) == {k: v for k, v in expected.items() if v is not None}
 
@@ -161,6 +170,11 @@ def test_a_cluster_may_begin_at_a_lower_level(
     [
         ("9.9", [], f"Unknown metadata.version '9.9'. Supported metadata.version are: {ALL_NAMES}"),
         (None, ["group.version=2"], "Feature group.version at level 2 is not supported by this release"),
+        (
+            None,
+            ["transaction.version=3"],
+            "Feature transaction.version at level 3 is not supported by this release",
+        ),
         (
             None,
             ["metadata.version=6"],
@@ -213,11 +227,11 @@ def test_a_cluster_with_levels_beyond_ours_stops_the_start_before_anything_is_wr
     format_(files)
     records = [
         FeatureLevelRecord(name="metadata.version", feature_level=30),
-        FeatureLevelRecord(name="transaction.version", feature_level=2),
+        FeatureLevelRecord(name="transaction.version", feature_level=3),
     ]
     content = encode_snapshot(records, epoch=0, now_ms=0, last_contained_timestamp_ms=0)
     files.write_atomically(f"{DATA}/bootstrap.checkpoint", content)
-    with pytest.raises(UnsupportedCluster, match=r"transaction\.version is finalized at level 2"):
+    with pytest.raises(UnsupportedCluster, match=r"transaction\.version is finalized at level 3"):
         ControllerFixture(files)
 
 

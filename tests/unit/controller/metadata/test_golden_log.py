@@ -143,8 +143,8 @@ def test_the_whole_log_ends_with_what_the_tools_had_done() -> None:
 
 def test_its_features_are_beyond_ours_and_each_is_named() -> None:
     sentences = unsupported_levels(replayed().features, SUPPORTED_FEATURES)
-    assert len(sentences) == 3
-    assert "transaction.version is finalized at level 2, and this version does not know it" in sentences
+    assert len(sentences) == 2
+    assert "share.version is finalized at level 1, and this version does not know it" in sentences
 
 
 def test_its_voters_are_in_the_log() -> None:
