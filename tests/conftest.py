@@ -59,7 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: rank.get(item.path.relative_to(top).parts[0], len(rank)))
 
 
-def _new_broker(data: Path, overrides: dict[str, str] | None = None) -> AnyBroker:
+def broker_under_test(data: Path, overrides: dict[str, str] | None = None) -> AnyBroker:
+    """Barnabas, or Apache Kafka where the tests run against it; not started."""
     if os.environ.get("BARNABAS_TEST_AGAINST") == "kafka":
         genuine = GenuineKafka(data, overrides)
         genuine.features = NO_FEATURES
@@ -70,7 +71,7 @@ def _new_broker(data: Path, overrides: dict[str, str] | None = None) -> AnyBroke
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
     """One running broker for the tests of a module, with the defaults of one node."""
-    with _new_broker(tmp_path_factory.mktemp("broker") / "data") as running:
+    with broker_under_test(tmp_path_factory.mktemp("broker") / "data") as running:
         yield running
 
 
@@ -81,7 +82,7 @@ def new_broker(tmp_path: Path) -> Iterator[Callable[..., AnyBroker]]:
 
     def make(**overrides: str) -> AnyBroker:
         given = {name.replace("__", ".").replace("_", "."): value for name, value in overrides.items()}
-        made.append(_new_broker(tmp_path / f"data{len(made)}", given))
+        made.append(broker_under_test(tmp_path / f"data{len(made)}", given))
         return made[-1].start()
 
     yield make

@@ -15,11 +15,17 @@ from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.registry import ApiKey, api
-from tests.conftest import AnyBroker
+from tests.conftest import AnyBroker, broker_under_test
 from tests.support.brokers.against import AGAINST_KAFKA, barnabas_only
 from tests.support.clients.wire_client import ConnectionEnded, WireClient
-from tests.support.questions.answers import Answers, recorded
+from tests.support.questions.answers import SETTINGS, Answers, recorded
 from tests.support.questions.every_api import CASES
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
+    with broker_under_test(tmp_path_factory.mktemp("broker") / "data", SETTINGS) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from tests.conftest import AnyBroker, _new_broker
+from tests.conftest import AnyBroker, broker_under_test
 from tests.support.clients.librdkafka import commit, create_topic, fill, settings, until
 from tests.support.genuine.kafka_tools import run_tool
 from tests.support.genuine.tool_server import ToolServer
@@ -26,7 +26,7 @@ RECORD = re.compile(r"^\| offset: (\d+) .*? headerKeys: \[(.*?)\](?: key: (\S*))
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a broker that has worked, and was stopped."""
-    broker = _new_broker(tmp_path_factory.mktemp("dumped") / "data")
+    broker = broker_under_test(tmp_path_factory.mktemp("dumped") / "data")
     with broker:
         work(broker)
     return broker.data

@@ -23,7 +23,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
-from tests.conftest import AnyBroker, _new_broker
+from tests.conftest import AnyBroker, broker_under_test
 from tests.support.clients.wire_client import WireClient
 from tests.support.genuine.replica_verification import verify_replicas
 from tests.support.genuine.tool_server import Tool, ToolServer
@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
     """Directories `data` and `second`; topic `flights` has one partition with two producers, `gates` two."""
     folder = tmp_path_factory.mktemp("directories")
     overrides = {"log.dirs": f"{folder}/data,{folder}/second"}
-    with _new_broker(folder / "data", overrides) as running:
+    with broker_under_test(folder / "data", overrides) as running:
         with WireClient(running.bootstrap_servers) as client:
             create(client, "flights", 1)
             create(client, "gates", 2)

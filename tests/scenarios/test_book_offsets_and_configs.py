@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from tests.conftest import AnyBroker, _new_broker
+from tests.conftest import AnyBroker, broker_under_test
 from tests.support.clients.book import FLIGHT, KEYED, WITH_KEY, by_key, consume, create, fields, produce
 from tests.support.clients.librdkafka import until
 from tests.support.genuine.kafka_tools import run_tool, running_tool
@@ -31,7 +31,7 @@ OFTEN = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
-    with _new_broker(tmp_path_factory.mktemp("book") / "data", OFTEN) as running:
+    with broker_under_test(tmp_path_factory.mktemp("book") / "data", OFTEN) as running:
         yield running
 
 

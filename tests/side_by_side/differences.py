@@ -52,7 +52,6 @@ DIFFERENCES: Final = (
     Difference("later parts: users", NOT_YET, ""),
     Difference("later parts: a quota", NOT_YET, ""),
     Difference("later parts: delegation tokens", NOT_YET, ""),
-    Difference("later parts: transactions", NOT_YET, ""),
 )
 
 

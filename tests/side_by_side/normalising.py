@@ -61,6 +61,16 @@ NORMALISATIONS: Final = (
         "a timestamp counts milliseconds since 1970", re.compile(r"(?<!\d)1[789]\d{11}(?!\d)"), "<time>"
     ),
     Normalisation(
+        "how long a transaction is open, beside its time-out and the time since then",
+        re.compile(r"(?P<since>\b900000\s+<time>\s+)\d+\s+"),
+        r"\g<since><duration> ",
+    ),
+    Normalisation(
+        "how long a transaction hangs, in minutes since the old time of its record",
+        re.compile(r"(?P<since>\b1600000000000\s+)\d{7}(?!\d)"),
+        r"\g<since><minutes>",
+    ),
+    Normalisation(
         "the metadata log also holds what time brings about (NoOp records), so its offsets are times too",
         re.compile(r"(?<= Epoch: )\d+|(?<=HighWatermark: {10})\d+"),
         "<metadata offset>",
@@ -81,7 +91,9 @@ NORMALISATIONS: Final = (
 )
 
 OF_NO_ORDER: Final = re.compile(
-    r"(?<=perations=\[)[^]]+|(?<=operations = \[)[^]]+|(?<=topicPartitions=)[^)]+"
+    r"(?<=perations=\[)[^]]+|(?<=operations = \[)[^]]+|(?<=topicPartitions=\[)[^]]+"
+    r"|(?<=topicPartitions=)[^)[]+"
+    r"|(?<=<duration> )\S+"
 )
 """Java prints a set in an order that is another one in each JVM (Set.of): its members are compared sorted."""
 

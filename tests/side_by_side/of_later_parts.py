@@ -15,7 +15,6 @@ CASES: Final[tuple[Case, ...]] = (
         "kafka-configs --alter --entity-type clients --entity-name one --add-config producer_byte_rate=1000",
     ),
     tool("delegation tokens", "kafka-delegation-tokens --describe --command-config {settings}", settings=""),
-    tool("transactions", "kafka-transactions --bootstrap-server {broker} list"),
     tool("share groups", "kafka-share-groups --list"),
     tool("streams groups", "kafka-streams-groups --list"),
 )

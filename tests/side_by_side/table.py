@@ -13,6 +13,7 @@ from tests.side_by_side import (
     of_records,
     of_the_cluster,
     of_topics,
+    of_transactions,
 )
 from tests.side_by_side.cases import Case
 
@@ -37,5 +38,6 @@ SUBJECTS: Final[dict[str, tuple[Case, ...]]] = {
     "groups of the classic protocol": of_consumer_groups.OLDER_ONES,
     "groups without members": of_consumer_groups.RESTING,
     "deleting topics": of_topics.DELETING,
+    "transactions": of_transactions.CASES,
     "later parts": of_later_parts.CASES,
 }

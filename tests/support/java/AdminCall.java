@@ -178,6 +178,7 @@ public final class AdminCall {
                     "alterReplicaLogDirs", "describeReplicaLogDirs", "describeProducers" -> replicas(name);
             case "describeCluster", "describeFeatures", "updateFeatures", "describeMetadataQuorum", "unregisterBroker",
                     "addRaftVoter", "removeRaftVoter", "clientInstanceId" -> cluster(name);
+            case "listTransactions", "describeTransactions", "abortTransaction", "fenceProducers" -> transactions(name);
             default -> groups(name);
         }
     }
@@ -309,6 +310,35 @@ public final class AdminCall {
                 for (var partition : partitions(words)) futures.put(partition, result.partitionResult(partition));
                 each(futures);
             }
+            default -> throw new IllegalArgumentException(name);
+        }
+    }
+
+    private void transactions(String name) throws Exception {
+        switch (name) {
+            case "listTransactions" -> {
+                var options = new ListTransactionsOptions();
+                for (var entry : pairs(words, each -> each, each -> each).entrySet())
+                    switch (entry.getKey()) {
+                        case "states" -> options.filterStates(
+                                Stream.of(entry.getValue().split(",")).map(TransactionState::parse).toList());
+                        case "pattern" -> options.filterOnTransactionalIdPattern(entry.getValue());
+                        default -> throw new IllegalArgumentException(entry.getKey());
+                    }
+                sorted(admin.listTransactions(options).all().get());
+            }
+            case "describeTransactions" -> {
+                var result = admin.describeTransactions(words);
+                var futures = new HashMap<String, Future<TransactionDescription>>();
+                for (var word : words) futures.put(word, result.description(word));
+                each(futures);
+            }
+            case "abortTransaction" -> {
+                var spec = new AbortTransactionSpec(partition(words.get(0)), Long.parseLong(words.get(1)),
+                        Short.parseShort(words.get(2)), Integer.parseInt(words.get(3)));
+                each(Map.of(words.get(0), admin.abortTransaction(spec).all()));
+            }
+            case "fenceProducers" -> each(admin.fenceProducers(words).fencedProducers());
             default -> throw new IllegalArgumentException(name);
         }
     }

@@ -39,7 +39,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.registry import ApiKey
-from tests.support.questions import of_configs, of_features, of_replicas, of_topics
+from tests.support.questions import of_configs, of_features, of_replicas, of_topics, of_transactions
 from tests.support.questions.question import NOBODY, Case, World
 
 MOMENT: Final = 1_700_000_000_000
@@ -465,4 +465,5 @@ CASES: Final = (
     *of_features.CASES,
     *of_replicas.CASES,
     *of_topics.CASES,
+    *of_transactions.CASES,
 )  # fmt: skip
