@@ -15,6 +15,7 @@ from protocol.messages.create_topics import CreateTopicsResponse
 from protocol.messages.describe_cluster import DescribeClusterResponse
 from protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from protocol.messages.describe_quorum import DescribeQuorumResponse
+from protocol.messages.end_txn import EndTxnResponse
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.init_producer_id import InitProducerIdResponse
 from protocol.messages.join_group import JoinGroupResponse
@@ -28,6 +29,7 @@ LASTING_TOPICS: Final = ("first", "second", "compact")
 MADE_TOPICS: Final = tuple(f"made-{number}" for number in range(6))
 """Created and deleted all the time."""
 GROUPS: Final = tuple(f"group-{number}" for number in range(5))
+TRANSACTIONAL_IDS: Final = tuple(f"tx-{number}" for number in range(4))
 INSTANCES: Final = tuple(f"instance-{number}" for number in range(3))
 WATCHED_TOPIC: Final = "watched"
 """The watcher's own topic: nobody else knows of it."""
@@ -52,6 +54,8 @@ class Knowledge:
         self.members: deque[Member] = deque(maxlen=_KEPT)
         self.sessions: deque[int] = deque([0], maxlen=_KEPT)
         self.producers: deque[tuple[int, int]] = deque([(-1, -1)], maxlen=_KEPT)
+        self.transactions: dict[str, tuple[int, int]] = {}
+        """Producers by transactional id, of those that `TRANSACTIONAL_IDS` names."""
         self.directories: deque[str] = deque(["/nowhere"], maxlen=_KEPT)
         self.directory_ids: deque[bytes] = deque([ZERO_UUID], maxlen=_KEPT)
         self.cluster_id = ""
@@ -75,6 +79,9 @@ class Knowledge:
             return random_source.choice(self.members)
         return Member(self.group(random_source), "", -1, None)
 
+    def producer(self, random_source: random.Random) -> tuple[int, int]:
+        return random_source.choice((*self.producers, *self.transactions.values()))
+
     def learn(self, said: dict[str, Any], answer: Message) -> None:
         """`said`: the plain fields at the top of the request."""
         match answer:
@@ -93,14 +100,23 @@ class Knowledge:
                     self.members.append(member)
             case FetchResponse() if answer.session_id:
                 self.sessions.append(answer.session_id)
-            case InitProducerIdResponse() if answer.error_code == 0:
-                self.producers.append((answer.producer_id, answer.producer_epoch))
+            case InitProducerIdResponse() | EndTxnResponse() if answer.producer_id >= 0:
+                self._learn_producer(_text(said.get("transactional_id")), answer)
             case DescribeLogDirsResponse():
                 self.directories.extend(result.log_dir for result in answer.results)
             case DescribeClusterResponse() if answer.error_code == 0:
                 self.cluster_id = answer.cluster_id
             case DescribeQuorumResponse():
                 self._learn_quorum(answer)
+
+    def _learn_producer(
+        self, transactional_id: str | None, answer: InitProducerIdResponse | EndTxnResponse
+    ) -> None:
+        producer = answer.producer_id, answer.producer_epoch
+        if transactional_id in TRANSACTIONAL_IDS:
+            self.transactions[transactional_id] = producer
+        else:
+            self.producers.append(producer)
 
     def _learn_topic(self, name: str, topic_id: bytes) -> None:
         if topic_id != ZERO_UUID and (name in self.topic_ids or len(self.topic_ids) < 40):
@@ -114,4 +130,7 @@ class Knowledge:
 
 
 def _text(value: object) -> str | None:
+    """A string that a request said: stories have it as text, the writer as bytes."""
+    if isinstance(value, str):
+        return value
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else None

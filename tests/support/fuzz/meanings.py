@@ -15,7 +15,7 @@ from protocol.codec.compiler import encoder
 from protocol.codec.schema import Field, Kind
 from protocol.messages.envelope import DefaultPrincipalData
 from tests.support.fuzz import words
-from tests.support.fuzz.knowledge import GROUPS, INSTANCES, MADE_TOPICS, Knowledge
+from tests.support.fuzz.knowledge import GROUPS, INSTANCES, MADE_TOPICS, TRANSACTIONAL_IDS, Knowledge
 
 Value = int | float | bool | bytes | None
 Meaning = Callable[[random.Random, Knowledge], Value]
@@ -111,6 +111,7 @@ def _principal(random_source: random.Random, _: Knowledge) -> Value:
     return b"\0\0" + encoder(DefaultPrincipalData, 0)(who)
 
 
+_TRANSACTIONAL_IDS: Final = tuple(each.encode() for each in TRANSACTIONAL_IDS)
 _PARTITION: Final = _one_of(0, 0, 0, 1, 2, -1)
 _EPOCH: Final = _one_of(-1, 0, 0, 1)
 _OFFSET: Final = _one_of(0, 0, 1, 3, 10, -1, -2)
@@ -193,9 +194,19 @@ MEANINGS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "config_operation": _one_of(0, 0, 1, 2, 3),
         "election_type": _one_of(0, 1),
         "key_type": _one_of(0, 0, 1, 2),
-        "producer_id": lambda random_source, world: random_source.choice(world.producers)[0],
-        "producer_epoch": lambda random_source, world: random_source.choice(world.producers)[1],
-        "transactional_id": _one_of(None, None, b"tx"),
+        "producer_id": lambda random_source, world: world.producer(random_source)[0],
+        "producer_epoch": lambda random_source, world: world.producer(random_source)[1],
+        "producer_id_filters": lambda random_source, world: world.producer(random_source)[0],
+        "v3_and_below_producer_id": lambda random_source, world: world.producer(random_source)[0],
+        "v3_and_below_producer_epoch": lambda random_source, world: world.producer(random_source)[1],
+        "transactional_id": _one_of(None, None, *_TRANSACTIONAL_IDS),
+        "transactional_ids": _one_of(*_TRANSACTIONAL_IDS),
+        "v3_and_below_transactional_id": _one_of(*_TRANSACTIONAL_IDS),
+        "transactional_id_pattern": _one_of(None, b"", b"tx-.*", b"(tx)+-[0-3]", b"[", b"(a*)*b"),
+        "duration_filter": _one_of(-1, 0, 1_000),
+        "state_filters": _one_of(b"Ongoing", b"Empty", b"CompleteAbort", b"ongoing"),
+        "coordinator_epoch": _one_of(0, 0, 1, -1),
+        "transaction_version": _one_of(0, 1, 2, 3),
         "transaction_timeout_ms": _one_of(60_000, 1, 0, -1),
         "path": lambda random_source, world: random_source.choice(world.directories).encode(),
         "cluster_id": lambda random_source, world: random_source.choice(

@@ -30,7 +30,13 @@ from tests.support.clients.wire_client import WireClient
 from tests.support.fuzz.broker_log import faults, slow_turns
 from tests.support.fuzz.commits import Commits
 from tests.support.fuzz.crowd import Crowd
-from tests.support.fuzz.knowledge import GROUPS, LASTING_TOPICS, WATCHED_TOPIC, Knowledge
+from tests.support.fuzz.knowledge import (
+    GROUPS,
+    LASTING_TOPICS,
+    TRANSACTIONAL_IDS,
+    WATCHED_TOPIC,
+    Knowledge,
+)
 from tests.support.fuzz.requests import Made, Offer, RequestMaker
 from tests.support.fuzz.verdict import MIB, Verdict
 from tests.support.fuzz.watcher import Watcher
@@ -41,6 +47,8 @@ _GROWTH_TOLD: Final = 16 * MIB
 _DISK_CHANGES_EVERY: Final = 150
 """Requests after which the second disk is full, and as many after which it has room again."""
 _DISK_GONE_AFTER: Final = 0.7
+OF_GROUPS: Final = 0
+OF_TRANSACTIONS: Final = 1
 _FIRST_PRODUCE_VERSION: Final = 3
 """ApiVersions tells of Produce 0 to 2 for librdkafka's sake; they are refused."""
 
@@ -98,6 +106,7 @@ class Fuzz:
             "log.dirs": folders,
             "metadata.log.dir": f"{self._folder}/data",
             "offsets.topic.num.partitions": "3",
+            "transaction.state.log.num.partitions": "3",
             "group.initial.rebalance.delay.ms": "50",
         }
 
@@ -249,9 +258,13 @@ def _first_questions() -> list[tuple[Message, int]]:
 
 
 def _has_coordinator(client: WireClient) -> bool:
-    keys = list(GROUPS)
-    found = client.ask_for(FindCoordinatorResponse, FindCoordinatorRequest(coordinator_keys=keys), 4)
-    return not any(each.error_code for each in found.coordinators)
+    """Of groups and of transactions: their topics are made when they are asked for first."""
+    errors = []
+    for kind, keys in ((OF_GROUPS, GROUPS), (OF_TRANSACTIONS, TRANSACTIONAL_IDS)):
+        wanted = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
+        found = client.ask_for(FindCoordinatorResponse, wanted, 4)
+        errors += [each.error_code for each in found.coordinators]
+    return not any(errors)
 
 
 def peak_bytes(pid: int) -> int:

@@ -1,4 +1,5 @@
-"""Requests that mean something in a row only: the lives of group members, topics that come and go.
+"""Requests that mean something in a row only: the lives of group members, topics that come and go,
+transactions.
 
 A story is a list of steps, each a request to the broker's listener: its API, the fields that matter, and the
 first version that has them. All other fields, and the version from there on, are for the writer to choose.
@@ -12,7 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from protocol.registry import ApiKey
 from tests.support.fuzz import words
-from tests.support.fuzz.knowledge import INSTANCES, LASTING_TOPICS, MADE_TOPICS, Knowledge
+from tests.support.fuzz.knowledge import (
+    INSTANCES,
+    LASTING_TOPICS,
+    MADE_TOPICS,
+    TRANSACTIONAL_IDS,
+    Knowledge,
+)
 
 STATIC_MEMBERS_SINCE: Final = 5
 LEAVING_TOGETHER_SINCE: Final = 3
@@ -152,6 +159,81 @@ def writing_and_reading(random_source: random.Random, world: Knowledge) -> Steps
     ]
 
 
+def _of_a_producer(transactional_id: str, producer: tuple[int, int]) -> dict[str, Any]:
+    """Who asks, in the words of every API that producers of transactions use."""
+    producer_id, epoch = producer
+    return {"transactional_id": transactional_id, "producer_id": producer_id, "producer_epoch": epoch}
+
+
+def _partitions_added(who: dict[str, Any], topics: list[str]) -> dict[str, Any]:
+    """As producers ask it, and as brokers do."""
+    named = [{"name": topic, "partitions": (0, 1)} for topic in topics]
+    return {
+        **{f"v3_and_below_{name}": value for name, value in who.items()},
+        "v3_and_below_topics": named,
+        "transactions": [who | {"verify_only": False, "topics": named}],
+    }
+
+
+def _written(random_source: random.Random, world: Knowledge, who: dict[str, Any], topic: str) -> Step:
+    """A batch of the transaction, mostly with a sequence that may be right."""
+    batch = words.transactional(who["producer_id"], who["producer_epoch"], random_source.choice((0, 0, 0, 3)))
+    named = {
+        "name": topic,
+        "topic_id": world.topic_ids.get(topic, bytes(16)),
+        "partition_data": [{"index": random_source.choice((0, 0, 1)), "records": batch}],
+    }
+    given = {"transactional_id": who["transactional_id"], "acks": -1, "timeout_ms": 1_000}
+    return Step(ApiKey.PRODUCE, given | {"topic_data": [named]})
+
+
+def a_transaction(random_source: random.Random, world: Knowledge) -> Steps:
+    """All that a transaction needs in a row, of a producer that came before; the next one has a new epoch."""
+    name = random_source.choice(TRANSACTIONAL_IDS)
+    who = _of_a_producer(name, world.transactions.get(name, (-1, -1)))
+    topic, group = random_source.choice(LASTING_TOPICS), world.group(random_source)
+    steps: Steps = [
+        Step(ApiKey.ADD_PARTITIONS_TO_TXN, _partitions_added(who, [topic])),
+        _written(random_source, world, who, topic),
+        Step(ApiKey.ADD_OFFSETS_TO_TXN, who | {"group_id": group}),
+        Step(ApiKey.TXN_OFFSET_COMMIT, who | {"group_id": group, "generation_id": -1, "member_id": ""}),
+        Step(ApiKey.END_TXN, who | {"committed": random_source.random() < 0.6}),
+        Step(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": [name]}),
+        Step(ApiKey.FETCH, {"session_epoch": -1, "isolation_level": 1}),
+    ]
+    if random_source.random() < 0.3:
+        random_source.shuffle(steps)
+    begin = {"transactional_id": name, "transaction_timeout_ms": random_source.choice((1, 1_000, 60_000))}
+    return [*steps, Step(ApiKey.INIT_PRODUCER_ID, begin | {"producer_id": -1, "producer_epoch": -1})]
+
+
+def a_transaction_goes_wrong(random_source: random.Random, world: Knowledge) -> Steps:
+    """Two producers of one name, epochs of others, partitions that come and go, ends both ways, markers that
+    no coordinator has sent."""
+    name = random_source.choice(TRANSACTIONAL_IDS)
+    producer_id, epoch = world.producer(random_source)
+    who = _of_a_producer(name, (producer_id, epoch + random_source.choice((-1, 0, 0, 1))))
+    topic = random_source.choice((*MADE_TOPICS, *LASTING_TOPICS, "__consumer_offsets", "__transaction_state"))
+    marker = {
+        "producer_id": who["producer_id"],
+        "producer_epoch": who["producer_epoch"],
+        "transaction_result": random_source.random() < 0.5,
+        "topics": [{"name": topic, "partition_indexes": (0, 0, 1, 99)}],
+    }
+    steps: Steps = [
+        Step(ApiKey.INIT_PRODUCER_ID, {"transactional_id": name, "transaction_timeout_ms": 60_000}),
+        Step(ApiKey.ADD_PARTITIONS_TO_TXN, _partitions_added(who, [topic, topic, "nowhere"])),
+        _written(random_source, world, who, topic),
+        Step(ApiKey.DELETE_TOPICS, {"topics": [{"name": random_source.choice(MADE_TOPICS)}]}),
+        Step(ApiKey.END_TXN, who | {"committed": True}),
+        Step(ApiKey.END_TXN, who | {"committed": False}),
+        Step(ApiKey.WRITE_TXN_MARKERS, {"markers": [marker, marker]}),
+        Step(ApiKey.LIST_TRANSACTIONS, {}),
+    ]
+    random_source.shuffle(steps)
+    return steps
+
+
 def looking_around(_: random.Random, __: Knowledge) -> Steps:
     """What feeds the pools of real names."""
     return [
@@ -173,5 +255,8 @@ STORIES: Final[tuple[Story, ...]] = (
     topics_come_and_go,
     topics_come_and_go,
     writing_and_reading,
+    a_transaction,
+    a_transaction,
+    a_transaction_goes_wrong,
     looking_around,
 )

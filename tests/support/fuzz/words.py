@@ -137,6 +137,18 @@ _BATCHES: Final[Mapping[str, Callable[[], bytes | bytearray]]] = MappingProxyTyp
 )
 
 
+def transactional(producer_id: int, epoch: int, sequence: int) -> bytes:
+    """A batch of a transaction. Numbers that no batch can hold are cut to what it can."""
+    return bytes(
+        bad.lying(
+            producer_id=producer_id,
+            producer_epoch=max(-(2**15), min(2**15 - 1, epoch)),
+            base_sequence=sequence,
+            attributes=0x10,
+        )
+    )
+
+
 def records(random_source: random.Random) -> tuple[str, bytes]:
     """A name for it, and what stands where record batches should."""
     match random_source.randrange(8):
