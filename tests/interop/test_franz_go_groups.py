@@ -6,45 +6,25 @@ offered gets it.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
 from tests.support.brokers.against import AGAINST_KAFKA
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.clients.topics import Topics
-from tests.support.genuine.fetched import fetch_with, fetched
 from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
+from tests.support.genuine.go_programs import go_program
 
 pytestmark = pytest.mark.slow
-MODULE = Path(__file__).resolve().parents[1] / "support" / "go"
 CONFIG = {"offsets.topic.replication.factor": "1", "group.initial.rebalance.delay.ms": "0"}
 
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    checksum = 0
-    for name in ("go.mod", "go.sum", "group/main.go"):
-        checksum = crc32((MODULE / name).read_bytes(), checksum)
-
-    def build(folder: Path) -> None:
-        command = [
-            "go",
-            "build",
-            "-C",
-            str(MODULE),
-            "-gcflags=all=-N -l",
-            "-o",
-            str(folder / "group"),
-            "./group",
-        ]
-        fetch_with(command, folder, os.environ | {"CGO_ENABLED": "0"})
-
-    return str(fetched(f"group-go-{checksum:08x}", build) / "group")
+    return go_program("group")
 
 
 @pytest.fixture
