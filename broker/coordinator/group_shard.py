@@ -61,7 +61,9 @@ class GroupShard:
         return GroupOperation(now, self._settings, self.deadlines, self._make_uuid)
 
     def _has_offsets(self, group_id: str) -> bool:
-        return self.offset_metadata.committed.has_group(group_id)
+        """Also those that an open transaction has written: either brings its group into being."""
+        offsets = self.offset_metadata
+        return offsets.committed.has_group(group_id) or offsets.pending.has_offsets(group_id)
 
     # Replay, of live records and of loaded ones
 

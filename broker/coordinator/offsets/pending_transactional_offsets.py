@@ -133,6 +133,15 @@ class PendingTransactionalOffsets:
         away since."""
         return [place for key, place in self._partitions.get(group, {}).items() if key not in self._gone]
 
+    def has_offsets(self, group: str) -> bool:
+        """Whether open transactions would commit offsets of the group, rather than take some away."""
+        return any(
+            self.by_producer[producer_id][key] is not None
+            for key in self._partitions.get(group, ())
+            if key not in self._gone
+            for producer_id in self._writers[key]
+        )
+
     def groups(self) -> list[str]:
         """Groups of which open transactions have written offsets."""
         return list(self._partitions)
