@@ -14,6 +14,8 @@ import pytest
 
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -31,7 +33,9 @@ from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
+from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -42,6 +46,7 @@ from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
@@ -49,8 +54,10 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.update_features import UpdateFeaturesRequest
+from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.hostile.conftest import AnyBroker
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.brokers.ports import free_ports
@@ -163,6 +170,25 @@ def _offsets(version: int) -> Message:
     return cls(groups=groups)
 
 
+def _add_partitions(version: int) -> Message:
+    cls = AddPartitionsToTxnRequest
+    topics = [cls.AddPartitionsToTxnTopic("secret", [0])]
+    if version < 4:
+        return cls([], "tx", 1, 0, topics)
+    return cls([cls.AddPartitionsToTxnTransaction("tx", 1, 0, True, topics)])
+
+
+def _mark() -> Message:
+    cls = WriteTxnMarkersRequest
+    return cls([cls.WritableTxnMarker(1, 0, True, [cls.WritableTxnMarkerTopic("secret", [0])], 0)])
+
+
+def _commit_in_transaction() -> Message:
+    cls = TxnOffsetCommitRequest
+    topic = cls.TxnOffsetCommitRequestTopic("secret", [cls.TxnOffsetCommitRequestPartition(0, 1)])
+    return cls("tx", "group", 1, 0, topics=[topic])
+
+
 NOTHING: Final = bytes(16)
 CASES: Final = {
     "ApiVersions": Case(lambda _: ApiVersionsRequest("x", "1"), 4, ()),
@@ -272,6 +298,14 @@ CASES: Final = {
     ),
     "InitProducerId": Case(lambda _: InitProducerIdRequest(None, 1000), 5, (CLUSTER,), 0),
     "InitProducerId in a transaction": Case(lambda _: InitProducerIdRequest("tx", 1000), 5, (TXN,), 0),
+    "AddPartitionsToTxn": Case(lambda _: _add_partitions(3), 3, (TXN,), 0),
+    "AddPartitionsToTxn of a broker": Case(lambda _: _add_partitions(5), 5, (CLUSTER,), 4),
+    "AddOffsetsToTxn": Case(lambda _: AddOffsetsToTxnRequest("tx", 1, 0, "group"), 4, (TXN,), 0),
+    "EndTxn": Case(lambda _: EndTxnRequest("tx", 1, 0, True), 5, (TXN,), 0),
+    "WriteTxnMarkers": Case(lambda _: _mark(), 2, (CLUSTER,), 1),
+    "TxnOffsetCommit": Case(lambda _: _commit_in_transaction(), 5, (TXN,), 0),
+    "DescribeTransactions": Case(lambda _: DescribeTransactionsRequest(["tx"]), 0, (TXN,), 0),
+    "ListTransactions": Case(lambda _: ListTransactionsRequest(), 2, (), 0),
     "FindCoordinator": Case(lambda _: FindCoordinatorRequest("group"), 3, (GROUP,), 0),
     "FindCoordinators": Case(
         lambda _: FindCoordinatorRequest("", 0, ["group", "other"]), 6, (GROUP, GROUP), 4
@@ -369,7 +403,7 @@ def codes(value: Any) -> list[int]:
     found: list[int] = []
     for name in value.__struct_fields__:
         inner = getattr(value, name)
-        found += [inner] if name == "error_code" and inner else codes(inner)
+        found += [inner] if name.endswith("error_code") and inner else codes(inner)
     return found
 
 
