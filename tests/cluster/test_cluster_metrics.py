@@ -7,23 +7,24 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
-
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+)
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from tests.cluster.conftest import NewCluster
 from tests.support.brokers.cluster import BOTH, BROKER, FAST, OURS, Cluster
 from tests.support.brokers.ports import free_ports
 from tests.support.clients.spread import create_placed, write_to_all
 from tests.support.clients.wire_client import WireClient
+
+TOPIC: Final = 2
+BROKER_RESOURCE: Final = 4
+SET: Final = 0
+DELETE: Final = 1
 
 MANAGER: Final = "kafka_server_replicamanager_"
 FETCHERS: Final = "kafka_server_replicafetchermanager_"
@@ -170,22 +171,24 @@ def start(new_cluster: NewCluster) -> Scraped:
     return Scraped(cluster, admins)
 
 
-def configure(cluster: Cluster, kind: ResourceType, name: str, key: str, value: str | None) -> None:
-    """None: the setting goes."""
-    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry(key, value or "", incremental_operation=operation)
-    resource = ConfigResource(kind, name, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": cluster.nodes[1].client_address})
-    admin.incremental_alter_configs([resource])[resource].result(60)
+def configure(cluster: Cluster, kind: int, name: str, key: str, value: str | None) -> None:
+    """None: the setting goes. Node 1 is asked itself: a client that asks the "controller" goes to any broker
+    that is alive for the cluster, and that may be the one that stands still."""
+    cls = IncrementalAlterConfigsRequest
+    change = cls.AlterableConfig(key, SET if value is not None else DELETE, value)
+    wanted = cls([cls.AlterConfigsResource(kind, name, [change])])
+    with WireClient(cluster.nodes[1].client_address) as client:
+        answer = client.ask_for(IncrementalAlterConfigsResponse, wanted, 1)
+    assert [each.error_code for each in answer.responses] == [0], answer
 
 
 def throttle(cluster: Cluster, *, is_on: bool) -> None:
     """Leaders on node 1 send followers that are out of sync nothing, once one that is in sync has read."""
     for topic in ("t", "moved"):
         key = "leader.replication.throttled.replicas"
-        configure(cluster, ResourceType.TOPIC, topic, key, "*" if is_on else None)
+        configure(cluster, TOPIC, topic, key, "*" if is_on else None)
     key = "leader.replication.throttled.rate"
-    configure(cluster, ResourceType.BROKER, "1", key, "1" if is_on else None)
+    configure(cluster, BROKER_RESOURCE, "1", key, "1" if is_on else None)
 
 
 def reassign(cluster: Cluster, topic: str, replicas: list[int]) -> None:
@@ -202,7 +205,7 @@ def test_metrics_tell_of_replicas_that_fall_behind_move_and_leave(new_cluster: N
     create_placed(cluster.bootstrap, "t", [[1, 2, 3]])
     create_placed(cluster.bootstrap, "moved", [[1, 2]])
     create_placed(cluster.bootstrap, "lonely", [[3]])
-    configure(cluster, ResourceType.TOPIC, "t", "min.insync.replicas", "2")
+    configure(cluster, TOPIC, "t", "min.insync.replicas", "2")
     leader = cluster.nodes[1].client_address
     for topic in ("t", "moved"):
         write_to_all(leader, topic, partitions=1, count=100)
