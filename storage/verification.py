@@ -35,6 +35,8 @@ class Verification(msgspec.Struct, eq=False):
     """The producer speaks version 2 of transactions: each of them begins with sequence 0."""
     began_ms: int
     is_confirmed: bool = False
+    is_forgotten: bool = False
+    """A marker has come since: an answer that was under way then may be about the transaction before it."""
 
 
 class Verifications:
@@ -67,7 +69,9 @@ class Verifications:
         return known
 
     def forget(self, producer_id: int) -> None:
-        self._by_producer.pop(producer_id, None)
+        forgotten = self._by_producer.pop(producer_id, None)
+        if forgotten is not None:
+            forgotten.is_forgotten = True
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets those whose batch never came into the log."""

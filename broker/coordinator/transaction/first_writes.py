@@ -41,6 +41,7 @@ class AsksCoordinators(Protocol):
         producer: Producer,
         look: Callable[[], Collection[TopicPartition]],
         support: Support,
+        is_outdated: Callable[[Errors], bool],
         on_errors: Callable[[Errors], None],
     ) -> None: ...
 
@@ -102,13 +103,18 @@ class FirstWrites:
             asked.update(self._begin(producer, writes, support))
             return asked
 
+        def is_outdated(errors: Errors) -> bool:
+            return any(
+                verification.is_forgotten for place, verification in asked.items() if place not in errors
+            )
+
         def take(errors: Errors) -> None:
             for place, verification in asked.items():
                 if place not in errors:
                     verification.is_confirmed = True
             on_verdict(errors)
 
-        self._verification.ask(producer, look, support, take)
+        self._verification.ask(producer, look, support, is_outdated, take)
 
     def _begin(
         self, producer: Producer, writes: Sequence[FirstWrite], support: Support

@@ -8,7 +8,9 @@ transaction. What one producer asks is asked in its order, and one question at a
 that wait for the answers must come into the log in that order.
 
 The marker of a producer's last transaction may still be on its way when the first batch of the next one
-comes: such an answer (CONCURRENT_TRANSACTIONS) is waited out for a moment, for producers of version 2.
+comes: such an answer (CONCURRENT_TRANSACTIONS) is waited out for a moment, for producers of version 2. Where
+the marker comes while the question is under way nobody can tell which transaction the answer is about, and
+the coordinator is asked once more.
 
 What an error becomes:
 
@@ -45,6 +47,8 @@ __all__ = ["PartitionVerification", "Producer", "Support", "VerificationSettings
 
 Errors = Mapping[TopicPartition, ErrorCode]
 OnErrors = Callable[[Errors], None]
+IsOutdated = Callable[[Errors], bool]
+"""Whether a marker has come to a partition that was confirmed since it was looked at."""
 
 
 class Support(IntEnum):
@@ -88,6 +92,7 @@ class _Question(msgspec.Struct, eq=False):
     support: Support
     until_ms: int
     """How long CONCURRENT_TRANSACTIONS is waited out (monotonic)."""
+    is_outdated: IsOutdated
     on_errors: OnErrors
 
 
@@ -123,17 +128,18 @@ class PartitionVerification:
         producer: Producer,
         look: Callable[[], Collection[TopicPartition]],
         support: Support,
+        is_outdated: IsOutdated,
         on_errors: OnErrors,
     ) -> None:
         """`on_errors` once, not before this returns: the partitions that do not belong to the transaction.
 
         look: which partitions are to be asked for. It is called when all that the producer has asked before
-        is answered; nobody is asked if there are none any more.
+        is answered, and whenever the coordinator is asked again; nobody is asked if there are none any more.
         """
         settings = self._settings
         patience_ms = min(settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms)
         until_ms = self._clock.monotonic_ms() + patience_ms
-        question = _Question(producer, look, (), support, until_ms, on_errors)
+        question = _Question(producer, look, (), support, until_ms, is_outdated, on_errors)
         waiting = self._of_producer.setdefault(producer.producer_id, deque())
         waiting.append(question)
         if len(waiting) == 1:
@@ -184,6 +190,9 @@ class PartitionVerification:
         ):
             at_ms = self._clock.monotonic_ms() + settings.add_partitions_to_txn_retry_backoff_ms
             self._timers.call_at(at_ms, lambda: self._put(question))
+            return
+        if question.is_outdated(errors):
+            self._put(question)
             return
         waiting = self._of_producer[question.producer.producer_id]
         waiting.popleft()

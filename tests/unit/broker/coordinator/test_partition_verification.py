@@ -31,6 +31,8 @@ class Brokers:
         self.coordinators: dict[str, int | None] = {"one": 1, "two": 1}
         self.asked: list[tuple[int, AddPartitionsToTxnRequest, Callable[[Message | None], None]]] = []
         self.told: list[tuple[str, Errors]] = []
+        self.markers: dict[str, int] = {}
+        """Whose transaction has ended while its next one was asked for."""
         self.verification = PartitionVerification(
             VerificationSettings(), coordinators=self, channel=self, clock=self.clock, timers=self.timers
         )
@@ -47,7 +49,11 @@ class Brokers:
     ) -> None:
         name = producer.transactional_id
         self.verification.ask(
-            producer, lambda: partitions, support, lambda errors: self.told.append((name, dict(errors)))
+            producer,
+            lambda: partitions,
+            support,
+            lambda errors: bool(self.markers.pop(name, 0)),
+            lambda errors: self.told.append((name, dict(errors))),
         )
         self.timers.run_soon()
 
@@ -142,6 +148,19 @@ def test_a_transaction_that_is_still_ending_is_waited_out_for_a_moment() -> None
     brokers.ask(ONE, A0, support=Support.ABORTABLE)
     brokers.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert len(brokers.told) == 2, "older producers try again themselves"
+
+
+def test_a_marker_that_comes_meanwhile_is_a_reason_to_ask_again() -> None:
+    brokers = Brokers()
+    brokers.ask(ONE, A0)
+    brokers.ask(ONE, B0)
+    brokers.markers["one"] = 1
+    brokers.answer()
+    assert (brokers.waiting(), brokers.told) == ([(1, ["one"])], [])
+    brokers.answer()
+    brokers.timers.run_soon()
+    brokers.answer()
+    assert brokers.told == [("one", {})] * 2
 
 
 @pytest.mark.parametrize("coordinator", [None, -1])

@@ -13,6 +13,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
@@ -121,6 +122,16 @@ class Asked:
         request = ProduceRequest("tx", acks, 1000, [topic])
         return TransactionalBroker.ask(self.rig, ApiKey.PRODUCE, request, version)  # type: ignore[arg-type]
 
+    def write_marker(self) -> None:
+        """Of the transaction before, to partition 0."""
+        marker = build_marker_batch(
+            TransactionMarker(True, 1),
+            timestamp_ms=1,
+            producer_id=7,
+            producer_epoch=0,
+        )
+        self.rig.log("t").append_internal(marker, leader_epoch=0, now_ms=1)
+
     def end_offset(self, index: int = 0) -> int:
         return self.rig.log("t", index).log_end_offset
 
@@ -221,6 +232,30 @@ def test_an_end_that_is_under_way_is_waited_out_for_a_moment(asked: Asked) -> No
     late = asked.send((1, asked.batch(0)))
     asked.rig.timers.advance(200)
     assert errors_of(late) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_a_marker_that_comes_while_the_coordinator_is_asked(asked: Asked) -> None:
+    """The answer may be about the transaction that the marker has ended, so it is asked once more."""
+    asked.coordinator.errors["t", 1] = ErrorCode.TRANSACTION_ABORTABLE
+    answer = asked.send((0, asked.batch(0)), (1, asked.batch(0)))
+    asked.rig.timers.run_soon()
+    asked.write_marker()
+    asked.coordinator.answer_held()
+    assert not answer.done
+    asked.coordinator.answer_held()
+    assert errors_of(answer) == [0, ErrorCode.TRANSACTION_ABORTABLE]
+    places = [place for _, place, _ in asked.coordinator.asked]
+    assert places == [("t", 0), ("t", 1)] * 2
+    assert asked.end_offset() == 2
+
+
+def test_a_marker_that_comes_while_the_coordinator_says_no(asked: Asked) -> None:
+    asked.coordinator.errors["t", 0] = ErrorCode.TRANSACTION_ABORTABLE
+    answer = asked.send((0, asked.batch(0)))
+    asked.rig.timers.run_soon()
+    asked.write_marker()
+    asked.coordinator.answer_held()
+    assert errors_of(answer) == [ErrorCode.TRANSACTION_ABORTABLE]
 
 
 def test_nobody_coordinates_the_transaction(asked: Asked) -> None:
