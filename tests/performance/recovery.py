@@ -23,6 +23,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, Producer
 
+from tests.performance.contenders import KAFKA_FLAGS
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 
@@ -92,6 +93,7 @@ def main() -> None:
                 timed(broker_name, BarnabasProcess(copy))
             else:
                 kafka = GenuineKafka(copy, {"log.segment.bytes": str(256 << 20)}, heap="1g")
+                kafka.flags = KAFKA_FLAGS
                 kafka.features = NO_FEATURES
                 timed(broker_name, kafka)
             (folder / "copy.log").unlink()

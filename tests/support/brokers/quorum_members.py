@@ -20,14 +20,13 @@ from typing import Final, Self, TypeVar
 import psutil
 
 from tests.support.genuine.genuine_kafka import NO_FEATURES
-from tests.support.genuine.kafka_jars import java_command
+from tests.support.genuine.kafka_jars import java_command, measured_java_command
 from tests.support.genuine.tool_server import ToolServer
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 START_SECONDS: Final = 60
 WAIT_SECONDS: Final = 90
 STOP_SECONDS: Final = 30
-STARTS_SOON: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 POLL_SECONDS: Final = 0.01
 
 FoundT = TypeVar("FoundT")
@@ -236,10 +235,10 @@ class GenuineController(Member):
             raise RuntimeError(f"kafka-storage format refused: {done.out}{done.err}")
 
     def command(self) -> Sequence[str]:
-        command = java_command("kafka.Kafka", str(self.properties_file), heap=self._heap, extra=self._flags)
+        what = ("kafka.Kafka", str(self.properties_file))
         if self._flags:
-            command = [word for word in command if word not in STARTS_SOON]
-        return command
+            return measured_java_command(*what, heap=self._heap, flags=self._flags)
+        return java_command(*what, heap=self._heap)
 
 
 def await_found(

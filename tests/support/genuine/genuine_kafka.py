@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.support.brokers.ports import free_ports
-from tests.support.genuine.kafka_jars import java_command
+from tests.support.genuine.kafka_jars import java_command, measured_java_command
 
 NO_FEATURES: Final = tuple(f"{name}.version=0" for name in ("share", "streams"))
 """The feature levels of a broker that serves groups of consumers and transactions, as Barnabas does."""
@@ -26,6 +26,8 @@ class GenuineKafka:
         self.log_file = data.with_name(data.name + ".log")
         self.heap = heap
         self.flags: tuple[str, ...] = ()
+        """Of a broker that is measured, in place of those that make a test's broker start fast."""
+        self.more_flags: tuple[str, ...] = ()
         self.features: tuple[str, ...] = ()
         """Levels to format with where Kafka's own are not wanted, as ``group.version=0``."""
         broker, controller = free_ports(2)
@@ -46,10 +48,10 @@ class GenuineKafka:
         file = self.write_properties()
         if not self.data.exists():
             self.format()
-        command = java_command("kafka.Kafka", str(file), heap=self.heap, extra=self.flags)
-        command.remove("-XX:TieredStopAtLevel=1")
         if self.flags:
-            command.remove("-XX:+UseSerialGC")
+            command = measured_java_command("kafka.Kafka", str(file), heap=self.heap, flags=self.flags)
+        else:
+            command = java_command("kafka.Kafka", str(file), heap=self.heap, extra=self.more_flags)
         with open(self.log_file, "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ)
         self._await_port(timeout_seconds)

@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NoReturn
@@ -74,10 +75,27 @@ def _copy_dependencies(pom: Path, target: Path) -> None:
     partial.rename(target)
 
 
+def archive_file() -> Path:
+    """Where `class_archive` puts Kafka's classes in the form in which Java starts fastest."""
+    return ROOT / ".cache" / f"kafka-{KAFKA_VERSION}.jsa"
+
+
 def java_command(
     class_name: str, *arguments: str, heap: str = "256m", extra: tuple[str, ...] = ()
 ) -> list[str]:
-    """The command line that runs one class of genuine Kafka."""
-    flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    """The command line that runs one class of genuine Kafka, with what makes a short life cheap: the first
+    compiler only, the simplest collector, and the archive of classes if it was made."""
+    flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    if archive_file().exists():
+        flags += [f"-XX:SharedArchiveFile={archive_file()}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    return _command(class_name, arguments, heap, (*flags, *extra))
+
+
+def measured_java_command(class_name: str, *arguments: str, heap: str, flags: tuple[str, ...]) -> list[str]:
+    """The same as a user runs it, with these flags of its own start script."""
+    return _command(class_name, arguments, heap, flags)
+
+
+def _command(class_name: str, arguments: Sequence[str], heap: str, flags: Sequence[str]) -> list[str]:
     logging = f"-Dlog4j2.configurationFile={LOG4J_CONFIG}"
-    return ["java", *flags, logging, *extra, "-cp", f"{kafka_jars()}/*", class_name, *arguments]
+    return ["java", f"-Xmx{heap}", *flags, logging, "-cp", f"{kafka_jars()}/*", class_name, *arguments]

@@ -25,14 +25,15 @@ Tool = Callable[..., ToolResult]
 
 
 def compile_java(name: str, folder: Path, *others: str) -> str:
-    """Compile tests/support/java/NAME.java, and others; the class path beside the genuine jars."""
+    """Compile tests/support/java/NAME.java, and others; the class path behind the genuine jars, whose archive
+    of classes is good only where they come first."""
     classpath = f"{kafka_jars()}/*"
     files = [str(SOURCES / f"{each}.java") for each in (name, *others)]
     command = ["javac", "-cp", classpath, "-d", str(folder), *files]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"javac refused {name}.java:\n{done.stderr}")
-    return f"{folder}:{classpath}"
+    return f"{classpath}:{folder}"
 
 
 class ToolServer:
