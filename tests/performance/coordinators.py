@@ -33,10 +33,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, Contender
+from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, Contender, start_barnabas, start_kafka
 from tests.performance.measuring import settle
 from tests.performance.results import machine
-from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.clients.conversations import Conversation, converse
 from tests.support.clients.coordinator_talks import (
     GROUP,
@@ -49,7 +48,6 @@ from tests.support.clients.coordinator_talks import (
     find,
     init_ids,
 )
-from tests.support.genuine.genuine_kafka import GenuineKafka
 from tests.support.genuine.kafka_jars import KAFKA_VERSION
 
 RECORDS: Final = (1, 10, 100)
@@ -265,17 +263,10 @@ def _spread(values: Sequence[float]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name, ExitStack() as stack:
-        folder = Path(name)
-        kafka = GenuineKafka(folder / "kafka", {"group.max.size": "2147483647"}, heap=KAFKA_HEAP)
-        kafka.flags = KAFKA_FLAGS
-        processes: list[tuple[str, BarnabasProcess | GenuineKafka]] = [
-            ("Barnabas", BarnabasProcess(folder / "barnabas")),
-            ("Apache Kafka", kafka),
-        ]
         sides = []
-        for side_name, process in processes:
+        for side_name, start in (("Barnabas", start_barnabas), ("Apache Kafka", start_kafka)):
             if options.only in ("", side_name):
-                sides.append(Contender(side_name, process))
+                sides.append(start(Path(name)))
                 stack.callback(sides[-1].stop)
         names = [each.name for each in sides]
         print(
