@@ -302,12 +302,18 @@ class GroupCoordinator:
         if refused is not None:
             return ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message)
         client = Client(context.client_id, f"/{context.session.host}")
-        response = self._write(
-            request.group_id,
-            lambda shard, operation: shard.consumers.heartbeat(request, client, operation),
-            lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
-        )
-        self._look_at_expressions(request.group_id, context)
+        group_id = request.group_id
+        asks_for_expressions = False
+
+        def beat(shard: GroupShard, operation: GroupOperation) -> ConsumerGroupHeartbeatResponse:
+            nonlocal asks_for_expressions
+            answer = shard.consumers.heartbeat(request, client, operation)
+            asks_for_expressions = group_id in shard.consumers.to_resolve
+            return answer
+
+        response = self._write(group_id, beat, lambda error: ConsumerGroupHeartbeatResponse(error_code=error))
+        if asks_for_expressions:
+            self._look_at_expressions(group_id, context)
         return response
 
     def _look_at_expressions(self, group_id: str, context: RequestContext) -> None:

@@ -81,7 +81,7 @@ def heartbeat(
         member = _dynamic_member(group, member_id, request.member_epoch, owned)
     else:
         member = _static_member(group, member_id, request, owned, operation)
-    updated = _updated(member, request, client)
+    updated = member if _says_nothing_new(member, request, client) else _updated(member, request, client)
     change = group_change(group, member, updated, operation)
     updated = advanced(group, updated, change, owned, operation)
     operation.session_of.append((updated.member_id, operation.times.session_timeout_ms))
@@ -246,6 +246,22 @@ def _check_epoch(member: ConsumerGroupMember, epoch: int, owned: OwnedPartitions
     )
 
 
+def _says_nothing_new(
+    member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, client: Client
+) -> bool:
+    """Whether the member is what it was, as by nearly all heartbeats."""
+    return (
+        request.rebalance_timeout_ms == -1
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and request.instance_id == member.instance_id
+        and member.classic is None
+        and (member.client_id, member.client_host) == client
+    )
+
+
 def _updated(
     member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, client: Client
 ) -> ConsumerGroupMember:
@@ -288,6 +304,9 @@ def group_change(
     operation: ConsumerOperation,
 ) -> GroupChange:
     """Record what is new about the member, and let the epoch grow if that, or a topic, asks for it."""
+    if updated is member and not group.subscriptions.regexes:
+        epoch = _next_epoch(group, group.subscriptions, operation, grows=False)
+        return GroupChange(epoch, group.subscriptions, False)
     if updated != member:
         operation.records.append(member_record(group.group_id, updated))
     has_new_names = updated.subscribed_topic_names != member.subscribed_topic_names

@@ -94,6 +94,12 @@ class GroupTimes(NamedTuple):
 def group_times(settings: ConsumerGroupSettings, overrides: Mapping[str, str]) -> GroupTimes:
     """What holds for a group that sets `overrides`: its own values, clamped to what the broker allows, else
     the broker's, which need not lie within those bounds."""
+    if not overrides:
+        return GroupTimes(
+            settings.group_consumer_session_timeout_ms,
+            settings.group_consumer_heartbeat_interval_ms,
+            settings.group_consumer_assignment_interval_ms,
+        )
     return GroupTimes(*(_clamped(settings, overrides, name) for name in GroupTimes._fields))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from sys import byteorder
 from typing import Any, Final, Generic, TypeVar
 
@@ -40,6 +40,8 @@ from protocol.serving.pending import Pending
 LOG: Final = logging.getLogger("barnabas.coordinator")
 _UTF_16: Final = "utf-16-le" if byteorder == "little" else "utf-16-be"
 _INT_MIN: Final = -(2**31)
+NAMES_REMEMBERED: Final = 4096
+"""Each request of a group or a producer asks for the partition of its name, some of them twice."""
 
 R = TypeVar("R")
 S = TypeVar("S", bound=CoordinatorShard)
@@ -54,6 +56,7 @@ def java_string_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
+@lru_cache(NAMES_REMEMBERED)
 def partition_for(name: str, partition_count: int) -> int:
     """The partition that coordinates `name` (a group id, a transactional id).
 

@@ -102,6 +102,9 @@ class PendingWrites:
     def __init__(self) -> None:
         self._writes: deque[Write] = deque()
 
+    def __len__(self) -> int:
+        return len(self._writes)
+
     def add(self, write: Write) -> None:
         """A write begins. It is replayed next; what cannot be replayed or appended must be refused."""
         self._writes.append(write)

@@ -59,6 +59,11 @@ class CoordinatorResult(Generic[R]):
         self.atomic = atomic
         self.refusal = ErrorCode.NONE
 
+    @property
+    def is_response_only(self) -> bool:
+        """Whether nothing is left behind but an answer for the one who asked, as by most heartbeats."""
+        return not (self.records or self.answers or self.refusal) and self.response is not None
+
     def write(self, make: Callable[[], CoordinatorRecord]) -> None:
         """Add a record that perhaps cannot be encoded, because a name in it is too long, say."""
         try:
