@@ -5,7 +5,7 @@ even without any flush. Two kinds of producer run through each crash: a genuine 
 which goes on by itself when the broker is back and must neither lose nor repeat anything, and a second one
 with acks=all whose acknowledged records are compared with the log.
 
-Each crash has its own seed, which decides when it comes and how large the records are. Fifty in all; the
+Each crash has its own seed, which decides when it comes and how large the records are. Thirty in all; the
 number of records in flight at each crash is printed and must be above zero, or the crash proved nothing.
 """
 
@@ -26,7 +26,7 @@ from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.clients.numbered_load import PATIENCE_SECONDS, Load, number_of
 
 PARTITIONS: Final = 3
-CRASHES_PER_LIFE: Final = 10
+CRASHES_PER_LIFE: Final = 6
 LIVES: Final = 5
 
 

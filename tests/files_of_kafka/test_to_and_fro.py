@@ -40,6 +40,9 @@ HARMLESS: Final = re.compile(
     r"|Exceptionally slow controller event"
     # Kafka's own race of retention with a topic's cleanup.policy that was altered meanwhile.
     r"|Uncaught exception in scheduled task 'kafka-log-retention'|cannot be resumed since it is not paused"
+    # Kafka's controller registers itself before it is active, at times.
+    r"|The active controller appears to be node|apiKey=CONTROLLER_REGISTRATION"
+    r"|\tat .*(completeExceptionally|handleException|completeWithException)"
     r"|configs that are set but have no effect here|The loop has not come round|barnabas\.watchdog"
 )
 """What either says at a start and a stop, on directories of its own too, and on a busy machine."""

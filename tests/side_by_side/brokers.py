@@ -14,7 +14,10 @@ KAFKA: Final = "Apache Kafka"
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "2",
     "group.consumer.min.heartbeat.interval.ms": "500",
-    "log.initial.task.delay.ms": "3600000",  # the records carry old times: nothing may remove them meanwhile
+    # The records carry old times, and nothing may remove them meanwhile: neither retention nor the cleaner,
+    # which removes what is too old of logs that are compacted as well.
+    "log.initial.task.delay.ms": "3600000",
+    "log.cleaner.backoff.ms": "3600000",
 }
 """Beside what `GenuineKafka` writes for one node."""
 

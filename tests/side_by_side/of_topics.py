@@ -172,6 +172,7 @@ GROWING: Final[tuple[Case, ...]] = (
 
 DELETING: Final[tuple[Case, ...]] = (
     tool("delete", "kafka-topics --delete --topic one.two"),
+    tool("it is gone", "kafka-topics --list"),
     tool("delete what is gone", "kafka-topics --delete --topic one.two"),
     tool("delete what is gone, if there", "kafka-topics --delete --topic one.two --if-exists"),
     tool("delete by a pattern", "kafka-topics --delete --topic by-.*"),

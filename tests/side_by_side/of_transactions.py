@@ -38,7 +38,8 @@ def _begin(side: Side, transactional_id: str, *partitions: int) -> Producer:
     producer.init_transactions(20)
     producer.begin_transaction()
     for partition in partitions:
-        producer.produce("ledger", transactional_id, partition=partition, timestamp=FIRST_MS)
+        # With a key: what the cases before have made of the brokers' defaults wants one.
+        producer.produce("ledger", transactional_id, "key", partition=partition, timestamp=FIRST_MS)
     producer.flush(20)
     return producer
 
@@ -79,7 +80,7 @@ def _hang(side: Side) -> list[int]:
         asked = InitProducerIdRequest("hung", TIMEOUT_MS)
         given = client.ask_for(InitProducerIdResponse, asked, 5)
         batch = build_batch(
-            [SimpleRecord(None, b"hung", FIRST_MS)],
+            [SimpleRecord(b"key", b"hung", FIRST_MS)],
             producer_id=given.producer_id, producer_epoch=given.producer_epoch, base_sequence=0,
             transactional=True,
         )  # fmt: skip

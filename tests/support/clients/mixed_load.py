@@ -17,6 +17,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     Producer,
     TopicCollection,
     TopicPartition,
@@ -181,10 +182,7 @@ def look(address: str) -> State:
     ids = {name: str(future.result(30).topic_id) for name, future in told.items()}
     reader = Consumer(settings(address, group_id="nobody"))
     places = list(partitions(address))
-    marks = {
-        (topic, number): reader.get_watermark_offsets(TopicPartition(topic, number), 30)
-        for topic, number in places
-    }
+    marks = {place: _marks(reader, TopicPartition(*place)) for place in places}
     reader.close()
     return State(
         topic_ids=ids,
@@ -195,6 +193,20 @@ def look(address: str) -> State:
         committed=read_all(address, marks, "read_committed"),
         groups=offsets_of_groups(admin),
     )
+
+
+def _marks(reader: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Metadata names a leader a moment before Apache Kafka leads after a start."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            marks: tuple[int, int] = reader.get_watermark_offsets(place, 30)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return marks
 
 
 def _altered(admin: AdminClient, kind: Any, name: str) -> dict[str, str]:
