@@ -220,6 +220,23 @@ def test_an_end_that_is_not_stored_is_written_again() -> None:
     assert world.shard.by_id["t"].state is S.COMPLETE_COMMIT
 
 
+def test_late_word_of_the_last_markers_does_not_end_the_next_transaction() -> None:
+    world = TransactionWorld()
+    now(world.init("t"))
+    now(world.add("t", (1000, 0), [("a", 0)]))
+    now(world.end("t", (1000, 0), committed=True))
+    first = world.write_markers("t")
+    assert first is not None
+    now(world.add("t", (1000, 1), [("b", 0)]))
+    now(world.end("t", (1000, 1), committed=True))
+    second, world.markers.sent["t"] = world.markers.sent["t"], first
+    world.write_markers("t")
+    assert world.shard.by_id["t"].state is S.PREPARE_COMMIT
+    world.markers.sent["t"] = second
+    world.write_markers("t")
+    assert world.shard.by_id["t"].state is S.COMPLETE_COMMIT
+
+
 def test_without_producer_ids_a_client_is_told_to_come_back() -> None:
     world = TransactionWorld()
     world.has_producer_ids = False
