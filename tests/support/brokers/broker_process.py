@@ -121,7 +121,7 @@ class BarnabasProcess:
         text = self.log_file.read_bytes() if self.log_file.exists() else b""
         return text[-size_bytes:].decode(errors="replace")
 
-    def stop(self, timeout_seconds: float = 20) -> int:
+    def stop(self, timeout_seconds: float = 90) -> int:
         """SIGTERM and wait: a clean stop, as systemd does it. The exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

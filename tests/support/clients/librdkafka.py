@@ -22,8 +22,8 @@ def create_topic(address: str, name: str, partitions: int = 1, **config: str) ->
     """A new topic, and the broker knows it: the controller's answer alone does not say that."""
     admin = AdminClient(settings(address))
     named = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(30)
-    until(lambda: name in admin.list_topics(timeout=30).topics, f"the broker learns of {name}")
+    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(90)
+    until(lambda: name in admin.list_topics(timeout=90).topics, f"the broker learns of {name}")
     return name
 
 
@@ -62,7 +62,7 @@ def commit(address: str, group: str, *offsets: TopicPartition) -> None:
     reader.close()
 
 
-def take(consumer: Consumer, count: int, *, timeout_seconds: float = 45) -> list[Message]:
+def take(consumer: Consumer, count: int, *, timeout_seconds: float = 120) -> list[Message]:
     """The next so many messages; fewer come only with an error, which fails the test."""
     found: list[Message] = []
     deadline = time.monotonic() + timeout_seconds
@@ -79,7 +79,7 @@ def texts(messages: Iterable[Message]) -> list[str]:
     return [(message.value() or b"").decode() for message in messages]
 
 
-def until(condition: Callable[[], object], what: str, *, timeout_seconds: float = 45) -> None:
+def until(condition: Callable[[], object], what: str, *, timeout_seconds: float = 120) -> None:
     """Asks again until something is the case."""
     deadline = time.monotonic() + timeout_seconds
     while not condition():

@@ -89,7 +89,7 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def await_that(what: str, holds: Callable[[], bool], timeout_seconds: float = 10) -> None:
+def await_that(what: str, holds: Callable[[], bool], timeout_seconds: float = 90) -> None:
     """Wait until the callable says yes; an AssertionError with `what` if it never does."""
     deadline = time.monotonic() + timeout_seconds
     while not holds():

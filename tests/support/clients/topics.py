@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
-PATIENCE_SECONDS: Final = 30
+PATIENCE_SECONDS: Final = 90
 Headers = list[tuple[str, bytes | None]]
 
 

@@ -20,7 +20,7 @@ class ConnectionEnded(Exception):
 class WireClient:
     """``ask`` sends one request and waits for its answer; a deadline bounds each wait."""
 
-    def __init__(self, address: str, *, client_id: str | None = "wire", timeout_seconds: float = 30) -> None:
+    def __init__(self, address: str, *, client_id: str | None = "wire", timeout_seconds: float = 90) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host.strip("[]"), int(port)), timeout_seconds)
         self._client_id = client_id

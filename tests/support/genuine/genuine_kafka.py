@@ -76,7 +76,7 @@ class GenuineKafka:
             str(self.write_properties()),
             *(word for feature in self.features for word in ("--feature", feature)),
         )
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, check=True, capture_output=True, timeout=180)
 
     def _await_port(self, timeout_seconds: float) -> None:
         host, _, port = self.bootstrap_servers.partition(":")
@@ -96,7 +96,7 @@ class GenuineKafka:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(30)
+                self._process.wait(120)
             except subprocess.TimeoutExpired:
                 self.kill()
 

@@ -61,7 +61,7 @@ def tool_command(name: str, *arguments: str) -> list[str]:
     return java_command(CLASSES[name], *arguments)
 
 
-def run_tool(name: str, *arguments: str, stdin: str = "", timeout_seconds: float = 90) -> ToolResult:
+def run_tool(name: str, *arguments: str, stdin: str = "", timeout_seconds: float = 180) -> ToolResult:
     """Run one tool to its end. Text that it was given on standard input is UTF-8."""
     done = subprocess.run(
         tool_command(name, *arguments),

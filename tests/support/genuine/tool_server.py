@@ -30,7 +30,7 @@ def compile_java(name: str, folder: Path, *others: str) -> str:
     classpath = f"{kafka_jars()}/*"
     files = [str(SOURCES / f"{each}.java") for each in (name, *others)]
     command = ["javac", "-cp", classpath, "-d", str(folder), *files]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"javac refused {name}.java:\n{done.stderr}")
     return f"{classpath}:{folder}"
@@ -51,7 +51,7 @@ class ToolServer:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
             )
 
-    def run(self, name: str, *arguments: str, stdin: str = "", timeout_seconds: float = 60) -> ToolResult:
+    def run(self, name: str, *arguments: str, stdin: str = "", timeout_seconds: float = 180) -> ToolResult:
         """One call of a tool by the name of its script, or of any class by its full name."""
         words = [CLASSES.get(name, name), *arguments]
         request = struct.pack(">i", len(words)) + b"".join(_block(word) for word in words) + _block(stdin)
@@ -74,7 +74,7 @@ class ToolServer:
         """`run` with ``--bootstrap-server``. The addresses are asked for at each call, because brokers come
         and go."""
 
-        def call(name: str, *arguments: str, stdin: str = "", timeout_seconds: float = 60) -> ToolResult:
+        def call(name: str, *arguments: str, stdin: str = "", timeout_seconds: float = 180) -> ToolResult:
             at = ("--bootstrap-server", bootstrap_servers())
             return self.run(name, *arguments, *at, stdin=stdin, timeout_seconds=timeout_seconds)
 

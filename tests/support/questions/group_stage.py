@@ -56,7 +56,7 @@ class Connection:
 
     def __init__(self, bootstrap: str, names: Names, story: list[Any]) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._socket = socket.create_connection((host, int(port)), timeout=120)
         self._names = names
         self._story = story
         self._asked: list[tuple[Message, int]] = []
@@ -122,7 +122,7 @@ class Stage:
         """Two topics, and a coordinator that is there."""
         topics = [CreateTopicsRequest.CreatableTopic(name, 2, 1) for name in ("t", "u")]
         self.a.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
-        for _ in range(200):
+        for _ in range(1200):
             if not self.a.ask(FindCoordinatorRequest(key="g"), 2).error_code:
                 heartbeat = self.a.ask(HeartbeatRequest(group_id="nobody", member_id="x"), 4)
                 metadata = self.a.ask(MetadataRequest(topics=None), 12)

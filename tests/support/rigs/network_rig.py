@@ -87,7 +87,7 @@ class NetworkRig:
         self._take_ours_only(self.acceptor)
         self.server.start()
         try:
-            await asyncio.wait_for(scenario(self), 30)
+            await asyncio.wait_for(scenario(self), 120)
         finally:
             self.server.abort("the test is over")
             for client in self._clients:

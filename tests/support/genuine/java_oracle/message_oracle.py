@@ -79,10 +79,10 @@ def _run(name: str, text: str, class_name: str = "") -> list[str]:
     source = Path(__file__).with_name(f"{name}.java")
     with tempfile.TemporaryDirectory() as folder:
         compile_ = ["javac", "-cp", classpath, "-d", folder, str(source)]
-        subprocess.run(compile_, check=True, capture_output=True, timeout=120)
+        subprocess.run(compile_, check=True, capture_output=True, timeout=300)
         run = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{folder}:{classpath}"]
         run.append(class_name or name)
-        done = subprocess.run(run, input=text.encode(), capture_output=True, timeout=240, check=False)
+        done = subprocess.run(run, input=text.encode(), capture_output=True, timeout=500, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{name} ended with {done.returncode}: {done.stderr.decode()[-2000:]}")
     return done.stdout.decode().split("\n")[:-1]
