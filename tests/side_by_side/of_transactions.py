@@ -7,16 +7,18 @@ written behind the coordinator's back: this is what hangs.
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.side_by_side.cases import QUICK, Case, java, kafka_python, step, tool
 from tests.side_by_side.of_records import FIRST_MS
-from tests.side_by_side.sides import Side
+from tests.side_by_side.sides import SETTLING_SECONDS, Side
 from tests.support.clients.wire_client import WireClient
 
 TIMEOUT_MS: Final = 900_000
@@ -75,7 +77,9 @@ def _commit_too_late(side: Side) -> None:
 
 
 def _hang(side: Side) -> list[int]:
-    """A record of a transaction that its coordinator knows nothing of; with the partition's answer."""
+    """A record of a transaction that its coordinator knows nothing of; with the partition's answer. A broker
+    may hear a moment later that it is to verify nothing."""
+    deadline = time.monotonic() + SETTLING_SECONDS
     with WireClient(side.address) as client:
         asked = InitProducerIdRequest("hung", TIMEOUT_MS)
         given = client.ask_for(InitProducerIdResponse, asked, 5)
@@ -88,8 +92,12 @@ def _hang(side: Side) -> list[int]:
             "ledger", partition_data=[ProduceRequest.PartitionProduceData(1, batch)]
         )
         request = ProduceRequest("hung", acks=-1, timeout_ms=5000, topic_data=[topic])
-        answer = client.ask_for(ProduceResponse, request, LAST_WITHOUT_IMPLICIT_PARTITIONS)
-    told = answer.responses[0].partition_responses[0]
+        while True:
+            answer = client.ask_for(ProduceResponse, request, LAST_WITHOUT_IMPLICIT_PARTITIONS)
+            told = answer.responses[0].partition_responses[0]
+            if told.error_code != ErrorCode.TRANSACTION_ABORTABLE or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
     return [told.error_code, told.base_offset]
 
 
