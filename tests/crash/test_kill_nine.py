@@ -88,7 +88,7 @@ def make_topics(broker: BarnabasProcess, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     new = [NewTopic(name, num_partitions=PARTITIONS, replication_factor=1) for name in names]
     for future in admin.create_topics(new).values():
-        future.result(30)
+        future.result(90)
 
 
 @pytest.mark.parametrize("life", range(LIVES))

@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.brokers.left_files import check_left_files, orphans
-from tests.support.clients.librdkafka import create_topic, settings
+from tests.support.clients.librdkafka import create_topic, settings, until
 from tests.support.clients.numbered_load import PATIENCE_SECONDS, Load, number_of
 from tests.support.genuine.tool_server import ToolServer
 
@@ -83,7 +83,7 @@ def test_what_is_not_expired_and_each_key_s_last_value_stay(
         print(f"{KILLS} kills; files between two names: {dict(interrupted)}; sent {[s.sent for s in loads]}")
         for load in loads:
             load.close()
-        broker.stop(40)  # what the last crash left unsynced are hundreds of small segments
+        broker.stop()
     found = check_left_files(tool_server, broker.data, compacted=("state", "recent"))
     assert found[".log"] > len(topics)
     assert orphans(broker.data) == []
@@ -114,8 +114,13 @@ def check(broker: BarnabasProcess, load: Load, seed: int) -> None:
     elif low > 0:
         kept = sum(size_bytes(file) for file in broker.data.glob(f"{load.topic}-0/*.log"))
         assert kept >= RETENTION_BYTES or load.topic == "recent", f"{where}: {kept} bytes are too few"
-    if seed == KILLS - 1:
-        assert len(read) < 0.9 * load.sent[0], f"{where}: nothing was cleaned"
+    if seed == KILLS - 1 and len(read) >= 0.9 * load.sent[0]:  # the cleaner may not have had the time
+        until(lambda: remaining(broker, load) < 0.9 * load.sent[0], f"{where}: something is cleaned")
+
+
+def remaining(broker: BarnabasProcess, load: Load) -> int:
+    """How many records are left."""
+    return len(read_from_start(broker.bootstrap_servers, load.topic, load.sent[0])[1])
 
 
 def size_bytes(file: Path) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
-PATIENCE_SECONDS: Final = 60
+PATIENCE_SECONDS: Final = 120
 
 
 class Load:
@@ -97,6 +97,7 @@ class Load:
     def pause(self) -> None:
         """No more records; returns when all that were sent are acknowledged or have failed."""
         self._paused.set()
+        self._idle.clear()  # said at the last pause, if the thread has not come round since `go_on`
         self._idle.wait(PATIENCE_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self.in_flight and time.monotonic() < deadline:
