@@ -109,7 +109,7 @@ class Other(threading.Thread):
 
     def end(self) -> None:
         self._ended.set()
-        self.join(30)
+        self.join(120)
         self._client.close()
 
 
@@ -149,7 +149,7 @@ def test_more_than_anybody_needs_is_refused(victim: AnyBroker, name: str) -> Non
 @pytest.mark.parametrize("name", ANSWERED)
 def test_what_an_administrator_may_ask_is_answered_and_nobody_waits(victim: AnyBroker, name: str) -> None:
     frame = encode_request_frame(*ANSWERED[name], 7, "long")
-    with somebody_else(victim), RawConnection(victim.bootstrap_servers, timeout_seconds=60) as client:
+    with somebody_else(victim), RawConnection(victim.bootstrap_servers, timeout_seconds=120) as client:
         client.send_bytes(frame)
         answer = client.receive()
     assert int.from_bytes(answer[:4]) == 7
@@ -162,7 +162,7 @@ def test_a_small_commit_of_a_group_with_a_long_name_takes_no_gigabytes(victim: A
         client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
         await_that("one offset is committed", lambda: not _codes(client.ask(*_commit(name, 1)))[0])
     frame = encode_request_frame(*_commit(name, 16_000), 7, "long")
-    with somebody_else(victim), RawConnection(victim.bootstrap_servers, timeout_seconds=60) as client:
+    with somebody_else(victim), RawConnection(victim.bootstrap_servers, timeout_seconds=120) as client:
         client.send_bytes(frame)
         answer = decode_response(OffsetCommitResponse, 8, client.receive())[1]
     assert _codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 16_000

@@ -90,6 +90,7 @@ class Seen(NamedTuple):
     """By thread."""
     loop: str
     own_waited: int
+    """This thread, and the main one of its process."""
 
 
 class ProcessorWait:
@@ -98,12 +99,14 @@ class ProcessorWait:
     def __init__(self, pid: int) -> None:
         self._tasks = Path(f"/proc/{pid}/task")
         self._loop = str(pid)
-        self._own = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/schedstat")
+        # The main thread of this process too: while it waits with the interpreter's lock, nobody else runs.
+        own = {threading.get_native_id(), os.getpid()}
+        self._own = [Path(f"/proc/self/task/{thread}/schedstat") for thread in own]
 
     def read(self) -> Seen:
         found = {task.name: _schedstat(task / "schedstat") for task in self._tasks.iterdir()}
         waited = {name: each[1] for name, each in found.items()}
-        return Seen(found[self._loop][0], waited, self._loop, _schedstat(self._own)[1])
+        return Seen(found[self._loop][0], waited, self._loop, sum(_schedstat(each)[1] for each in self._own))
 
 
 def waited_ns(before: Seen, after: Seen) -> int:
