@@ -28,7 +28,7 @@ TOPICS: Final = {
     "compact": {"cleanup.policy": "compact"},
     "lat": {"message.timestamp.type": "LogAppendTime"},
     "gz": {"compression.type": "gzip"},
-    "before": {"message.timestamp.before.max.ms": "1000"},
+    "before": {"message.timestamp.before.max.ms": str(HOUR_MS)},
     "small": {"max.message.bytes": "200"},
 }
 
@@ -120,7 +120,7 @@ CASES: Final = {
     "in two hours": Case(lambda: bad.stamped(bad.now_ms(), bad.now_ms() + 2 * HOUR_MS), TIMESTAMP, (1,)),
     "at the end of time": Case(lambda: bad.stamped(2**63 - 1), TIMESTAMP, (0,)),
     "before all time": Case(lambda: bad.stamped(-(2**63)), TIMESTAMP, (0,)),
-    "a second too old": Case(lambda: bad.stamped(bad.now_ms(), 5, 6), TIMESTAMP, (1, 2), "before"),
+    "of 1970": Case(lambda: bad.stamped(bad.now_ms(), 5, 6), TIMESTAMP, (1, 2), "before"),
     "no timestamp": Case(lambda: bad.stamped(-1), NONE, (), "before"),
     "largest timestamp a lie": Case(lambda: bad.lying(max_timestamp=2**62), NONE),
     "no key, compacted": Case(lambda: bad.good(key=None), INVALID, (0, 1, 2), "compact"),

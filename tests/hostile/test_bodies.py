@@ -95,7 +95,7 @@ def test_damaged_bodies(listener: str, victim: AnyBroker) -> None:
         for number, body in enumerate(bodies(key, version)):
             header = struct.pack(">hhih", key, version, number, -1)
             flexible = b"\0" if api(key).request.declaration.flexible.covers(version) else b""
-            with RawConnection(listener, timeout_seconds=5) as client:
+            with RawConnection(listener, timeout_seconds=90) as client:
                 client.send_frame(header + flexible + body)
                 client.half_close()
                 client.remaining()

@@ -13,7 +13,7 @@ from protocol.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 from tests.hostile.conftest import AnyBroker
 from tests.support.brokers.against import barnabas_only
 from tests.support.clients.produced import list_offset, produce
-from tests.support.clients.raw_connection import RawConnection, resident_bytes, serves_others
+from tests.support.clients.raw_connection import RawConnection, await_that, resident_bytes, serves_others
 from tests.support.clients.topics import Topics
 from tests.support.samples import bad_batches as bad
 
@@ -87,4 +87,4 @@ def test_the_largest_batch_that_is_accepted(strict: AnyBroker) -> None:
 
 
 def test_memory_comes_back(strict: AnyBroker) -> None:
-    assert resident_bytes(strict.pid) < 132 * MIB
+    await_that("memory comes back", lambda: resident_bytes(strict.pid) < 132 * MIB)

@@ -27,7 +27,7 @@ def header(key: int, version: int) -> bytes:
 
 
 def ask_raw(address: str, payload: bytes) -> bytes | None:
-    with RawConnection(address, timeout_seconds=20) as client:
+    with RawConnection(address, timeout_seconds=90) as client:
         client.send_frame(payload)
         return client.answer_or_end()
 
@@ -88,7 +88,7 @@ def joining(group: str, **options: Any) -> JoinGroupRequest:
 
 def join(address: str, request: JoinGroupRequest, version: int, client_id: str = "me") -> JoinGroupResponse:
     """The answer of a coordinator that is there: on first use its topic has to be made."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         with WireClient(address, client_id=client_id) as client:
             answer = client.ask_for(JoinGroupResponse, request, version)

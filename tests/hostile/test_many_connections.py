@@ -102,9 +102,10 @@ def test_idle_connections_cost_no_processor_time(victim: AnyBroker) -> None:
         if number % 3 == 0:
             client.half_close()
     time.sleep(0.2)
-    before = processor_seconds(victim.pid)
+    serves_others(victim.bootstrap_servers)  # so it has heard all of them
+    before, began = processor_seconds(victim.pid), time.monotonic()
     time.sleep(1)
-    assert processor_seconds(victim.pid) - before < 0.3
+    assert processor_seconds(victim.pid) - before < 0.3 * (time.monotonic() - began)
     for client in clients:
         client.close()
 

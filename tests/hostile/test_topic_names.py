@@ -45,7 +45,7 @@ FORBIDDEN: Final = (
 def create(client: RawConnection, *names: str) -> list[tuple[int, bool]]:
     """Code and whether there is a sentence, of each topic in turn."""
     topics = [CreateTopicsRequest.CreatableTopic(name, 1, 1) for name in names]
-    answer = client.ask_for(CreateTopicsResponse, CreateTopicsRequest(topics, 5000), 7)
+    answer = client.ask_for(CreateTopicsResponse, CreateTopicsRequest(topics, 60_000), 7)
     return [(topic.error_code, bool(topic.error_message)) for topic in answer.topics]
 
 
@@ -105,7 +105,7 @@ def test_numbers_that_no_topic_may_have(
 ) -> None:
     topic = CreateTopicsRequest.CreatableTopic("numbers", partitions, factor)
     with RawConnection(victim.bootstrap_servers) as client:
-        answer = client.ask_for(CreateTopicsResponse, CreateTopicsRequest([topic], 5000), 7)
+        answer = client.ask_for(CreateTopicsResponse, CreateTopicsRequest([topic], 60_000), 7)
         assert answer.topics[0].error_code == code
         assert metadata_code(client, "../never") == INVALID
 
@@ -114,5 +114,5 @@ def test_numbers_that_no_topic_may_have(
 def test_more_partitions_than_a_request_may_ask_for(victim: AnyBroker, partitions: int) -> None:
     topic = CreateTopicsRequest.CreatableTopic("many", partitions, 1)
     with RawConnection(victim.bootstrap_servers) as client:
-        answer = client.ask_for(CreateTopicsResponse, CreateTopicsRequest([topic], 5000), 7)
+        answer = client.ask_for(CreateTopicsResponse, CreateTopicsRequest([topic], 60_000), 7)
         assert answer.topics[0].error_code in (ErrorCode.POLICY_VIOLATION, ErrorCode.UNKNOWN_SERVER_ERROR)
