@@ -71,6 +71,14 @@ def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
     return side
 
 
+async def until(holds: Callable[[], bool], let_pass: Pass) -> None:
+    """A busy machine may come late with one callback and in time with the end of a sleep."""
+    for _ in range(100):
+        if holds():
+            return
+        await let_pass(10)
+
+
 def test_callbacks_come_in_the_order_of_their_deadlines_and_never_early(
     run: Callable[[Scenario], None],
 ) -> None:
@@ -85,6 +93,7 @@ def test_callbacks_come_in_the_order_of_their_deadlines_and_never_early(
             timers.call_at(begin + after, partial(ring, after))
         assert rang == []
         await let_pass(60)
+        await until(lambda: len(rang) == 6, let_pass)
         assert [after for after, _ in rang] == [-3, 0, 5, 5, 10, 20]
         assert all(at >= begin + after for after, at in rang)
 
@@ -102,6 +111,7 @@ def test_a_cancelled_call_does_not_come_and_cancelling_again_is_harmless(
         first.cancel()
         first.cancel()
         await let_pass(40)
+        await until(lambda: "second" in rang, let_pass)
         assert rang == ["second"]
         second.cancel()
 
@@ -121,6 +131,7 @@ def test_a_callback_may_cancel_its_neighbour_and_promise_more(run: Callable[[Sce
         timers.call_at(deadline, first)
         neighbour = timers.call_at(deadline, lambda: rang.append("neighbour"))
         await let_pass(50)
+        await until(lambda: "later" in rang, let_pass)  # promised when the first one rang, which may be late
         assert rang == ["first", "later"]
 
     run(scenario)
@@ -140,8 +151,10 @@ def test_soon_means_after_this_and_in_order(run: Callable[[Scenario], None]) -> 
 
 def test_the_clocks_agree_with_themselves(run: Callable[[Scenario], None]) -> None:
     async def scenario(clock: Clock, timers: Timers, let_pass: Pass) -> None:
-        wall, ms, ns = clock.wall_ms(), clock.monotonic_ms(), clock.monotonic_ns()
-        assert abs(ns // 1_000_000 - ms) <= 1000
+        wall, ms, ns, later_ms = (
+            clock.wall_ms(), clock.monotonic_ms(), clock.monotonic_ns(), clock.monotonic_ms(),
+        )  # fmt: skip
+        assert ms - 1000 <= ns // 1_000_000 <= later_ms + 1000
         assert wall > 1_600_000_000_000
         await let_pass(5)
         assert clock.monotonic_ns() - ns >= 4_000_000
@@ -318,7 +331,7 @@ def test_waiting_for_a_processor_is_no_stall() -> None:
         took, stalled = work()
         assert took > 0.4, "the others had their share"
         assert stalled < took / 4
-        assert 0.09 < sleep() < 5
+        assert 0.09 < sleep() < 50
         account = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
 
         def sleep_elsewhere() -> None:
@@ -332,7 +345,7 @@ def test_waiting_for_a_processor_is_no_stall() -> None:
         thread = threading.Thread(target=sleep_elsewhere)
         thread.start()
         thread.join()
-        assert 0.09 < elsewhere[0] + loop_waited[0] < 5
+        assert 0.09 < elsewhere[0] + loop_waited[0] < 50
     finally:
         for each in crowd:
             each.kill()

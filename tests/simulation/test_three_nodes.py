@@ -18,7 +18,7 @@ def told(hash_seed: int, *seeds: int, story: str = "three_nodes") -> str:
         env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -39,7 +39,7 @@ def run(scenario: Scenario, health: Health | None = None, collectors: Collectors
             return int(status.split()[1]), headers, body
 
         try:
-            await asyncio.wait_for(scenario(ask, server), 30)
+            await asyncio.wait_for(scenario(ask, server), 120)
         finally:
             server.close()
 

@@ -43,7 +43,7 @@ async def main():
     server.start()
     sock = socket.create_connection(("127.0.0.1", port))
     sock.sendall(bytes([0, 0, 0, 2, 0, 1]))
-    await asyncio.sleep(20)
+    await asyncio.sleep(100)
     print("still alive")
 
 uvloop.run(main())
@@ -52,7 +52,7 @@ uvloop.run(main())
 
 def test_a_broken_invariant_of_a_request_ends_the_process() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == EXIT_CODE == 70
     assert "still alive" not in done.stdout

@@ -22,7 +22,7 @@ async def hears_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not ended.done()
         process.kill()
         await loop.run_in_executor(None, process.wait)
-        assert await asyncio.wait_for(ended, 20) == process.pid
+        assert await asyncio.wait_for(ended, 90) == process.pid
 
 
 def test_through_a_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +41,6 @@ def test_a_process_that_has_gone_already() -> None:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[int] = loop.create_future()
         other_process.when_process_ends(loop, process.pid, ended.set_result)
-        return await asyncio.wait_for(ended, 20) - process.pid
+        return await asyncio.wait_for(ended, 90) - process.pid
 
     assert asyncio.run(at_once()) == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.policies import process
 from broker.policies.process import PolicyNotLoaded, PolicyProcess
 from broker.ports.offload import ThreadOffload
 from broker.workers.child_process import ChildProcess
@@ -63,6 +64,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 @pytest.fixture
 def make(loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     (tmp_path / "rules.py").write_text(RULES)
+    monkeypatch.setattr(process, "LOAD_SECONDS", 120.0)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{Path(__file__).parents[3]}")
     made: list[PolicyProcess] = []
     threads = ThreadOffload(loop, 1)
@@ -133,8 +135,17 @@ def test_more_than_a_pipe_holds(loop: asyncio.AbstractEventLoop, make: Make) -> 
     assert [None if each is None else each[1] for each in answers] == [each.topic for each in many]
 
 
-def test_who_takes_too_long_is_replaced(loop: asyncio.AbstractEventLoop, make: Make) -> None:
+def test_who_takes_too_long_is_replaced(
+    loop: asyncio.AbstractEventLoop, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     policies = make(create="rules:Create", verdict_seconds=1.5)
+    answered = policies._answered
+
+    def no_hurry_any_more(answer: bytes | BaseException) -> None:
+        policies._verdict_seconds = 120
+        answered(answer)
+
+    monkeypatch.setattr(policies, "_answered", no_hurry_any_more)
     nothing = (ErrorCode.UNKNOWN_SERVER_ERROR, "")
     assert verdicts(loop, policies, [topic("yes"), topic("sleep")], [topic("no")]) == [
         [nothing, nothing],

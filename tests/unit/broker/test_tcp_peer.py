@@ -29,6 +29,7 @@ from protocol.registry import ApiKey
 from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
+from tests.support.brokers.ports import free_ports
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.sans_io import MIB
 
@@ -98,7 +99,8 @@ class TwoNodes:
             authorizer=AllowAll(),
             lane=Lane(clock=self.clock, timers=self.timers, memory=self.memory),
         )
-        self.acceptor = self.server.listen(ListenerSettings("P", "127.0.0.1", 0), dispatcher)
+        (port,) = free_ports(1)  # nobody else's, also when this server has stopped
+        self.acceptor = self.server.listen(ListenerSettings("P", "127.0.0.1", port), dispatcher)
         self.server.start()
         network = SocketNetwork(loop, clock=self.clock, timers=self.timers)
         self.peer = TcpPeer(
@@ -112,7 +114,7 @@ class TwoNodes:
             is_patient=self.is_patient,
         )
         try:
-            await asyncio.wait_for(scenario(self), 30)
+            await asyncio.wait_for(scenario(self), 120)
         finally:
             self.peer.close_channel()
             self.server.abort("the test is over")

@@ -64,7 +64,7 @@ class Serving:
 
     def end(self) -> list[int]:
         os.close(self.orders)
-        self.thread.join(5)
+        self.thread.join(60)
         return self.codes
 
 
@@ -146,7 +146,7 @@ def test_a_worker_leaves_when_its_broker_is_killed() -> None:
     process = worker._process
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=90) == 0
 
 
 def test_a_pool_reuses_and_lets_go(tmp_path: Path) -> None:

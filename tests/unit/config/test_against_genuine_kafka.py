@@ -291,7 +291,7 @@ def test_the_recorded_answers_are_still_true() -> None:
         input="\n".join(asked) + "\n",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     answers = [json.loads(line) for line in done.stdout.rstrip("\n").split("\n")]

@@ -358,7 +358,11 @@ def test_records_lose_what_a_level_does_not_know() -> None:
 def test_the_table_of_levels_is_apache_kafka_s(tmp_path: Path) -> None:
     classpath = compile_java("MetadataVersions", tmp_path)
     done = subprocess.run(
-        ["java", "-cp", classpath, "MetadataVersions"], capture_output=True, text=True, timeout=60, check=True
+        ["java", "-cp", classpath, "MetadataVersions"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
     )
     rows = [line.split() for line in done.stdout.splitlines()]
     assert kafka_jars()

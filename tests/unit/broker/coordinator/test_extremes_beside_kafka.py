@@ -79,7 +79,7 @@ def describe(group: str) -> DescribeGroupsRequest:
 
 def await_state(connection: Connection, group: str, state: str) -> None:
     """How often one has to ask is the clock's affair, and no part of the story."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while connection.ask(describe(group), 6).groups[0].group_state != state:
         connection._story.pop()
         assert time.monotonic() < deadline, f"{group} does not become {state}"
@@ -225,7 +225,7 @@ def test_the_offsets_topic_comes_with_the_first_look_for_a_coordinator(stages: t
         stage.wait(0.5)
         assert not _has_offsets_topic(stage), "none of these requests makes it"
         stage.a.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 90
         while not _has_offsets_topic(stage):
             assert time.monotonic() < deadline, "the look for a coordinator makes it"
             stage.wait(0.05)

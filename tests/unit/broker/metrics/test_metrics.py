@@ -143,11 +143,15 @@ def test_lag_is_how_late_the_loop_comes() -> None:
 
 def test_pauses_of_the_collector_are_counted_by_generation() -> None:
     pauses = CollectorPauses(SystemClock())
-    pauses.install()
-    gc.collect(0)
-    gc.collect(2)
-    pauses.remove()
-    gc.collect(2)
+    gc.disable()  # so that none comes by itself
+    try:
+        pauses.install()
+        gc.collect(0)
+        gc.collect(2)
+        pauses.remove()
+        gc.collect(2)
+    finally:
+        gc.enable()
     assert (pauses.pauses[0], pauses.pauses[2]) == (1, 1)
     assert pauses.worst_ns >= max(pauses.total_ns) > 0
 
@@ -161,9 +165,14 @@ def test_a_slow_turn_is_caught_with_its_stack_and_request(caplog: pytest.LogCapt
         )
         watchdog.start()
         await asyncio.sleep(0.05)
-        assert not caplog.records
-        the_slow_function(lambda: bool(caplog.records))
-        while watchdog.slow_turns == 0:
+        deadline = time.monotonic() + 60
+        while caplog.records:  # on a busy machine a turn may be slow by itself, but not each of them
+            assert time.monotonic() < deadline, "it complains of turns that are quick"
+            caplog.clear()
+            await asyncio.sleep(0.05)
+        the_slow_function(lambda: "the_slow_function" in caplog.text)
+        seen = watchdog.slow_turns
+        while watchdog.slow_turns == seen:
             await asyncio.sleep(0.001)
         watchdog.stop()
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import linecache
 import logging
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -33,7 +35,9 @@ class BusyLoop:
         self._end = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        self.is_there.wait(10)
+        self.is_there.wait(60)
+        while sys._current_frames()[self.thread.ident or 0].f_code is not threading.Condition.wait.__code__:
+            time.sleep(0.001)  # it has said that it is there, and is about to wait
 
     def _run(self) -> None:
         self.handle_produce()
@@ -52,12 +56,12 @@ class BusyLoop:
         if not self._go_on.is_set():
             self.is_there.clear()
             self._go_on.set()
-            self.is_there.wait(10)
+            self.is_there.wait(60)
 
     def end(self) -> None:
         self._go_on.set()
         self._end.set()
-        self.thread.join(10)
+        self.thread.join(60)
 
 
 @pytest.fixture

@@ -29,6 +29,6 @@ def test_a_stop_that_comes_between_looking_and_asking() -> None:
     watchdog._stop = moment
     watch = threading.Thread(target=watchdog._watch, daemon=True)
     watch.start()
-    watch.join(10)
+    watch.join(60)
     assert not watch.is_alive(), "it waits for an answer of a loop that has ended"
     loop.close()

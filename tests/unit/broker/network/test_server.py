@@ -157,8 +157,8 @@ def test_silent_connections_are_closed_and_talking_ones_are_not() -> None:
     async def scenario(rig: NetworkRig) -> None:
         silent, talking, waiting, half = [await rig.connect() for _ in range(4)]
         await rig.until(lambda: rig.server.limits.count == 4)
-        await waiting.send(other("wait"))
         await half.send(b"\0\0\0")
+        await waiting.send(other("wait"))
         await rig.until(lambda: rig.service.waiting)
         rig.timers.advance(900)
         assert await talking.ask("hello", 6) == b"hello!"

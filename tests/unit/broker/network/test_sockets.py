@@ -244,7 +244,7 @@ def test_a_peer_that_resets_after_its_last_byte_is_noticed_too(behind: str, when
         client.sock.shutdown(socket.SHUT_WR)
         if when == "later":
             await asyncio.sleep(0.02)
-            assert len(rig.network.disconnects) == 1
+            await rig.until(lambda: len(rig.network.disconnects) == 1)
             assert not rig.service.waiting["wait"].cancelled
         client.reset()
         await rig.until(lambda: rig.server.limits.count == 0)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.ports.clock import SystemClock, ThreadStalls
 from broker.ports.files import RealFiles
 from broker.ports.offload import ThreadOffload
@@ -16,6 +18,7 @@ from broker.ports.timers import LoopTimers
 from broker.replication.waiting_appends import WaitingAppends
 from config.limits import SLOW_DIRECTORY_MS
 from config.ports import Buffer, File
+from storage import log_disk
 from storage.append import AppendResult
 from storage.background_tasks import BackgroundTasks
 from storage.log_config import LogConfig
@@ -52,7 +55,11 @@ class SlowFile:
         return self._file.write(buffers, offset)
 
 
-def test_after_two_slow_writes_threads_wait_for_the_disk_and_the_loop_does_not(tmp_path: Path) -> None:
+def test_after_two_slow_writes_threads_wait_for_the_disk_and_the_loop_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It stays slow, however slow the test itself is.
+    monkeypatch.setattr(log_disk, "SLOW_DIRECTORY_REST_MS", 600_000)
     files = SlowFiles(f"{tmp_path}/slow")
     logs: dict[str, PartitionLog] = {}
     for name in ("slow", "quick"):

@@ -171,7 +171,7 @@ def test_control_records_are_told_apart() -> None:
 
 def run_oracle(mode: str, text: str = "") -> list[dict[str, Any]]:
     command = ["java", "-Xmx256m", "-cp", f"{kafka_jars()}/*", str(ORACLE), mode]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
