@@ -42,7 +42,7 @@ def test_a_follower_that_stands_still_leaves_and_comes_back(new_cluster: NewClus
     write_to_all(cluster.nodes[1].client_address, "t", partitions=1, count=10, first=10)
     await_isr(cluster, 1, 2)
     write_to_all(cluster.nodes[1].client_address, "t", partitions=1, count=10, first=20)
-    assert "Shrinking ISR from 1,2,3 to 1,2." in cluster.nodes[1].log_tail(20_000)
+    assert "Shrinking ISR from 1,2,3 to 1,2." in cluster.nodes[1].log_tail(1 << 20)
     cluster.nodes[3].resume()
     await_isr(cluster, 1, 2, 3)
     assert read_all(cluster.bootstrap, "t", 1, 30) == numbered_values(1, 30)
