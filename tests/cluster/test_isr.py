@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from protocol.errors import ErrorCode
 from protocol.framing import decode_response
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -48,16 +50,22 @@ def test_a_follower_that_stands_still_leaves_and_comes_back(new_cluster: NewClus
     assert read_all(cluster.bootstrap, "t", 1, 30) == numbered_values(1, 30)
 
 
+def new_producer_id(client: WireClient) -> int | None:
+    """None: the controller has no block for the broker at the moment."""
+    answer = client.ask_for(InitProducerIdResponse, InitProducerIdRequest(None, 60_000), 4)
+    return None if answer.error_code else answer.producer_id
+
+
 def test_producer_ids_of_several_brokers_are_distinct(new_cluster: NewCluster) -> None:
     cluster = three_nodes(new_cluster)
     given = []
     for _ in range(3):
         for node in cluster.nodes.values():
             with WireClient(node.client_address) as client:
-                for _ in range(400):  # more than one block of a thousand for each broker
-                    answer = client.ask_for(InitProducerIdResponse, InitProducerIdRequest(None, 60_000), 4)
-                    given += [answer.producer_id] if not answer.error_code else []
-    assert len(given) == len(set(given)) > 3000
+                ask = partial(new_producer_id, client)
+                given += [cluster.wait(ask, "producer id") for _ in range(400)]
+    # More than one block of a thousand for each broker.
+    assert len(given) == len(set(given)) == 3600
 
 
 def test_a_leader_that_slept_through_its_succession_acknowledges_nothing(new_cluster: NewCluster) -> None:

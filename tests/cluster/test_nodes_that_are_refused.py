@@ -8,7 +8,10 @@ from tests.cluster.conftest import NewCluster
 from tests.support.brokers.cluster import BROKER, CONTROLLER, FAST, OURS, Cluster, Node
 
 A_CONTROLLER_AND_A_BROKER = [CONTROLLER, BROKER]
-SHORT = {"initial_broker_registration_timeout_ms": "4000", **FAST}
+PATIENT = FAST | {"broker.session.timeout.ms": "600000"}
+"""A broker whose session is over would leave its id to the newcomer."""
+SHORT = {"initial.broker.registration.timeout.ms": "4000"}
+"""Of the newcomer alone: the others have the time that they need."""
 
 
 def refusal(node: Node) -> str:
@@ -21,7 +24,7 @@ def another(cluster: Cluster, node_id: int, *, copy_of: int | None = None) -> No
     """A broker with this id beside the one that may have it already."""
     first = dict(cluster.nodes)
     cluster.folder /= "another"
-    node = cluster.add(node_id, OURS, BROKER)
+    node = cluster.add(node_id, OURS, BROKER, properties=SHORT)
     if copy_of is None:
         cluster.format_node(node_id)
     else:
@@ -30,7 +33,7 @@ def another(cluster: Cluster, node_id: int, *, copy_of: int | None = None) -> No
 
 
 def test_a_second_broker_with_an_id_that_is_taken(new_cluster: NewCluster) -> None:
-    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, **SHORT)
+    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, **PATIENT)
     first = cluster.nodes[2]
     try:
         told = refusal(another(cluster, 2))
@@ -42,7 +45,7 @@ def test_a_second_broker_with_an_id_that_is_taken(new_cluster: NewCluster) -> No
 
 
 def test_a_directory_that_was_copied_from_another_node(new_cluster: NewCluster) -> None:
-    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, **SHORT)
+    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, **PATIENT)
     node = another(cluster, 3, copy_of=2)
     told = refusal(node)
     assert "node.id" in told
@@ -57,13 +60,13 @@ def test_a_directory_that_was_copied_from_another_node(new_cluster: NewCluster) 
 
 
 def test_a_directory_of_another_cluster(new_cluster: NewCluster) -> None:
-    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, **SHORT)
+    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, **PATIENT)
     cluster.cluster_id = "b3RoZXJjbHVzdGVyb3RoZQ"
     told = refusal(another(cluster, 3))
     assert "INCONSISTENT_CLUSTER_ID" in told
 
 
 def test_a_broker_that_finds_no_controller(new_cluster: NewCluster) -> None:
-    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, start=False, **SHORT)
+    cluster = new_cluster(OURS, OURS, roles=A_CONTROLLER_AND_A_BROKER, start=False, **PATIENT | SHORT)
     told = refusal(cluster.nodes[2])
     assert "Broker 2 could not register within 4000 ms (initial.broker.registration.timeout.ms)" in told

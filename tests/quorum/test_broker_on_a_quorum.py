@@ -9,23 +9,24 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from tests.quorum.conftest import NewQuorum
 from tests.support.brokers.ports import free_ports
 from tests.support.brokers.quorum import OURS, Quorum
+from tests.support.clients.librdkafka import until
 
 
 def create(admin: AdminClient, name: str) -> None:
     for outcome in admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)]).values():
-        outcome.result(30)
+        outcome.result(60)
 
 
 def pass_through(servers: str, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": servers})
     for number in range(count):
         producer.produce(topic, str(number).encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     values: list[bytes | None] = []
     while len(values) < count:
-        message = consumer.poll(30)
+        message = consumer.poll(60)
         assert message is not None, f"{len(values)} of {count} records came"
         values.append(message.value())
     consumer.close()
@@ -47,6 +48,8 @@ def with_broker(new_quorum: NewQuorum) -> tuple[Quorum, str]:
     }
     node.start()
     quorum.await_caught_up(1, 2, 3)
+    admin = AdminClient({"bootstrap.servers": servers})
+    until(lambda: 1 in admin.list_topics(timeout=60).brokers, "the broker is unfenced", timeout_seconds=120)
     return quorum, servers
 
 

@@ -49,7 +49,8 @@ BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 
 POLL_SECONDS: Final = 0.02
-ANSWER_SECONDS: Final = 5
+ANSWER_SECONDS: Final = 30
+"""A node that gets no processor time for a while answers all the same; one that is gone refuses at once."""
 METADATA_VERSION: Final = 12
 
 FAST: Final = {

@@ -24,9 +24,9 @@ from tests.support.genuine.kafka_jars import java_command, measured_java_command
 from tests.support.genuine.tool_server import ToolServer
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-START_SECONDS: Final = 60
-WAIT_SECONDS: Final = 90
-STOP_SECONDS: Final = 30
+START_SECONDS: Final = 120
+WAIT_SECONDS: Final = 120
+STOP_SECONDS: Final = 90
 POLL_SECONDS: Final = 0.01
 
 FoundT = TypeVar("FoundT")

@@ -20,8 +20,13 @@ def create_placed(servers: str, topic: str, replicas: Sequence[Sequence[int]]) -
 
 
 def write_to_all(servers: str, topic: str, partitions: int, count: int, *, first: int = 0) -> None:
-    """The values `partition:number` for count numbers from first on, acknowledged by all of the ISR."""
-    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+    """The values `partition:number` for count numbers from first on, acknowledged by all of the ISR.
+
+    In this order also where the first batch is refused by a broker that does not lead yet: one request at a
+    time is on its way. The producer is not idempotent, since some tests have nobody who would give it an id.
+    """
+    one_by_one = {"max.in.flight.requests.per.connection": 1}
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", **one_by_one})
     for number in range(first, first + count):
         for partition in range(partitions):
             producer.produce(topic, f"{partition}:{number}".encode(), partition=partition)
