@@ -115,6 +115,7 @@ class Fuzz:
         broker = self._broker.start()
         watcher = commits = None
         try:
+            watcher = Watcher(broker.bootstrap_servers, broker.bootstrap_controllers, broker.pid)
             self._furnish()
             crowd = Crowd(
                 broker.bootstrap_servers, broker.bootstrap_controllers, self._plan.seed, self._learn
@@ -124,7 +125,7 @@ class Fuzz:
                 (each.is_controller, each.key, version) for each in offers for version in each.versions
             }
             maker = RequestMaker(self._plan.seed, offers, self._world, self._plan.largest_bytes)
-            watcher = Watcher(broker.bootstrap_servers, broker.bootstrap_controllers, broker.pid)
+            watcher.begin()
             commits = Commits(broker.bootstrap_servers) if self._plan.commits else None
             sent = self._attack(crowd, maker, watcher)
             crowd.close()

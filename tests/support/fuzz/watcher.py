@@ -57,7 +57,8 @@ class Watched(NamedTuple):
 
 
 class Watcher:
-    """`stop` gives what was seen. The broker must have the topic `watched`."""
+    """Its process is started at once, which takes seconds on a busy machine; from `begin` on the broker must
+    have the topic `watched`. `stop` gives what was seen."""
 
     def __init__(self, address: str, controller: str, pid: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -65,20 +66,30 @@ class Watcher:
         self._process = context.Process(target=_watch, args=(theirs, address, controller, pid), daemon=True)
         self._process.start()
         theirs.close()
+        self._failed: Watched | None = None
+
+    def begin(self) -> None:
+        """Returns when it watches."""
+        self._failed = self._ask("begin")
 
     @property
     def has_given_up(self) -> bool:
         """One answer has not come for half a minute, or the broker has gone."""
-        return self._ours.poll()
+        return self._failed is not None or self._ours.poll()
 
     def stop(self) -> Watched:
-        with suppress(BrokenPipeError):
-            self._ours.send("stop")
-        try:
-            seen: Watched = self._ours.recv()
-        except EOFError:
-            seen = Watched(0, [], "the watcher died")
+        seen = self._failed or self._ask("stop")
         self._process.join()
+        return seen or Watched(0, [], "the watcher went on")
+
+    def _ask(self, word: str) -> Watched | None:
+        """What it saw, once it has ended."""
+        with suppress(BrokenPipeError):
+            self._ours.send(word)
+        try:
+            seen: Watched | None = self._ours.recv()
+        except (EOFError, ConnectionResetError):
+            seen = Watched(0, [], "the watcher died")
         return seen
 
 
@@ -157,12 +168,14 @@ def _requests() -> dict[str, tuple[Message, int, bool]]:
 
 def _watch(pipe: Connection[Any, Any], address: str, controller: str, pid: int) -> None:
     count, slow, error = 0, list[Trip](), ""
-    wait = ProcessorWait(pid)
+    pipe.recv()
     try:
+        wait = ProcessorWait(pid)
         with (
             WireClient(address, client_id="watcher", timeout_seconds=_TIMEOUT_SECONDS) as client,
             WireClient(controller, client_id="watcher", timeout_seconds=_TIMEOUT_SECONDS) as to_controller,
         ):
+            pipe.send(None)
             while not pipe.poll():
                 for what, (request, version, is_controller) in _requests().items():
                     before, began_ns = wait.read(), time.monotonic_ns()
