@@ -168,7 +168,7 @@ def walk(broker: str, file: str, data: Path, *, wait_seconds: float = 0) -> Rows
 
 
 def _await(client: WireClient, resource: tuple[int, str], there: Any) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while not there(described(client, *resource, Path("/nowhere"))):
         if time.monotonic() > deadline:
             raise TimeoutError(str(resource))
