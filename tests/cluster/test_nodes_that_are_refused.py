@@ -17,7 +17,7 @@ SHORT = {"initial.broker.registration.timeout.ms": "4000"}
 def refusal(node: Node) -> str:
     """What a node says that does not start; it must end by itself."""
     assert node.begin().ended() == 1
-    return node.log_tail()
+    return node.log_tail(1 << 20)
 
 
 def another(cluster: Cluster, node_id: int, *, copy_of: int | None = None) -> Node:
@@ -55,7 +55,7 @@ def test_a_directory_that_was_copied_from_another_node(new_cluster: NewCluster) 
     assert "INVALID_REGISTRATION" in told
     assert "A log directory that was copied from another node is one reason" in told
     why = "Broker 3 is not registered: Broker 2 is already registered with a directory of this request"
-    assert why in cluster.nodes[1].log_tail()
+    assert why in cluster.nodes[1].log_tail(1 << 20)
     assert cluster.alive_brokers(2) == [2]
 
 

@@ -93,8 +93,8 @@ def test_consumer_groups_are_kept_where_their_feature_is_off(
     kafka.stop()
     with pytest.raises(RuntimeError, match="before it was ready"):
         ours.start()
-    assert "kafka-features.sh --bootstrap-server" in ours.log_tail()
-    assert " disable --feature " in ours.log_tail()
+    assert "kafka-features.sh --bootstrap-server" in ours.log_file.read_text()
+    assert " disable --feature " in ours.log_file.read_text()
 
     kafka.start()
     switch(tool_server, kafka, "disable", list(LEVELS))

@@ -22,7 +22,7 @@ def admin(new_broker: Callable[..., BarnabasProcess]) -> str:
     broker = new_broker()
     create_topic(broker.bootstrap_servers, "gezählt".replace("ä", "ae"))
     fill(broker.bootstrap_servers, "gezaehlt", range(50), partition=0)
-    found = re.search(r"Metrics and health at (http://\S+)/", broker.log_tail())
+    found = re.search(r"Metrics and health at (http://\S+)/", broker.log_file.read_text())
     assert found
     return found[1]
 

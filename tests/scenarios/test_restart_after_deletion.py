@@ -24,4 +24,4 @@ def test_a_stray_log_is_set_aside_at_the_start(tmp_path: Path) -> None:
         assert not stray.exists()
         assert [path.name for path in broker.data.glob("forgotten-0.*-stray")], "renamed, for an operator"
         assert (broker.data / "kept-0").is_dir()
-    assert "forgotten-0 is not in the cluster's metadata any more" in broker.log_tail()
+    assert "forgotten-0 is not in the cluster's metadata any more" in broker.log_file.read_text()
