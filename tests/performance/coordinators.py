@@ -56,6 +56,8 @@ HEARTBEAT_CONNECTIONS: Final = 50
 OFFSETS_OF_A_GROUP: Final = 100
 CONNECTIONS: Final = 8
 ASKED_FOR: Final = 200
+MOST_PARTITIONS: Final = 5000
+"""A topic of more is refused, as more than a controller writes at once."""
 POLL_SECONDS: Final = 0.1
 QUIET_SECONDS: Final = 2.5
 """A group is stable when nothing has changed for so long: assignments are made once a second (KIP-1263)."""
@@ -127,8 +129,9 @@ def heartbeats(sides: list[Contender], options: argparse.Namespace) -> Iterator[
     groups = {}
     for side in sides:
         talk(side, find("any", GROUP))
-        members = _members(side, options.members, options.members, "beats")
-        _settled(side, members, options.members)
+        partitions = min(options.members, MOST_PARTITIONS)
+        members = _members(side, options.members, partitions, "beats")
+        _settled(side, members, partitions)
         _beating(side, members, options.warm)
         groups[side.name] = members
     for number in range(options.rounds):
