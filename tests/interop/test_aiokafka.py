@@ -79,7 +79,7 @@ def test_a_group_of_two(broker: AnyBroker, fresh: Fresh) -> None:
     async def story() -> None:
         settings = {
             "bootstrap_servers": broker.bootstrap_servers, "group_id": group, "auto_offset_reset": "earliest",
-            "heartbeat_interval_ms": 300, "session_timeout_ms": 6000, "enable_auto_commit": False,
+            "heartbeat_interval_ms": 300, "session_timeout_ms": 60_000, "enable_auto_commit": False,
         }  # fmt: skip
         one, two = AIOKafkaConsumer(topic, **settings), AIOKafkaConsumer(topic, **settings)
         await one.start()

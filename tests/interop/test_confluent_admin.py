@@ -156,7 +156,8 @@ def test_offsets_of_partitions(admin: AdminClient, broker: AnyBroker, fresh: Fre
 def test_groups_and_what_they_committed(admin: AdminClient, broker: AnyBroker, fresh: Fresh) -> None:
     topic, group = create_topic(broker.bootstrap_servers, fresh()), fresh()
     fill(broker.bootstrap_servers, topic, range(4), partition=0)
-    reader = Consumer(settings(broker.bootstrap_servers, group_id=group, auto_offset_reset="earliest"))
+    by_hand = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}  # else the timer may be first
+    reader = Consumer(settings(broker.bootstrap_servers, group_id=group, **by_hand))
     reader.subscribe([topic])
     take(reader, 4)
     reader.commit(asynchronous=False)

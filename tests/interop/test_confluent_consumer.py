@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.conftest import AnyBroker
-from tests.support.clients.librdkafka import create_topic, fill, settings, take, texts, until
+from tests.support.clients.librdkafka import commit, create_topic, fill, settings, take, texts, until
 
 Fresh = Callable[[], str]
 
@@ -124,8 +124,9 @@ def test_commit_by_itself(broker: AnyBroker, fresh: Fresh) -> None:
 
 
 def test_commits_that_are_refused(broker: AnyBroker, fresh: Fresh) -> None:
-    topic = create_topic(broker.bootstrap_servers, fresh())
-    with consumer(broker, fresh()) as reader:
+    topic, group = create_topic(broker.bootstrap_servers, fresh()), fresh()
+    commit(broker.bootstrap_servers, group, TopicPartition(topic, 0, 0))  # waits until there is a coordinator
+    with consumer(broker, group) as reader:
         with pytest.raises(KafkaException) as refusal:
             reader.commit(offsets=[TopicPartition(topic, 9, 1)], asynchronous=False)
         assert refusal.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, TopicPartition
@@ -15,6 +15,8 @@ from tests.conftest import AnyBroker
 from tests.support.clients.librdkafka import create_topic, fill, settings, until
 
 Fresh = Callable[[], str]
+SESSION_MS: Final = 120_000
+"""No member is taken for dead because the machine is busy: those who go say so, or poll no more."""
 
 
 class Member:
@@ -27,7 +29,7 @@ class Member:
         self.assigned = 0
         self.revoked = 0
         self.lost = 0
-        chosen: dict[str, Any] = {"auto_offset_reset": "earliest", "session_timeout_ms": 6000} | named
+        chosen: dict[str, Any] = {"auto_offset_reset": "earliest", "session_timeout_ms": SESSION_MS} | named
         self.consumer = Consumer(settings(address, group_id=group, heartbeat_interval_ms=200, **chosen))
         self.consumer.subscribe(
             [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -102,8 +104,13 @@ def test_members_come_and_go(broker: AnyBroker, fresh: Fresh, strategy: str) -> 
         until(shared_among(6, one), "one member has all")
         two = join(*arguments, partition_assignment_strategy=strategy)
         three = join(*arguments, partition_assignment_strategy=strategy)
-        until(shared_among(6, one, two, three), "three members share")
-        assert sorted(len(each.partitions) for each in (one, two, three)) == [2, 2, 2]
+        share = shared_among(6, one, two, three)
+
+        def is_even() -> bool:
+            """A cooperative member holds what it must give up a moment longer than others wait for theirs."""
+            return share() and {len(each.partitions) for each in (one, two, three)} == {2}
+
+        until(is_even, "three members share evenly")
         fill(address, topic, range(300))
         until(lambda: sum(len(each.values) for each in (one, two, three)) == 300, "each message comes once")
         two.leave()
@@ -133,7 +140,7 @@ def test_a_member_that_falls_silent_is_replaced(broker: AnyBroker, fresh: Fresh)
     address, group = broker.bootstrap_servers, fresh()
     topic = create_topic(address, fresh(), 2)
     with members() as join:
-        silent = join(address, group, topic, max_poll_interval_ms=6000)
+        silent = join(address, group, topic, max_poll_interval_ms=6000, session_timeout_ms=6000)
         until(shared_among(2, silent), "the first has all")
         other = join(address, group, topic)
         until(shared_among(2, silent, other), "both share")
@@ -146,12 +153,12 @@ def test_a_static_member_comes_back_without_a_rebalance(broker: AnyBroker, fresh
     address, group = broker.bootstrap_servers, fresh()
     topic = create_topic(address, fresh(), 2)
     with members() as join:
-        stays = join(address, group, topic, group_instance_id="stays", session_timeout_ms=30_000)
-        goes = join(address, group, topic, group_instance_id="goes", session_timeout_ms=30_000)
+        stays = join(address, group, topic, group_instance_id="stays")
+        goes = join(address, group, topic, group_instance_id="goes")
         until(shared_among(2, stays, goes), "both share")
         held, rebalances = goes.partitions, stays.assigned
         goes.leave()  # a static member does not say goodbye
-        back = join(address, group, topic, group_instance_id="goes", session_timeout_ms=30_000)
+        back = join(address, group, topic, group_instance_id="goes")
         until(shared_among(2, stays, back), "it has its partitions again")
         assert (back.partitions, stays.assigned) == (held, rebalances)
 
@@ -160,9 +167,9 @@ def test_an_instance_id_is_for_one(broker: AnyBroker, fresh: Fresh) -> None:
     address, group = broker.bootstrap_servers, fresh()
     topic = create_topic(address, fresh(), 1)
     with members() as join:
-        first = join(address, group, topic, group_instance_id="me", session_timeout_ms=30_000)
+        first = join(address, group, topic, group_instance_id="me")
         until(shared_among(1, first), "the first has all")
-        second = join(address, group, topic, group_instance_id="me", session_timeout_ms=30_000)
+        second = join(address, group, topic, group_instance_id="me")
         until(shared_among(1, second), "the second takes its place")
         until(lambda: first.errors, "the first is told")
         assert {error.code() for error in first.errors} == {KafkaError._FATAL}

@@ -128,7 +128,7 @@ def test_a_member_s_life_in_each_version(client: WireClient, version: int) -> No
 
 
 def join(client: WireClient, group: str, version: int) -> JoinGroupResponse:
-    request = JoinGroupRequest(group, 10_000, 10_000, protocol_type="eigen")
+    request = JoinGroupRequest(group, 60_000, 60_000, protocol_type="eigen")
     request.protocols.append(JoinGroupRequest.JoinGroupRequestProtocol("mein", b"was ich will"))
     joined = client.ask_for(JoinGroupResponse, request, version)
     if version >= 4:

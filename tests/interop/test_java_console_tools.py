@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.clients.book import PATIENT
 from tests.support.genuine.kafka_tools import ToolResult
 from tests.support.genuine.tool_server import Tool
 
@@ -22,12 +23,12 @@ def create(tool: Tool, topic: str, partitions: int = 1, *arguments: str) -> str:
 
 def produce(tool: Tool, topic: str, lines: list[str], *arguments: str) -> None:
     text = "".join(f"{line}\n" for line in lines)
-    sent = tool("kafka-console-producer", "--topic", topic, *arguments, stdin=text)
+    sent = tool("kafka-console-producer", "--topic", topic, *PATIENT, *arguments, stdin=text)
     assert (sent.code, sent.out) == (0, "")
     assert "ERROR" not in sent.err
 
 
-def consume(tool: Tool, topic: str, *arguments: str, patience_ms: int = 10_000) -> ToolResult:
+def consume(tool: Tool, topic: str, *arguments: str, patience_ms: int = 90_000) -> ToolResult:
     waiting = ("--timeout-ms", str(patience_ms))
     return tool("kafka-console-consumer", "--topic", topic, *waiting, *arguments)
 
@@ -91,7 +92,7 @@ def test_several_topics_by_a_pattern(tool: Tool, fresh: Fresh) -> None:
         "--include",
         f"{stem}\\..*",
         "--timeout-ms",
-        "10000",
+        "90000",
         "--from-beginning",
         "--max-messages",
         "10",

@@ -61,7 +61,7 @@ def test_a_group_at_work_and_at_rest(broker: AnyBroker, tool: Tool, fresh: Fresh
 
 def end(consumer: subprocess.Popen[str]) -> None:
     consumer.terminate()
-    consumer.wait(30)
+    consumer.wait(90)
 
 
 def look_at_members(tool: Tool, group: str, topic: str) -> str:
@@ -96,8 +96,13 @@ def test_lists(broker: AnyBroker, tool: Tool, fresh: Fresh) -> None:
     consumer = ("--topic", topic, "--group", group, "--from-beginning", "--max-messages", "1")
     assert tool("kafka-console-consumer", *consumer).lines == ["x"]
     assert group in tool("kafka-consumer-groups", "--list").lines
-    states = rows(tool("kafka-consumer-groups", "--list", "--state").lines)
-    assert {"GROUP": group, "STATE": "Empty"} in states
+
+    def is_empty() -> bool:
+        """A consumer does not wait for the answer to its goodbye."""
+        states = rows(tool("kafka-consumer-groups", "--list", "--state").lines)
+        return {"GROUP": group, "STATE": "Empty"} in states
+
+    until(is_empty, "the group is empty")
     of_a_state = tool("kafka-consumer-groups", "--list", "--state", "Stable,CompletingRebalance").out
     assert group not in of_a_state
     kinds = rows(tool("kafka-consumer-groups", "--list", "--type").lines)

@@ -22,20 +22,22 @@ RESIDENT_LIMIT_BYTES: Final = 150 << 20
 
 
 def settled(broker: BarnabasProcess, names: list[str]) -> set[str]:
-    """The topics of ours that are there, once the brokers have heard of all; each must be led."""
+    """The topics of ours that are there and led, once the broker has heard of all."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for _ in range(600):
+    for _ in range(1200):
         topics = [each for each in admin.list_topics(timeout=60).topics.values() if each.topic in names]
-        if len(topics) == len(names):
+        led = {
+            str(each.topic) for each in topics if all(part.leader == 1 for part in each.partitions.values())
+        }
+        if len(led) == len(names):
             break
         time.sleep(0.05)
-    assert all(each.leader == 1 for topic in topics for each in topic.partitions.values())
-    return {str(topic.topic) for topic in topics}
+    return led
 
 
 def gone(broker: BarnabasProcess, names: list[str]) -> bool:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for _ in range(600):
+    for _ in range(1200):
         if not admin.list_topics(timeout=60).topics.keys() & set(names):
             return True
         time.sleep(0.05)

@@ -16,6 +16,8 @@ FLIGHT: Final = (
     "Wiedereintritt erfolgreich", "Landung erfolgreich",
 )  # fmt: skip
 KEYED: Final = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+PATIENT: Final = ("--request-timeout-ms", "30000")
+"""By itself the console producer gives a record up after three answers that did not come within 1.5 s."""
 WITH_KEY: Final = ("--formatter-property", "print.key=true")
 
 
@@ -27,7 +29,7 @@ def create(tool: Tool, topic: str, partitions: int, *arguments: str) -> None:
 
 def produce(tool: Tool, topic: str, lines: Iterable[str], *arguments: str) -> None:
     text = "".join(f"{line}\n" for line in lines)
-    sent = tool("kafka-console-producer", "--topic", topic, *arguments, stdin=text)
+    sent = tool("kafka-console-producer", "--topic", topic, *PATIENT, *arguments, stdin=text)
     assert sent.code == 0, sent.err
 
 

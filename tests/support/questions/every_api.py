@@ -224,14 +224,14 @@ def _find(kind: int, *keys: str) -> Callable[[World, int], Message]:
 
 
 def _join(
-    group: str, *, member: str = "", session_timeout_ms: int = 10_000, protocols: tuple[str, ...] = ("range",)
+    group: str, *, member: str = "", session_timeout_ms: int = 60_000, protocols: tuple[str, ...] = ("range",)
 ) -> Callable[[World, int], Message]:
     def request(world: World, version: int) -> Message:
         offered = [JoinGroupRequest.JoinGroupRequestProtocol(name, b"\0\1\0\0\0\0") for name in protocols]
         return JoinGroupRequest(
             group_id=group.replace("#", str(version)),
             session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
             member_id=member,
             protocol_type="consumer",
             protocols=offered,
