@@ -73,7 +73,7 @@ def read_with_aiokafka(address: str, topic: str, partitions: int, isolation: str
                 found[message.partition].append(message.value.decode())
         return [values[:-1] for values in found]
 
-    return asyncio.run(asyncio.wait_for(story(), 45))
+    return asyncio.run(asyncio.wait_for(story(), 90))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_the_coordinator_aborts_what_takes_longer_than_its_time(
     broker: AnyBroker, fresh: Fresh, client: Client
 ) -> None:
     address, topic, name = broker.bootstrap_servers, create_topic(broker.bootstrap_servers, fresh()), fresh()
-    with closing(client(address, name, 1000)) as slow:
+    with closing(client(address, name, 3000)) as slow:
         slow.begin()
         slow.send(topic, "too late")
         until(lambda: is_decided(address, topic), "the coordinator aborts")
@@ -181,6 +181,7 @@ def test_the_coordinator_aborts_what_takes_longer_than_its_time(
         again.commit()
     until(lambda: is_decided(address, topic), "the marker is written")
     assert committed(address, topic) == [["in time"]]
+    assert uncommitted(address, topic) == [["too late", "in time"]]
 
 
 @both
