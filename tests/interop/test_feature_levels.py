@@ -179,7 +179,7 @@ def test_a_new_cluster_begins_with_the_levels_of_kafka_s_own_tool(
     assert done.code == 0, done
     ours = GenuineKafka(tmp_path / "ours")
     command = [sys.executable, "-m", "broker", "storage", "format", *given, str(ours.write_properties())]
-    subprocess.run([*command, *words], check=True, timeout=60, cwd=ROOT, stdout=subprocess.DEVNULL)
+    subprocess.run([*command, *words], check=True, timeout=120, cwd=ROOT, stdout=subprocess.DEVNULL)
     levels = [
         decode_snapshot((each.data / BOOTSTRAP_FILE).read_bytes(), BOOTSTRAP_FILE).records
         for each in (theirs, ours)
@@ -207,7 +207,7 @@ def test_a_lower_level_is_served_raised_and_kept(tool_server: ToolServer, tmp_pa
         "3.5",
     )
     done = subprocess.run(
-        [*broker._program(), *words], capture_output=True, text=True, check=True, timeout=30
+        [*broker._program(), *words], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.splitlines()[-1].endswith("with metadata.version 3.5-IV2.")
     with broker.start():
@@ -264,7 +264,7 @@ def refused_start(kafka: GenuineKafka) -> str:
     command = [sys.executable, "-m", "broker", "start", str(kafka.write_properties())]
     done = subprocess.run(
         [*command, "--override", "barnabas.admin.listener="],
-        capture_output=True, text=True, check=False, timeout=60, cwd=ROOT,
+        capture_output=True, text=True, check=False, timeout=120, cwd=ROOT,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("barnabas: ")]

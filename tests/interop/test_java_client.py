@@ -24,7 +24,7 @@ def tour(tmp_path_factory: pytest.TempPathFactory, broker: AnyBroker) -> Tour:
     def go(*stations: str) -> dict[str, str]:
         command = java_command("ClientTour", broker.bootstrap_servers, *stations)
         command[command.index("-cp") + 1] = classpath
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         lines = (line.partition("\t") for line in done.stdout.splitlines())
         return {name: value for name, _, value in lines}
@@ -57,7 +57,7 @@ def test_what_is_not_served_says_so_at_once(found: dict[str, str]) -> None:
     assert found["not served"].startswith(
         "UnsupportedVersionException: The node does not support DESCRIBE_ACLS"
     )
-    assert int(found["not served ms"]) < 10_000
+    assert int(found["not served ms"]) < 30_000, "a client gives up after 60 s"
 
 
 def test_the_idempotent_producer(found: dict[str, str]) -> None:

@@ -91,6 +91,6 @@ def test_the_features(broker: AnyBroker, tool_server: ToolServer) -> None:
 @barnabas_only
 def test_what_is_not_there_yet_says_so_at_once(broker: AnyBroker, tool_server: ToolServer) -> None:
     at = ("--bootstrap-server", broker.bootstrap_servers)
-    refused = tool_server.run("kafka-acls", *at, "--list", timeout_seconds=20)
+    refused = tool_server.run("kafka-acls", *at, "--list", timeout_seconds=50)
     assert refused.code == 1
     assert "The node does not support DESCRIBE_ACLS" in refused.out + refused.err

@@ -3,8 +3,10 @@ kafka-python."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -23,14 +25,16 @@ from tests.support.genuine.tool_server import Tool
 pytestmark = pytest.mark.java
 
 Fresh = Callable[[], str]
+PATIENCE_SECONDS: Final = 60
 
 
 def until(call: Callable[[], str], word: str, *, there: bool = True) -> str:
     """A change is seen a moment after it was made."""
-    for _ in range(50):
-        shown = call()
-        if (word in shown) == there:
-            return shown
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (word in (shown := call())) != there and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if (word in shown) == there:
+        return shown
     raise AssertionError(f"{word!r} {'never came' if there else 'stayed'}:\n{shown}")
 
 

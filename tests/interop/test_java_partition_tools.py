@@ -96,7 +96,7 @@ def test_records_are_deleted(tool: Tool, topics: Topics, fresh: Fresh, json_file
     assert sorted(earliest.lines) == [f"{topic}:0:3", f"{topic}:1:10"]
     read = tool(
         "kafka-console-consumer", "--topic", topic, "--partition", "0", "--offset", "earliest",
-        "--max-messages", "7", "--timeout-ms", "20000",
+        "--max-messages", "7", "--timeout-ms", "90000",
     )  # fmt: skip
     assert read.lines == [f"0-{number}" for number in range(3, 10)]
 

@@ -30,7 +30,8 @@ def test_perf_tests(broker: AnyBroker, tool: Tool, tool_server: ToolServer, fres
     assert sent.code == 0, sent.err
     assert sent.lines[-1].startswith("20000 records sent, ")
     assert "99.9th" in sent.lines[-1]
-    head, row = tool("kafka-consumer-perf-test", "--topic", topic, "--num-records", "20000").lines
+    words = ("--topic", topic, "--num-records", "20000", "--timeout", "90000")
+    head, row = tool("kafka-consumer-perf-test", *words).lines
     read = dict(zip(head.split(", "), row.split(", "), strict=True))
     assert read["data.consumed.in.nMsg"] == "20000"
     assert read["data.consumed.in.MB"] == "3.8147"

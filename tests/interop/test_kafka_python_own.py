@@ -109,13 +109,13 @@ def outcomes(given_broker: str, tmp_path_factory: pytest.TempPathFactory) -> dic
         "junit_log_passing_tests=false",
         "-p",
         "no:warnings",
-        "--timeout=60",
+        "--timeout=120",
         "-o",
         "addopts=",
     ]
     subprocess.run(
         [sys.executable, "-m", "pytest", "test/integration", *quiet, f"--junitxml={report}"],
-        cwd=sources, env=environment, capture_output=True, timeout=380, check=False,
+        cwd=sources, env=environment, capture_output=True, timeout=840, check=False,
     )  # fmt: skip
     found = {}
     for case in ET.parse(report).iter("testcase"):

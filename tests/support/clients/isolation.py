@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.support.clients.librdkafka import settings
 
-PATIENCE_SECONDS: Final = 45
+PATIENCE_SECONDS: Final = 90
 
 
 def committed(address: str, topic: str, partitions: int = 1) -> list[list[str]]:

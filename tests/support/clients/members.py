@@ -30,7 +30,7 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.primitives import Uuid
 from tests.support.clients.wire_client import WireClient
 
-WAIT_SECONDS: Final = 30
+WAIT_SECONDS: Final = 90
 HEARTBEAT_VERSION: Final = 1
 JOIN_VERSION: Final = 9
 SYNC_VERSION: Final = 5

@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition as AioAt
 from kafka import KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-PATIENCE_SECONDS: Final = 60
+PATIENCE_SECONDS: Final = 90
 
 
 class Transactional(Protocol):

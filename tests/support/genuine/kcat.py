@@ -21,7 +21,7 @@ class KcatResult(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def kcat(broker: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 60) -> KcatResult:
+def kcat(broker: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 120) -> KcatResult:
     """One call; skips or fails the test where there is no kcat, by the rule of `kafka_jars.missing`."""
     program = shutil.which("kcat")
     if program is None:

@@ -26,7 +26,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /** What an application does with Apache Kafka's own Java client. Prints one line a finding: name, tab, value. */
 public final class ClientTour {
     private static final Duration POLL = Duration.ofMillis(100);
-    private static final long PATIENCE_MS = 40_000;
+    private static final long PATIENCE_MS = 90_000;
 
     private final String servers;
     private final Admin admin;
@@ -99,7 +99,7 @@ public final class ClientTour {
     private KafkaConsumer<String, String> consumer(String group, Map<String, Object> extra) {
         var settings = new HashMap<String, Object>(Map.of(
                 "bootstrap.servers", servers, "group.id", group, "auto.offset.reset", "earliest",
-                "enable.auto.commit", "false", "heartbeat.interval.ms", "300", "session.timeout.ms", "6000"));
+                "enable.auto.commit", "false", "heartbeat.interval.ms", "300", "session.timeout.ms", "60000"));
         settings.putAll(extra);
         return new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
     }
@@ -172,12 +172,12 @@ public final class ClientTour {
             found("by time", at.offset() + " at " + at.timestamp() + " epoch " + at.leaderEpoch().orElse(-1));
             found("after all", consumer.offsetsForTimes(Map.of(partition, Long.MAX_VALUE / 2)).get(partition));
             consumer.seek(partition, 4321);
-            found("sought", consumer.poll(Duration.ofSeconds(20)).iterator().next().offset());
+            found("sought", consumer.poll(Duration.ofSeconds(60)).iterator().next().offset());
             consumer.commitSync(Map.of(partition, new OffsetAndMetadata(4711, "bis hier")));
             found("committed", consumer.committed(Set.of(partition)).get(partition));
             found("lag known", consumer.currentLag(partition).isPresent());
             consumer.seek(partition, 999_999);
-            found("out of range", consumer.poll(Duration.ofSeconds(20)).iterator().next().offset());
+            found("out of range", consumer.poll(Duration.ofSeconds(60)).iterator().next().offset());
         }
         found("by the admin", admin.listConsumerGroupOffsets("java-reader").partitionsToOffsetAndMetadata().get());
     }

@@ -151,7 +151,7 @@ class Answers:
         self._world = self._world.after(open_, client.ask(open_, 5))
 
     def _answer(self, case: Case, version: int) -> Any:
-        with WireClient(self._address, timeout_seconds=20) as client:
+        with WireClient(self._address, timeout_seconds=60) as client:
             self._random_source = CHANCE | (
                 OF_A_QUORUM if case.key == ApiKey.DESCRIBE_QUORUM else frozenset()
             )
@@ -160,7 +160,7 @@ class Answers:
             except ConnectionEnded:
                 return "closed"
             except TimeoutError:
-                raise TimeoutError(f"{case.name}, version {version}: no answer in 20 s") from None
+                raise TimeoutError(f"{case.name}, version {version}: no answer in 60 s") from None
 
     def _settled(self, client: WireClient, request: Message, version: int) -> Message:
         """The answer, when a transaction before it is ended: markers take their time."""

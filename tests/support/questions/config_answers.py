@@ -33,7 +33,7 @@ ADDRESS: Final = re.compile(r"127\.0\.0\.1:(\d{4,5}|0)\b")
 LEFT_OUT: Final = ("documentation", "throttle_time_ms")
 SETTLED_SECONDS: Final = 0.4
 """Before a look at what the genuine broker was told."""
-VISIBLE_SECONDS: Final = 10.0
+VISIBLE_SECONDS: Final = 60.0
 
 
 class Conversation:
