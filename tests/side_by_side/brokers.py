@@ -14,6 +14,8 @@ KAFKA: Final = "Apache Kafka"
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "2",
     "group.consumer.min.heartbeat.interval.ms": "500",
+    # A static member that is away for a while stays away for as long as all calls take.
+    "group.consumer.max.session.timeout.ms": "900000",
     # The records carry old times, and nothing may remove them meanwhile: neither retention nor the cleaner,
     # which removes what is too old of logs that are compacted as well.
     "log.initial.task.delay.ms": "3600000",

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tests.side_by_side.sides import Side
 
-PATIENCE_SECONDS: Final = 10
+PATIENCE_SECONDS: Final = 60
 ASKING: Final = re.compile(
-    r"--describe|--list|get-offsets|AdminCall (describe|list)|-transactions .*describe"
-    r"|kafka-cluster list-endpoints|kafka-metadata-quorum .*describe"
+    r"--describe|--list|get-offsets|AdminCall (describe|list)|-transactions .*(describe|list|find-hanging)"
+    r"|kafka-cluster list-endpoints|kafka-metadata-quorum .*describe|kafka-console-consumer (?!.*--group )"
 )
 QUICK: Final = "default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n"
 """A client's file, for a call that a client repeats until it has had enough."""
@@ -50,7 +50,7 @@ class Case:
         """Whether the call changes nothing, so that it may be made again: told by its name."""
         if self.python is None:
             return bool(ASKING.search(self.line))
-        return any(name.startswith(("describe_", "list_")) for name in self.calls)
+        return any(name.startswith(("describe_", "list_", "shown_by_")) for name in self.calls)
 
 
 def tool(

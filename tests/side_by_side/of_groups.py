@@ -18,6 +18,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.side_by_side.cases import PATIENCE_SECONDS, Case, confluent, java, kafka_python, step, tool
 from tests.side_by_side.sides import Side
+from tests.support.clients.librdkafka import commit
 
 GROUPS: Final = "kafka-consumer-groups"
 RESET: Final = f"{GROUPS} --reset-offsets --group crew"
@@ -32,6 +33,7 @@ def join(side: Side) -> list[str]:
             "client.id": "worker",
             "auto.offset.reset": "earliest",
             "session.timeout.ms": 45000,
+            "max.poll.interval.ms": 900_000,  # nobody polls it while it is looked at
             "enable.auto.commit": False,
         }
     )
@@ -52,19 +54,19 @@ def leave(side: Side) -> None:
 
 def simple_commit(side: Side) -> object:
     """Offsets without a group protocol, as a simple consumer commits them."""
-    consumer = Consumer({"bootstrap.servers": side.address, "group.id": "simple"})
-    committed = consumer.commit(
-        offsets=[TopicPartition("flights", 0, 8, metadata="by hand"), TopicPartition("rockets", 0, 0)],
-        asynchronous=False,
+    committed = commit(
+        side.address,
+        "simple",
+        TopicPartition("flights", 0, 8, metadata="by hand"),
+        TopicPartition("rockets", 0, 0),
     )
-    consumer.close()
-    return [(each.topic, each.partition, each.offset, str(each.error)) for each in committed or []]
+    return [(each.topic, each.partition, each.offset, str(each.error)) for each in committed]
 
 
 def consume(group: str, count: int, topic: str = "flights") -> str:
     return (
         f"kafka-console-consumer --topic {topic} --group {group} --from-beginning --max-messages {count} "
-        "--timeout-ms 20000"
+        "--timeout-ms 50000 --command-property auto.commit.interval.ms=900000"
     )
 
 

@@ -21,10 +21,10 @@ def fill(side: Side) -> int:
     producer = Producer({"bootstrap.servers": side.address, "linger.ms": 0})
     for number in range(10):
         producer.produce("flights", str(number), partition=0, timestamp=FIRST_MS + number * 1000)
-        producer.flush(10)
+        producer.flush(60)
     for number in range(3):
         producer.produce("flights", str(number), partition=1, timestamp=FIRST_MS)
-        producer.flush(10)
+        producer.flush(60)
     return len(producer)
 
 
@@ -33,7 +33,7 @@ def produce_once(side: Side) -> int:
     producer = Producer({"bootstrap.servers": side.address, "enable.idempotence": True, "linger.ms": 5000})
     for number in range(2):
         producer.produce("flights", str(number), partition=2, timestamp=FIRST_MS)
-    return int(producer.flush(10))
+    return int(producer.flush(60))
 
 
 def delete_records(version: str, partitions: str) -> str:

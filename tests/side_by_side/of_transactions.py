@@ -37,21 +37,21 @@ def _begin(side: Side, transactional_id: str, *partitions: int) -> Producer:
             "linger.ms": 0,
         }
     )
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for partition in partitions:
         # With a key: what the cases before have made of the brokers' defaults wants one.
         producer.produce("ledger", transactional_id, "key", partition=partition, timestamp=FIRST_MS)
-    producer.flush(20)
+    producer.flush(60)
     return producer
 
 
 def _commit(side: Side) -> None:
-    _begin(side, "paid", 0, 1).commit_transaction(20)
+    _begin(side, "paid", 0, 1).commit_transaction(60)
 
 
 def _abort(side: Side) -> None:
-    _begin(side, "refused", 1).abort_transaction(20)
+    _begin(side, "refused", 1).abort_transaction(60)
 
 
 def _leave_open(side: Side) -> None:
@@ -63,17 +63,17 @@ def _commit_offsets(side: Side) -> None:
     producer = _begin(side, "moved", 2)
     reader = Consumer({"bootstrap.servers": side.address, "group.id": "auditors"})
     member = reader.consumer_group_metadata()
-    producer.send_offsets_to_transaction([TopicPartition("ledger", 0, 2)], member, 20)
+    producer.send_offsets_to_transaction([TopicPartition("ledger", 0, 2)], member, 60)
     reader.close()
     side.kept["moved"] = producer
 
 
 def _commit_the_rest(side: Side) -> None:
-    side.kept.pop("moved").commit_transaction(20)
+    side.kept.pop("moved").commit_transaction(60)
 
 
 def _commit_too_late(side: Side) -> None:
-    side.kept.pop("open").commit_transaction(20)
+    side.kept.pop("open").commit_transaction(60)
 
 
 def _hang(side: Side) -> list[int]:
@@ -137,8 +137,18 @@ CASES: Final[tuple[Case, ...]] = (
     tool("producers of a partition, one is open", f"{PRODUCERS} 0", unordered=True),
     tool("producers of a partition, all have ended", f"{PRODUCERS} 1", unordered=True),
     java("producers (Java)", "describeProducers ledger-2"),
-    tool("read what is committed", f"{READ} --isolation-level read_committed", unordered=True),
-    tool("read all", f"{READ} --isolation-level read_uncommitted", unordered=True),
+    tool(
+        "read what is committed",
+        f"{READ} --isolation-level read_committed",
+        unordered=True,
+        until="a total of 2 messages",
+    ),
+    tool(
+        "read all",
+        f"{READ} --isolation-level read_uncommitted",
+        unordered=True,
+        until="a total of 6 messages",
+    ),
     tool("offsets", "kafka-get-offsets --topic ledger"),
     tool("a group's offsets, not yet", "kafka-consumer-groups --describe --group auditors"),
     tool("find none hanging", f"{TOOL} find-hanging --broker-id 1"),
@@ -175,7 +185,7 @@ CASES: Final[tuple[Case, ...]] = (
     step("the offsets are committed", _commit_the_rest),
     tool("a group's offsets", "kafka-consumer-groups --describe --group auditors", until="auditors"),
     tool("end one by force", f"{TOOL} forceTerminateTransaction --transactionalId open"),
-    tool("it has ended", f"{TOOL} describe --transactional-id open", until="CompleteAbort"),
+    tool("it has ended", f"{TOOL} describe --transactional-id open", until="Empty"),
     step("its producer is fenced", _commit_too_late),
     tool("end by force what is not there", f"{TOOL} forceTerminateTransaction --transactionalId nobody"),
     java("fence producers (Java)", "fenceProducers paid refused newcomer"),

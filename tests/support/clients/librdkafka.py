@@ -45,21 +45,29 @@ def fill(
     assert refused == []
 
 
-def commit(address: str, group: str, *offsets: TopicPartition) -> None:
-    """Offsets of a group without members. A coordinator that is being made says so at first."""
+def commit(address: str, group: str, *offsets: TopicPartition) -> list[TopicPartition]:
+    """Offsets of a group without members, and what was said to them."""
     reader = Consumer(settings(address, group_id=group))
+    told = commit_by(reader, *offsets)
+    reader.close()
+    return told
+
+
+def commit_by(reader: Consumer, *offsets: TopicPartition) -> list[TopicPartition]:
+    """A coordinator that is being made, or comes back, says so at first, and librdkafka leaves it at that."""
+    told: list[TopicPartition] = []
 
     def committed() -> bool:
         try:
-            reader.commit(offsets=list(offsets), asynchronous=False)
+            told[:] = reader.commit(offsets=list(offsets), asynchronous=False) or []
         except KafkaException as refusal:
             if refusal.args[0].code() not in COORDINATOR_COMES:
                 raise
             return False
         return True
 
-    until(committed, f"the offsets of {group} are committed")
-    reader.close()
+    until(committed, "the offsets are committed")
+    return told
 
 
 def take(consumer: Consumer, count: int, *, timeout_seconds: float = 120) -> list[Message]:
