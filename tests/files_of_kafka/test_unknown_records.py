@@ -18,6 +18,7 @@ from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.brokers.left_files import check_left_files
 from tests.support.clients.librdkafka import commit, create_topic, fill, settings, take, until
 from tests.support.genuine.genuine_kafka import GenuineKafka
+from tests.support.genuine.kafka_tools import ToolResult
 from tests.support.genuine.tool_server import ToolServer
 
 pytestmark = pytest.mark.java
@@ -112,12 +113,19 @@ def test_consumer_groups_are_kept_where_their_feature_is_off(
 
     kafka.start()
     switch(tool_server, kafka, "upgrade", [f"{name}={level}" for name, level in LEVELS.items()])
-    told = tool_server.run(
-        "kafka-consumer-groups", "--bootstrap-server", kafka.bootstrap_servers, "--describe", "--all-groups",
-        "--offsets",
-    )  # fmt: skip
-    offsets = {(row[0], row[2]): row[3] for line in told.lines if len(row := line.split()) > 4}
-    assert (offsets["new", "0"], offsets["classic", "0"]) == ("100", "7"), told
+    told: list[ToolResult] = []
+
+    def offsets() -> dict[tuple[str, str], str]:
+        """A coordinator that has not begun yet lists no groups."""
+        told.append(tool_server.run(
+            "kafka-consumer-groups", "--bootstrap-server", kafka.bootstrap_servers, "--describe",
+            "--all-groups", "--offsets",
+        ))  # fmt: skip
+        return {(row[0], row[2]): row[3] for line in told[-1].lines if len(row := line.split()) > 4}
+
+    until(lambda: {("new", "0"), ("classic", "0")} <= offsets().keys(), "the groups are there")
+    found = offsets()
+    assert (found["new", "0"], found["classic", "0"]) == ("100", "7"), told[-1]
     reader.close()
 
 

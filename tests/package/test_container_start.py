@@ -72,7 +72,7 @@ class Container:
         self.program('printf "%s\\n" "$@"; echo --; env')
         command, environment = self.command(variables, *arguments)
         done = subprocess.run(
-            command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=30, check=False
+            command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         words, _, listed = done.stdout.partition("\n--\n")
         settings = dict(line.split("=", 1) for line in listed.splitlines() if line.startswith("KAFKA_"))
@@ -197,12 +197,12 @@ def start(container: Container) -> Iterator[Start]:
     yield run
     for process in started:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, (container.root / "log").read_text()
+        assert process.wait(120) == 0, (container.root / "log").read_text()
 
 
 def healthy(**variables: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-I", str(ROOT / "docker" / "healthy")]
-    return subprocess.run(program, env=variables, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(program, env=variables, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_it_serves_and_is_healthy(container: Container, start: Start) -> None:
@@ -274,7 +274,7 @@ def test_variables_mean_what_they_mean_to_apache_kafka(tmp_path: Path) -> None:
     plain = {name: value for name, value in VARIABLES.items() if "LOGLEVEL" not in name}
     plain.pop("KAFKA_LOG4J_LOGGERS")  # of another form, and read for another file
     environment = {"PATH": os.environ["PATH"], "CLUSTER_ID": DEFAULT_CLUSTER_ID} | plain
-    subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
     theirs = {each.name: each.text for each in read_properties(final.read_text(), "theirs")}
     ours = {each.name: each.text for each in read_environment(VARIABLES)}
     assert len(theirs) >= 15

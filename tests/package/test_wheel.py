@@ -137,7 +137,7 @@ def test_several_nodes_of_one_command(installed: Path, elsewhere: Path) -> None:
         assert line.startswith("Barnabas is ready: 2 nodes serve 127.0.0.1:"), told
         create_topic(line.split()[-1], "first")
         nodes.terminate()
-        assert nodes.wait(60) == 0
+        assert nodes.wait(120) == 0
     finally:
         nodes.kill()
         nodes.wait()

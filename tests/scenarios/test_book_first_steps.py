@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import AnyBroker
 from tests.support.clients.book import FLIGHT, consume
+from tests.support.clients.librdkafka import until
 from tests.support.genuine.kafka_tools import running_tool
 from tests.support.genuine.tool_server import Tool
 
@@ -50,7 +51,7 @@ def test_e3_a_consumer_starts_at_the_end(tool: Tool) -> None:
 
 @pytest.mark.parametrize("time_", ["first", "second"])
 def test_e4_from_the_beginning_as_often_as_one_likes(tool: Tool, time_: str) -> None:
-    read = consume(tool, "flugdaten", "--from-beginning")
+    read = consume(tool, "flugdaten", "--from-beginning", at_least=1)
     assert read.lines == ["Countdown gestartet"]
     assert "Processed a total of 1 messages" in read.err
 
@@ -84,10 +85,10 @@ def _await_at_the_end(consumer: subprocess.Popen[str], producer: subprocess.Pope
             raise RuntimeError("the consumer's output is not a pipe")
         selector.register(consumer.stdout, selectors.EVENT_READ)
         sent = 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not selector.select(timeout=0.5):
             if time.monotonic() > deadline:
-                pytest.fail("the consumer saw nothing in a minute")
+                pytest.fail("the consumer saw nothing in two minutes")
             _type(producer, "...")
             sent += 1
     _type(producer, "jetzt")
@@ -99,7 +100,7 @@ def _await_at_the_end(consumer: subprocess.Popen[str], producer: subprocess.Pope
 
 def history(tool: Tool, *arguments: str, topic: str = "flugdaten") -> list[str]:
     """All lines of the topic, without the markers that the live exercise typed."""
-    lines = consume(tool, topic, "--from-beginning", *arguments).lines
+    lines = consume(tool, topic, "--from-beginning", *arguments, at_least=len(HISTORY)).lines
     return [line for line in lines if line not in {"...", "jetzt"}]
 
 
@@ -132,9 +133,10 @@ def _last_words(consumer: subprocess.Popen[str]) -> str:
         consumer.wait(timeout=120)
     except subprocess.TimeoutExpired:
         consumer.send_signal(signal.SIGQUIT)
-        threads = "\n".join(read_lines(consumer, 150))
+        time.sleep(10)  # Java writes down what its threads do; where that ends it does not say
         consumer.kill()
-        pytest.fail(f"it did not end:\n{threads}\n{consumer.stderr.read()}")
+        threads, last_words = consumer.communicate()
+        pytest.fail(f"it did not end:\n{threads}\n{last_words}")
     return consumer.stderr.read()
 
 
@@ -169,7 +171,10 @@ def test_e9_list(tool: Tool) -> None:
 
 def test_e10_delete_list_and_describe_what_is_gone(tool: Tool) -> None:
     assert tool("kafka-topics", "--delete", "--topic", "flugdaten").out == ""
-    assert tool("kafka-topics", "--list").lines == ["__consumer_offsets"]
+    until(
+        lambda: tool("kafka-topics", "--list").lines == ["__consumer_offsets"],
+        "the broker hears that the topic is gone",
+    )
     described = tool("kafka-topics", "--describe", "--topic", "flugdaten")
     assert (
         "Error while executing topic command : Topic 'flugdaten' does not exist as expected" in described.out

@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.clients.book import FLIGHT, KEYED, by_key, consume, create, produce
+from tests.support.clients.book import FLIGHT, KEYED, WITH_KEY, by_key, consume, create, produce
 from tests.support.genuine.kafka_tools import running_tool
 from tests.support.genuine.tool_server import Tool
 
@@ -33,19 +33,19 @@ def test_e13_keys(tool: Tool) -> None:
     ]
     produce(tool, topic, sent, *KEYED)
 
-    values = consume(tool, topic, FROM_THE_BEGINNING)
+    values = consume(tool, topic, FROM_THE_BEGINNING, at_least=len(sent))
     assert values.lines == [line.partition(":")[2] for line in sent]
     assert "Processed a total of 4 messages" in values.err
-    assert consume(tool, topic, FROM_THE_BEGINNING, "--formatter-property", "print.key=true").lines == [
-        line.replace(":", "\t") for line in sent
-    ]
+    with_keys = consume(tool, topic, FROM_THE_BEGINNING, *WITH_KEY, at_least=len(sent))
+    assert with_keys.lines == [line.replace(":", "\t") for line in sent]
 
 
 def test_e14_two_partitions_lose_the_global_order(tool: Tool) -> None:
     topic = "flugdaten-partitionen"
     create(tool, topic, 2)
     produce(tool, topic, FLIGHT)
-    read = consume(tool, topic, FROM_THE_BEGINNING, "--formatter-property", "print.partition=true")
+    with_partition = ("--formatter-property", "print.partition=true")
+    read = consume(tool, topic, FROM_THE_BEGINNING, *with_partition, at_least=len(FLIGHT))
     assert sorted(line.partition("\t")[2] for line in read.lines) == sorted(FLIGHT)
     assert "Processed a total of 6 messages" in read.err
     for partition in ("Partition:0", "Partition:1"):
@@ -75,13 +75,14 @@ def test_e15_a_key_keeps_its_order(tool: Tool) -> None:
     topic = "flugdaten-partitionen-keys"
     create(tool, topic, 2)
     produce(tool, topic, ROCKETS, *KEYED)
-    read = by_key(consume(tool, topic, FROM_THE_BEGINNING, "--formatter-property", "print.key=true").lines)
-    assert read == {"rakete0": list(FLIGHT), "rakete1": list(FLIGHT)}
+    read = consume(tool, topic, FROM_THE_BEGINNING, *WITH_KEY, at_least=len(ROCKETS))
+    assert by_key(read.lines) == {"rakete0": list(FLIGHT), "rakete1": list(FLIGHT)}
 
 
 def test_e16_a_group_goes_on_where_it_was(tool: Tool) -> None:
-    group = ("--formatter-property", "print.key=true", "--group", "metriken")
-    first = consume(tool, "flugdaten-partitionen-keys", FROM_THE_BEGINNING, *group)
+    group = (*WITH_KEY, "--group", "metriken")
+    all_twelve = ("--max-messages", str(len(ROCKETS)))
+    first = consume(tool, "flugdaten-partitionen-keys", FROM_THE_BEGINNING, *group, *all_twelve, seconds=60)
     assert by_key(first.lines) == {"rakete0": list(FLIGHT), "rakete1": list(FLIGHT)}
     assert "Processed a total of 12 messages" in first.err
 
@@ -93,7 +94,7 @@ def test_e16_a_group_goes_on_where_it_was(tool: Tool) -> None:
 def test_e17_a_group_shares_the_work(broker: AnyBroker, tool: Tool) -> None:
     topic = "flugdaten-partitionen-keys"
     server = ("--bootstrap-server", broker.bootstrap_servers)
-    arguments = ("--topic", topic, "--formatter-property", "print.key=true", "--group", "metriken", *server)
+    arguments = ("--topic", topic, *WITH_KEY, "--group", "metriken", *server)
     # Eight keys: whatever the hash does, both partitions get some.
     sent = [f"rakete{number}:{line}" for line in FLIGHT[:3] for number in range(2, 10)]
     with (
@@ -106,7 +107,7 @@ def test_e17_a_group_shares_the_work(broker: AnyBroker, tool: Tool) -> None:
         for index, consumer in enumerate((one, two, idle)):
             threading.Thread(target=_collect, args=(consumer.stdout, read[index]), daemon=True).start()
         produce(tool, topic, sent, *KEYED)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while sum(map(len, read.values())) < len(sent) and time.monotonic() < deadline:
             time.sleep(0.1)
 
@@ -129,7 +130,7 @@ def _collect(stream: IO[str], lines: list[str]) -> None:
 
 
 def _await_members(tool: Tool, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         described = tool("kafka-consumer-groups", "--describe", "--group", "metriken", "--members").lines
         members = [line.split() for line in described if line.startswith("metriken")]

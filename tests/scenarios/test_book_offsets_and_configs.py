@@ -48,6 +48,18 @@ def logs(directory: Path) -> list[str]:
     return sorted(each.name for each in directory.glob("*.log"))
 
 
+def described(tool: Tool, topic: str, until_it_says: str) -> list[str]:
+    """The topic, as soon as the broker has heard what the controller has done."""
+    told: list[str] = []
+
+    def says() -> bool:
+        told[:] = tool("kafka-topics", "--describe", "--topic", topic).lines
+        return any(until_it_says in line for line in told)
+
+    until(says, f"{topic} shows {until_it_says}")
+    return told
+
+
 def alter(tool: Tool, topic: str, config: str) -> None:
     altered = tool("kafka-configs", "--alter", "--topic", topic, "--add-config", config)
     assert altered.out == f"Completed updating config for topic {topic}.\n"
@@ -55,12 +67,12 @@ def alter(tool: Tool, topic: str, config: str) -> None:
 
 def test_e11_and_e12_a_topic_grows_and_never_shrinks(tool: Tool) -> None:
     create(tool, "flugdaten", 2)
-    before = tool("kafka-topics", "--describe", "--topic", "flugdaten").lines
+    before = described(tool, "flugdaten", "PartitionCount: 2")
     assert fields(before[0])["PartitionCount"] == "2"
 
     grown = tool("kafka-topics", "--alter", "--topic", "flugdaten", "--partitions", "3")
     assert (grown.code, grown.out) == (0, "")
-    after = tool("kafka-topics", "--describe", "--topic", "flugdaten").lines
+    after = described(tool, "flugdaten", "PartitionCount: 3")
     assert fields(after[0])["PartitionCount"] == "3"
     assert after[1:3] == before[1:3]
     assert fields(after[3])["Partition"] == "2"
@@ -114,6 +126,10 @@ def test_2e14_a_segment_is_rolled_by_age_on_append(tool: Tool, broker: AnyBroker
     produce(tool, "segmente", ["M1", "M2", "M3"])
     directory = broker.data / "segmente-0"
     alter(tool, "segmente", "segment.ms=1000")
+    until(
+        lambda: "segment.ms=1000" in tool("kafka-configs", "--describe", "--topic", "segmente").out,
+        "the broker knows the config",
+    )
     assert tool("kafka-configs", "--describe", "--topic", "segmente").lines[1].strip() == (
         "segment.ms=1000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:segment.ms=1000}"
     )
@@ -145,9 +161,9 @@ def test_2e16_a_given_partition_from_a_given_offset(tool: Tool) -> None:
     create(tool, "start", 1)
     produce(tool, "start", ["Countdown gestartet", *FLIGHT])
     place = ("--partition", "0", "--max-messages", "1")
-    assert consume(tool, "start", "--offset", "0", *place).lines == ["Countdown gestartet"]
-    assert consume(tool, "start", "--offset", "2", *place).lines == ["Liftoff"]
-    assert consume(tool, "start", "--offset", "earliest", *place).lines == ["Countdown gestartet"]
+    assert consume(tool, "start", "--offset", "0", *place, seconds=60).lines == ["Countdown gestartet"]
+    assert consume(tool, "start", "--offset", "2", *place, seconds=60).lines == ["Liftoff"]
+    assert consume(tool, "start", "--offset", "earliest", *place, seconds=60).lines == ["Countdown gestartet"]
     refused = consume(tool, "start", "--offset", "zwei", *place)
     assert refused.code == 1
 
@@ -178,13 +194,12 @@ def test_2e17_a_group_s_offsets_and_lag(tool: Tool, broker: AnyBroker) -> None:
         assert row[6].startswith("console-consumer-")
         assert (row[7], row[8]) == ("/127.0.0.1", "console-consumer")
         consumer.terminate()
-        consumer.wait(30)
+        consumer.wait(120)
 
     produce(tool, TOPIC, ["rakete1:Landung", *(f"rakete0:{line}" for line in FLIGHT[:4])], *KEYED)
     assert progress(tool) == {"0": ("2", "3", "1"), "1": ("1", "5", "4")}
-    assert sorted(consume(tool, TOPIC, *GROUP, "--max-messages", "5").lines) == sorted(
-        ["Landung", *FLIGHT[:4]]
-    )
+    rest = consume(tool, TOPIC, *GROUP, "--max-messages", "5", seconds=60)
+    assert sorted(rest.lines) == sorted(["Landung", *FLIGHT[:4]])
     assert progress(tool) == {"0": ("3", "3", "0"), "1": ("5", "5", "0")}
 
 
@@ -202,7 +217,7 @@ def test_a_group_is_set_back(tool: Tool) -> None:
     assert reset("--to-earliest", "--dry-run") == {"0": "0", "1": "0"}
     assert progress(tool)["0"][0] == "3"
     assert reset("--to-earliest", "--execute") == {"0": "0", "1": "0"}
-    assert len(consume(tool, TOPIC, *GROUP, "--max-messages", "8").lines) == 8
+    assert len(consume(tool, TOPIC, *GROUP, "--max-messages", "8", seconds=60).lines) == 8
     assert reset("--shift-by", "-2", "--execute") == {"0": "1", "1": "3"}
     assert reset("--to-datetime", "2020-01-01T00:00:00.000", "--execute") == {"0": "0", "1": "0"}
     assert reset("--to-datetime", "2099-01-01T00:00:00.000", "--execute") == {"0": "3", "1": "5"}

@@ -32,6 +32,8 @@ IN_PARTITION = tuple(
     name for name in GROUPS if partition_for(name, PARTITIONS) == partition_for(HURT, PARTITIONS)
 )
 
+COMING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+
 
 def commit(group: str, offset: int, metadata: str = "") -> OffsetCommitRequest:
     entry = OffsetCommitRequest.OffsetCommitRequestPartition(0, offset, -1, metadata)
@@ -39,11 +41,21 @@ def commit(group: str, offset: int, metadata: str = "") -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id=group, topics=[topic])
 
 
+def commit_to(stage: Stage, request: OffsetCommitRequest) -> None:
+    """The stage is prepared when one coordinator is there; those of other partitions may come later."""
+    for _ in range(1_200):
+        error = ErrorCode(stage.a.ask(request, 9).topics[0].partitions[0].error_code)
+        if error not in COMING:
+            break
+        stage.wait(0.05)
+    assert error is ErrorCode.NONE
+
+
 def committed(stage: Stage, group: str, *, loads: bool = True) -> int | ErrorCode:
     """The group's offset. One whose partition loads is asked until it has; a broker that has just started may
     not know that it leads."""
     wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group, topics=None)
-    for _ in range(400):
+    for _ in range(1_200):
         (found,) = stage.a.ask(OffsetFetchRequest(groups=[wanted]), 8).groups
         error = ErrorCode(found.error_code)
         if error is ErrorCode.NONE:
@@ -77,9 +89,9 @@ def test_one_flipped_byte_takes_one_partition_away(tmp_path: Path, which: str) -
         stage = Stage(broker.bootstrap_servers, tmp_path / "data")
         stage.prepare()
         for _ in range(6):  # what lies behind the last index entry is looked at when a log is opened
-            stage.a.ask(commit(HURT, 99, "m" * 3_000), 9)
+            commit_to(stage, commit(HURT, 99, "m" * 3_000))
         for offset, group in enumerate(GROUPS):
-            assert stage.a.ask(commit(group, offset), 9).topics[0].partitions[0].error_code == 0
+            commit_to(stage, commit(group, offset))
     (segment,) = broker.data.glob(f"__consumer_offsets-{partition_for(HURT, PARTITIONS)}/*.log")
     assert len(list(headers(segment.read_bytes()))) > 2
     flip(broker.data, HURT)

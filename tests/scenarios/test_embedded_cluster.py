@@ -17,15 +17,15 @@ def test_a_node_that_is_killed_is_replaced_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with Broker(nodes=3) as cluster:
+    with Broker(nodes=3, start_timeout_seconds=120) as cluster:
         assert len(cluster.bootstrap_servers.split(",")) == 3
-        topic = cluster.create_topic(partitions=3)
+        topic = cluster.create_topic(partitions=3, timeout_seconds=60)
         write_to_all(cluster.bootstrap_servers, topic, 3, 20)
         for node in (1, 2):
             cluster.kill(node)
             assert cluster.is_running
             write_to_all(cluster.bootstrap_servers, topic, 3, 20, first=20 * node)
-            assert cluster.create_topic(f"without-{node}") == f"without-{node}"
+            assert cluster.create_topic(f"without-{node}", timeout_seconds=60) == f"without-{node}"
             cluster.start(node)
         assert read_all(cluster.bootstrap_servers, topic, 3, 60) == numbered_values(3, 60)
         assert "node 2:\n" in cluster.log_tail()
@@ -35,11 +35,11 @@ def test_a_node_that_is_killed_is_replaced_and_comes_back(
 
 def test_a_cluster_s_data_for_the_next_one(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with Broker(nodes=2, data=data) as cluster:
+    with Broker(nodes=2, data=data, start_timeout_seconds=120) as cluster:
         servers = cluster.bootstrap_servers
-        topic = cluster.create_topic()
+        topic = cluster.create_topic(timeout_seconds=60)
         write_to_all(servers, topic, 1, 20)
-    with Broker(nodes=2, data=data) as cluster:
+    with Broker(nodes=2, data=data, start_timeout_seconds=120) as cluster:
         assert cluster.bootstrap_servers == servers
         assert read_all(servers, topic, 1, 20) == numbered_values(1, 20)
     with pytest.raises(BrokerFailed, match="holds 2 nodes"):

@@ -47,8 +47,8 @@ def test_a_waiting_fetch_is_answered(new_broker: NewBroker) -> None:
             other.ask(FetchRequest(max_wait_ms=0), 12)  # by now the first one waits, too
         before = time.monotonic()
         assert broker.stop() == 0
-        assert time.monotonic() - before < 10
-        waiting.join(10)
+        assert time.monotonic() - before < 45, "and not after the minute that the fetch may take"
+        waiting.join(60)
         (answer,) = answers
         assert isinstance(answer, FetchResponse)
         assert answer.error_code == 0
@@ -72,7 +72,7 @@ def test_the_marker_of_a_clean_end(new_broker: NewBroker) -> None:
 def test_ctrl_c_is_a_clean_stop_as_well(new_broker: NewBroker) -> None:
     broker = new_broker()
     os.kill(broker.pid, signal.SIGINT)
-    assert broker.process.wait(20) == 0
+    assert broker.process.wait(60) == 0
     assert (broker.data / ".kafka_cleanshutdown").exists()
 
 

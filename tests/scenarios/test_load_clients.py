@@ -44,7 +44,7 @@ def made_topic(broker: BarnabasProcess, name: str, partitions: int) -> Topic:
 
     create_topic(broker.bootstrap_servers, name, partitions)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    found = admin.describe_topics(TopicCollection([name]))[name].result(10)
+    found = admin.describe_topics(TopicCollection([name]))[name].result(60)
     return Topic(name, uuid_from_text(str(found.topic_id)).hex(), partitions)
 
 
@@ -52,7 +52,7 @@ def end_offsets(broker: BarnabasProcess, topic: Topic) -> list[int]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "none"})
     try:
         return [
-            consumer.get_watermark_offsets(TopicPartition(topic.name, index), timeout=10)[1]
+            consumer.get_watermark_offsets(TopicPartition(topic.name, index), timeout=60)[1]
             for index in range(topic.partitions)
         ]
     finally:

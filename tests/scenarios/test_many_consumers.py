@@ -24,11 +24,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.conftest import AnyBroker
-from tests.support.clients.librdkafka import create_topic, fill, settings, until
+from tests.support.clients.librdkafka import COORDINATOR_COMES, create_topic, fill, settings, until
 
 IS_FULL: Final = os.environ.get("BARNABAS_MANY_CONSUMERS") == "full"
 KINDS: Final = ("eager", "cooperative", "static")
@@ -68,7 +68,7 @@ class Crowd:
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
-            process.wait(60)
+            process.wait(120)
         self.running.clear()
 
     def end(self) -> None:
@@ -101,14 +101,14 @@ def committed(admin: AdminClient, topic: str) -> dict[tuple[str, int], int]:
 def _offsets_of(admin: AdminClient, group: str) -> ConsumerGroupTopicPartitions:
     """This call of librdkafka, unlike Kafka's own, leaves it to the caller to come again while a coordinator
     begins."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         try:
             asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
             told: ConsumerGroupTopicPartitions = asked[group].result(30)
             return told
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+            if error.args[0].code() not in COORDINATOR_COMES or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 

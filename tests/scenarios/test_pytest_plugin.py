@@ -66,7 +66,7 @@ def test_a_topic_for_this_test(barnabas_broker: Broker, barnabas_topic: str) -> 
 
 def test_another_topic_of_the_same_broker(barnabas_broker: Broker, barnabas_topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": barnabas_broker.bootstrap_servers})
-    topics = admin.list_topics(timeout=10).topics
+    topics = admin.list_topics(timeout=60).topics
     assert barnabas_topic in topics
     assert "test_another_topic" in barnabas_topic
 

@@ -20,7 +20,7 @@ from broker.process.run import first_steps
 from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.broker_process import ROOT
 
-SECONDS = 30
+SECONDS = 120
 
 
 def read_until(terminal: int, end: str) -> list[str]:

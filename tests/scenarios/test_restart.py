@@ -10,7 +10,16 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
 from tests.conftest import AnyBroker
-from tests.support.clients.librdkafka import commit, create_topic, fill, settings, take, texts, until
+from tests.support.clients.librdkafka import (
+    commit,
+    commit_by,
+    create_topic,
+    fill,
+    settings,
+    take,
+    texts,
+    until,
+)
 
 END = pytest.mark.parametrize("end", ["stop", "kill"])
 
@@ -179,7 +188,7 @@ class Follower:
         self.consumer = Consumer(
             settings(
                 address, group_id="team", client_id=name, auto_offset_reset="earliest",
-                enable_auto_commit=False, heartbeat_interval_ms=300, session_timeout_ms=30_000,
+                enable_auto_commit=False, heartbeat_interval_ms=300, session_timeout_ms=120_000,
                 reconnect_backoff_max_ms=200,
             )
         )  # fmt: skip
@@ -192,7 +201,9 @@ class Follower:
         message = self.consumer.poll(0.05)
         if message is not None and message.error() is None:
             self.seen.append((message.value() or b"").decode())
-            self.consumer.commit(message=message, asynchronous=False)
+            offset = message.offset()
+            assert offset is not None
+            commit_by(self.consumer, TopicPartition("shared", message.partition() or 0, offset + 1))
 
 
 @END

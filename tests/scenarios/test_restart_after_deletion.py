@@ -5,17 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.librdkafka import create_topic, until
 
 
 def test_a_stray_log_is_set_aside_at_the_start(tmp_path: Path) -> None:
     broker = BarnabasProcess(tmp_path / "data")
     with broker.start():
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(30)
+        create_topic(broker.bootstrap_servers, "kept")
+        until((broker.data / "kept-0" / "partition.metadata").exists, "its directory is there")
     # A directory that no image knows, as a crash between the deletion and the renaming leaves it.
     stray = broker.data / "forgotten-0"
     shutil.copytree(broker.data / "kept-0", stray)

@@ -123,7 +123,7 @@ def test_what_was_acknowledged_to_a_topic_made_anew_can_be_read(tmp_path: Path) 
             for producer in producers:
                 producer.start()
             for producer in producers:
-                producer.join(120)
+                producer.join(240)
                 assert not producer.is_alive()
                 assert producer.problem is None
                 assert producer.refused <= MAY_COME

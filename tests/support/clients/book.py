@@ -33,10 +33,18 @@ def produce(tool: Tool, topic: str, lines: Iterable[str], *arguments: str) -> No
     assert sent.code == 0, sent.err
 
 
-def consume(tool: Tool, topic: str, *arguments: str, seconds: int = 4) -> ToolResult:
-    """The console consumer under ``timeout``, as the book calls it: it ends when nothing comes any more."""
-    until = ("--timeout-ms", str(seconds * 1000))
-    return tool("kafka-console-consumer", "--topic", topic, *until, *arguments)
+def consume(tool: Tool, topic: str, *arguments: str, seconds: int = 4, at_least: int = 0) -> ToolResult:
+    """The console consumer under ``timeout``, as the book calls it: it ends when nothing comes any more.
+
+    at_least: so many lines are there to be read. A consumer without a group may begin again with more
+    patience where fewer came, as on a busy machine even the first may take its time.
+    """
+    for patience in (seconds, 60):
+        until = ("--timeout-ms", str(patience * 1000))
+        read = tool("kafka-console-consumer", "--topic", topic, *until, *arguments)
+        if len(read.lines) >= at_least:
+            break
+    return read
 
 
 def by_key(lines: Iterable[str]) -> dict[str, list[str]]:
