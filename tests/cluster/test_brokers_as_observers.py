@@ -35,7 +35,7 @@ def change_configs(cluster: Cluster, count: int) -> None:
 
 def page(address: str, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
         return refusal.code, refusal.read().decode()
@@ -83,7 +83,8 @@ def test_tools_and_metrics_know_a_broker_as_an_observer(
         rows = [line.split() for line in told.out.splitlines()]
         roles = {row[0]: row[-1] for row in rows if row and row[0].isdigit()}
         assert roles == {"1": "Leader", "2": "Observer", "3": "Observer"}, told.out + told.err
-    assert page(admin, "/readyz") == (200, "ok\n")
+    # Others may know of its being unfenced before it has the answer to its heartbeat.
+    cluster.wait(lambda: page(admin, "/readyz") == (200, "ok\n") or None, "broker that says that it is ready")
     _, metrics = page(admin, "/metrics")
     values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
     assert values['kafka_server_raftmetrics_current_state{current_state="observer"}'] == "1"
@@ -123,12 +124,14 @@ def test_a_broker_is_unregistered_and_registers_again(
 def test_what_a_silent_controller_was_asked_goes_to_its_successor(new_cluster: NewCluster) -> None:
     """A controller that stands still keeps its connections: nothing breaks, and nothing is answered."""
     cluster = new_cluster(OURS, OURS, OURS, OURS, roles=[CONTROLLER] * 3 + [BROKER])
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "socket.timeout.ms": "25000"})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "socket.timeout.ms": "60000"})
     create_placed(cluster.bootstrap, "before", [[4]])
-    active = next(each for each in (1, 2, 3) if leads(cluster, each))
+    active = cluster.wait(
+        lambda: next((each for each in (1, 2, 3) if leads(cluster, each)), None), "active controller"
+    )
     cluster.nodes[active].pause()
-    (outcome,) = admin.create_topics([NewTopic("after", 1, 1)], request_timeout=25).values()
-    outcome.result(25)
+    (outcome,) = admin.create_topics([NewTopic("after", 1, 1)], request_timeout=60).values()
+    outcome.result(60)
     cluster.nodes[active].resume()
 
 

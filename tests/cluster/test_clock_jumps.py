@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from protocol.records.header import headers
@@ -18,9 +20,13 @@ HOUR_MS = 3_600_000
 COUNT = 100
 
 
-def clocked_cluster(new_cluster: NewCluster) -> Cluster:
+PATIENT = FAST | {"broker.session.timeout.ms": "60000", "replica.lag.time.max.ms": "60000"}
+"""Much less than a jump, and more than a node waits for processor time."""
+
+
+def clocked_cluster(new_cluster: NewCluster, properties: Mapping[str, str]) -> Cluster:
     """Each node leads one partition of `t` and stamps its records; its clock may be set with `set_clock`."""
-    given = {key.replace(".", "_"): value for key, value in FAST.items()}
+    given = {key.replace(".", "_"): value for key, value in properties.items()}
     given["log_message_timestamp_type"] = "LogAppendTime"
     cluster = new_cluster(OURS, OURS, OURS, start=False, **given)
     for node in cluster.nodes.values():
@@ -36,7 +42,7 @@ def clocked_cluster(new_cluster: NewCluster) -> Cluster:
 @pytest.mark.parametrize("jump_ms", [10 * HOUR_MS, -HOUR_MS // 2])
 def test_a_jump_fences_nobody_and_loses_nothing(new_cluster: NewCluster, jump_ms: int) -> None:
     """On one node after the other, so that all clocks differ, and then all are right again."""
-    cluster = clocked_cluster(new_cluster)
+    cluster = clocked_cluster(new_cluster, PATIENT)
     written = 0
     for wrong_by_ms in (jump_ms, 0):
         for node in cluster.nodes.values():
@@ -58,7 +64,7 @@ def test_a_jump_fences_nobody_and_loses_nothing(new_cluster: NewCluster, jump_ms
 
 def test_what_is_silent_is_noticed_after_a_jump_back(new_cluster: NewCluster) -> None:
     """Nobody waits half an hour longer for a follower that lags and a broker whose session is over."""
-    cluster = clocked_cluster(new_cluster)
+    cluster = clocked_cluster(new_cluster, FAST)
     for node in cluster.nodes.values():
         set_clock(node.properties_file, -HOUR_MS // 2)
     cluster.nodes[3].pause()

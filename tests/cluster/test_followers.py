@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Producer
 
 from tests.cluster.conftest import NewCluster
-from tests.support.brokers.cluster import BOTH, BROKER, FAST, KAFKAS, OURS
+from tests.support.brokers.cluster import BOTH, BROKER, FAST, KAFKAS, OURS, Cluster
 from tests.support.brokers.replica_logs import await_same_logs, log_bytes, log_end
 from tests.support.clients.spread import create_placed, numbered_values, read_all, write_to_all
 
@@ -16,6 +16,11 @@ def write_to_leader(server: str, topic: str, count: int) -> None:
     for number in range(count):
         producer.produce(topic, f"lost {number}".encode(), partition=0)
     assert producer.flush(30) == 0
+
+
+def parted_end(cluster: Cluster, node_id: int) -> int:
+    """The end of a node's log of the partition `parted-0`."""
+    return log_end(log_bytes(cluster.nodes[node_id].data, "parted", 0))
 
 
 def test_followers_have_the_bytes_of_their_leaders(new_cluster: NewCluster) -> None:
@@ -50,14 +55,19 @@ def test_what_only_a_dead_leader_had_is_cut_off_when_it_is_back(new_cluster: New
         cluster.nodes[follower].pause()
     write_to_leader(cluster.nodes[1].client_address, "parted", 1)
     write_to_leader(cluster.nodes[1].client_address, "parted", 50)
-    assert log_end(log_bytes(cluster.nodes[1].data, "parted", 0)) == 151
+    assert parted_end(cluster, 1) == 151
     cluster.nodes[1].kill()
     for follower in (2, 3):
         cluster.nodes[follower].resume()
     cluster.await_brokers(2, 3)
     write_to_all(cluster.bootstrap, "parted", partitions=1, count=20, first=100)
-    end = log_end(log_bytes(cluster.nodes[2].data, "parted", 0))
-    assert end in (120, 121)
+    ends = [120, 121]
+    end = cluster.wait(
+        lambda: next(
+            (each for each in ends if each == parted_end(cluster, 2) == parted_end(cluster, 3)), None
+        ),
+        f"end of both followers' logs among {ends}",
+    )
     cluster.nodes[1].start()
     await_same_logs(cluster, "parted", [0], end)
     cut = rb"Truncated parted-0 from offset 151 to %d" % (end - 20)

@@ -11,6 +11,7 @@ from broker.cli.cluster_check import check_cluster
 from tests.cluster.conftest import NewCluster
 from tests.support.brokers.cluster import BROKER, CONTROLLER, KAFKAS, OURS, Cluster
 from tests.support.brokers.quorum_members import ROOT
+from tests.support.clients.librdkafka import until
 from tests.support.genuine.genuine_kafka import GenuineKafka
 from tests.support.genuine.tool_server import ToolServer
 
@@ -34,6 +35,8 @@ def test_what_is_finalized_in_a_cluster_of_kafkas_is_named_with_the_way_out(
         assert command != lines[-1]
         done = tool_server.run("kafka-features", *command.split())
         assert done.code == 0, done.err
+        # A broker learns a moment later what the controller has finalized.
+        until(lambda: verdict(kafka.bootstrap_servers)[0] == 0, "nothing stands in the way")
         code, lines = verdict(kafka.bootstrap_servers)
         assert (code, len(lines)) == (0, 1)
         assert lines[0].endswith("nothing stands in the way")

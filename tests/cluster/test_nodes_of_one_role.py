@@ -15,7 +15,7 @@ from tests.support.clients.spread import create_placed, numbered_values, read_al
 from tests.support.clients.wire_client import WireClient
 
 TWO_BROKERS = [CONTROLLER, BROKER, BROKER]
-SHORT_SESSION = {"broker.session.timeout.ms": "1500", "replica.lag.time.max.ms": "1500"}
+SHORT_SESSION = {"broker.session.timeout.ms": "3500", "replica.lag.time.max.ms": "2500"}
 GONE_SECONDS = 4.0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.brokers.quorum import OURS, Leader, Quorum
+from tests.support.brokers.voter_changes import change_voters
 from tests.support.genuine.kafka_tools import ToolResult
 from tests.support.genuine.tool_server import ToolServer
 
@@ -37,10 +38,20 @@ def table(result: ToolResult) -> list[dict[str, str]]:
     return [dict(zip(heads, row, strict=False)) for row in rows]
 
 
+def described(quorum: Quorum, *words: str) -> tuple[Leader, ToolResult]:
+    """What the tool tells of the quorum, asked again if another leader came meanwhile, and that leader."""
+
+    def of_one_leader() -> tuple[Leader, ToolResult] | None:
+        leader = quorum.await_leader()
+        done = call(quorum, "describe", *words)
+        assert done.code == 0, done
+        return (leader, done) if quorum.await_leader().epoch == leader.epoch else None
+
+    return quorum.wait(of_one_leader, "description of one leader's time")
+
+
 def test_describe_status(quorum: Quorum) -> None:
-    leader = quorum.await_leader()
-    done = call(quorum, "describe", "--status")
-    assert done.code == 0, done
+    leader, done = described(quorum, "--status")
     told = dict(line.split(":", 1) for line in done.lines)
     assert told["ClusterId"].split() == [quorum.cluster_id]
     assert int(told["LeaderId"]) == leader.node_id
@@ -57,9 +68,7 @@ def test_describe_status(quorum: Quorum) -> None:
 
 @pytest.mark.parametrize("human", [(), ("--human-readable",)], ids=["numbers", "words"])
 def test_describe_replication(quorum: Quorum, human: tuple[str, ...]) -> None:
-    leader = quorum.await_leader()
-    done = call(quorum, "describe", "--replication", *human)
-    assert done.code == 0, done
+    leader, done = described(quorum, "--replication", *human)
     rows = table(done)
     assert sorted(int(row["NodeId"]) for row in rows) == [1, 2, 3]
     by_id = {int(row["NodeId"]): row for row in rows}
@@ -95,18 +104,17 @@ def test_controllers_join_and_leave_by_the_tool(quorum: Quorum) -> None:
     joining.start()
     leader = quorum.wait(lambda: _with_observers(quorum, [4]), "observer 4")
     assert leader.voters == [1, 2, 3]
-    added = call(quorum, "--command-config", str(joining.properties_file), "add-controller")
-    assert added.code == 0, added
+    config = ("--command-config", str(joining.properties_file))
+    added = change_voters(quorum, quorum.bootstrap, *config, "add-controller")
     assert "Added controller 4" in added.out
     leader = quorum.await_caught_up(4)
     assert leader.voters == [1, 2, 3, 4]
-    again = call(quorum, "--command-config", str(joining.properties_file), "add-controller")
+    again = call(quorum, *config, "add-controller")
     assert again.code == 1
     assert "DuplicateVoterException" in again.out + again.err
     goes = quorum.members[leader.node_id]
     words = ("--controller-id", str(goes.node_id), "--controller-directory-id", goes.formatted_directory_id())
-    removed = call(quorum, "remove-controller", *words)
-    assert removed.code == 0, removed
+    change_voters(quorum, quorum.bootstrap, "remove-controller", *words)
     after = quorum.await_leader(after_epoch=leader.epoch)  # who removes itself leads no more
     assert after.voters == sorted({1, 2, 3, 4} - {goes.node_id})
     again = call(quorum, "remove-controller", *words, at=goes.address)  # which may not know who leads yet

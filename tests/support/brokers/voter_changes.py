@@ -20,11 +20,12 @@ class Nodes(Protocol):
     @property
     def tools(self) -> ToolServer | None: ...
 
-    def wait(self, found: Callable[[], bool | None], what: str) -> bool: ...
+    def wait(self, found: Callable[[], ToolResult | None], what: str) -> ToolResult: ...
 
 
-def change_voters(nodes: Nodes, controllers: str, *words: str) -> None:
-    """`kafka-metadata-quorum` with `add-controller` or `remove-controller`, asked until it is done.
+def change_voters(nodes: Nodes, controllers: str, *words: str) -> ToolResult:
+    """`kafka-metadata-quorum` with `add-controller` or `remove-controller`, asked until it is done; what the
+    tool says in the end.
 
     A leader answers REQUEST_TIMED_OUT at once while nothing of its epoch is committed, and while the one that
     joins has not caught up; no client of Kafka asks again by itself. Any other refusal fails the test.
@@ -33,11 +34,11 @@ def change_voters(nodes: Nodes, controllers: str, *words: str) -> None:
         raise ValueError("a quorum without tools")
     tools = nodes.tools
 
-    def is_done() -> bool | None:
+    def is_done() -> ToolResult | None:
         done: ToolResult = tools.run("kafka-metadata-quorum", "--bootstrap-controller", controllers, *words)
         if NOT_FENCED in done.err or LAGGING in done.err:
             return None
         assert done.code == 0, done
-        return True
+        return done
 
-    nodes.wait(is_done, "leader that changes the voters")
+    return nodes.wait(is_done, "leader that changes the voters")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 __all__ = ["create_placed", "numbered_values", "read_all", "write_to_all"]
 
 
 def create_placed(servers: str, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-    """A topic whose partition i lies on the brokers replicas[i], the preferred leader first."""
+    """A topic of a new name whose partition i lies on the brokers replicas[i], the preferred leader first.
+
+    A broker asks the next controller when one falls silent, which may have made the topic before.
+    """
     admin = AdminClient({"bootstrap.servers": servers})
     placed = [list(brokers) for brokers in replicas]
     wanted = NewTopic(topic, num_partitions=len(placed), replica_assignment=placed)
     for outcome in admin.create_topics([wanted]).values():
-        outcome.result(60)
+        try:
+            outcome.result(60)
+        except KafkaException as refusal:
+            if refusal.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
 
 
 def write_to_all(servers: str, topic: str, partitions: int, count: int, *, first: int = 0) -> None:
