@@ -55,7 +55,7 @@ HEAP: Final = "256m"
 PATIENCE_SECONDS: Final = 120
 POLL_SECONDS: Final = 0.02
 CALM_SECONDS: Final = 0.5
-"""At most, between the sight of an open transaction and the kill."""
+"""At most, between the sight of an open transaction and the wait for the one that the kill meets."""
 
 
 class Outcome:
@@ -158,6 +158,7 @@ class StreamsFire:
             if outcome.faults:
                 outcome.pauses.append(time.monotonic() - killed_at)
             time.sleep(self._random.uniform(0, CALM_SECONDS))
+            high = self._await_transaction(ends, high, application)
             killed_at = time.monotonic()
             self._kill(fault, application)
             outcome.faults[fault] += 1
