@@ -200,41 +200,41 @@ def test_killed_resumed_and_stopped(
 ) -> None:
     """By spark-submit first, killed in the middle; then by Python, until SIGTERM."""
     topics.create("long", 2)
-    topics.fill("long", 500, partitions=2)
+    topics.fill("long", 2000, partitions=2)  # more than the job gets done before it is killed
     jars = ",".join(str(jar) for jar in PUBLISHED.jars())
     small = ["spark.master=local[2]", "spark.ui.enabled=false", f"spark.local.dir={tmp_path}"]
     quiet = f"spark.driver.extraJavaOptions={JAVA_OPTIONS}"
     call = [
         str(JOB), "--bootstrap-servers", broker.bootstrap_servers, "--topic", "long",
-        "--output", str(archive.output), "--max-offsets-per-trigger", "100",
+        "--output", str(archive.output), "--max-offsets-per-trigger",
     ]  # fmt: skip
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--jars", jars, "--conf", quiet]
     for setting in small:
         submit += ["--conf", setting]
-    first = Job([*submit, *call], tmp_path / "job.log")
+    first = Job([*submit, *call, "100"], tmp_path / "job.log")
     try:
         first.wait_for("archive: batch 2: 100 rows")
     finally:
         first.kill()
     survived = archive.table().count()
-    assert 300 <= survived < 1000
+    assert 300 <= survived < 4000
     assert archive.distinct() == survived
 
-    python = [sys.executable, *call, "--interval", "200 milliseconds"]
+    python = [sys.executable, *call, "1000", "--interval", "200 milliseconds"]
     for setting in (f"spark.jars={jars}", quiet, *small):
         python += ["--spark", setting]
     second = Job(python, tmp_path / "job.log")
     try:
         second.wait_for(" at most 0 behind")
-        topics.fill("long", 10, partitions=2, start=500)
-        second.wait_for(f" {1020 - survived:,} in all")
+        topics.fill("long", 10, partitions=2, start=2000)
+        second.wait_for(f" {4020 - survived:,} in all")
         second.process.send_signal(signal.SIGTERM)
-        assert second.wait_for("rows archived") == f"stopped: {1020 - survived:,} rows archived"
-        assert second.process.wait(60) == 0
+        assert second.wait_for("rows archived") == f"stopped: {4020 - survived:,} rows archived"
+        assert second.process.wait(180) == 0
     finally:
         if second.process.poll() is None:
             second.kill()
     table = archive.table()
-    assert table.count() == archive.distinct() == 1020
+    assert table.count() == archive.distinct() == 4020
     values = sorted(row.value.decode() for row in table.collect())
-    assert values == sorted(f"{partition}-{number}" for partition in range(2) for number in range(510))
+    assert values == sorted(f"{partition}-{number}" for partition in range(2) for number in range(2010))

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, functions
 
 from tests.conftest import AnyBroker
 from tests.support.clients.topics import Topics
-from tests.support.genuine.spark_session import Batches, Kafka, finished
+from tests.support.genuine.spark_session import Batches, Kafka, finished, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.java]
 
@@ -74,9 +74,11 @@ def test_keys_decide_the_partition(kafka: Kafka, topics: Topics) -> None:
 
 def test_without_idempotence_and_without_acknowledgement(kafka: Kafka, topics: Topics) -> None:
     topics.create("unconfirmed")
+    topics.produce("unconfirmed", ["first"])  # confirmed: who knows the topic leads it, too
     options = {"kafka.acks": "0", "kafka.enable.idempotence": "false"}
     kafka.write(numbered(kafka, 100), "unconfirmed", **options)
-    assert values(topics, "unconfirmed") == sorted(map(str, range(100)))
+    wait_until(lambda: topics.end_offsets("unconfirmed", 1)[0] >= 101, "what was sent has come")
+    assert values(topics, "unconfirmed") == sorted([*map(str, range(100)), "first"])
 
 
 def test_a_missing_topic_is_created(kafka: Kafka, topics: Topics) -> None:

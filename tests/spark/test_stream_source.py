@@ -354,7 +354,7 @@ def test_a_stream_outlives_the_brokers_restart(
     batches = Batches(restart)
     rows = kafka.stream("outlived", maxOffsetsPerTrigger=40, **EARLIEST)
     query = batches.start(rows, **kafka.checkpoint("outlived"))
-    assert back.wait(60)
+    assert back.wait(180)
     topics.fill("outlived", 10, partitions=2, start=40)
     batches.wait_for_rows(query, 100)
     query.stop()
