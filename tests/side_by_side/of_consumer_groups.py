@@ -29,14 +29,14 @@ OLDER: Final = {"session.timeout.ms": AS_LONG_AS_IT_TAKES_MS, "partition.assignm
 
 
 def fill(side: Side) -> None:
-    """Ten records in each partition, a second apart."""
+    """Ten records in each partition, a second apart; with keys, which the brokers' defaults want by now."""
     # Idempotent, as the topic is new: who does not lead yet may refuse one batch and take the next.
     producer = Producer({"bootstrap.servers": side.address, "enable.idempotence": True})
     for number in range(10):
         for partition in range(PARTITIONS):
             at_ms = FIRST_MS + 1_000 * number
-            producer.produce(TOPIC, str(number), partition=partition, timestamp=at_ms)
-    producer.flush(WAIT_SECONDS)
+            producer.produce(TOPIC, str(number), str(number), partition=partition, timestamp=at_ms)
+    assert producer.flush(WAIT_SECONDS) == 0
 
 
 def join(side: Side, name: str, group: str, *topics: str, **options: Any) -> None:
