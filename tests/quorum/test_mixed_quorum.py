@@ -94,10 +94,15 @@ def _all_lead(quorum: Quorum, *, may_change_voters: bool) -> set[bool]:
 
 
 def _assert_serves(quorum: Quorum, leader: Leader) -> None:
-    client = quorum.client(leader.node_id)
-    versions = client.ask_for(ApiVersionsResponse, ApiVersionsRequest("test", "1"), 4)
-    levels = {each.name: each.max_version_level for each in versions.finalized_features}
-    assert levels["metadata.version"] == 30
+    """A genuine controller leads a moment before it tells the levels of its log."""
+
+    def has_level() -> bool | None:
+        client = quorum.client(leader.node_id)
+        versions = client.ask_for(ApiVersionsResponse, ApiVersionsRequest("test", "1"), 4)
+        levels = {each.name: each.max_version_level for each in versions.finalized_features}
+        return levels.get("metadata.version") == 30 or None
+
+    quorum.wait(has_level, f"level 30 told by controller {leader.node_id}")
     assert leader.voters == [1, 2, 3]
     assert {state.log_end_offset > 0 for state in leader.view.current_voters} == {True}
 
