@@ -118,7 +118,7 @@ def second_joins(side: Side) -> dict[str, list[str]]:
 
 def third_joins(side: Side) -> None:
     """By an expression. The others do not poll, so that nothing is given up."""
-    join(side, "third", "newer", "^shutt.*", **NEWER)
+    join(side, "third", "newer", "^shutt.*", **NEWER, **{"group.instance.id": "seat-three"})
     told(side, "newer", first=3, second=3, third=0)
 
 
@@ -127,9 +127,9 @@ def third_gets_a_share(side: Side) -> dict[str, list[str]]:
 
 
 def classic_joins(side: Side) -> dict[str, list[str]]:
-    """In the place of the third."""
+    """In the seat of the third, so that what it gets is not a matter of who sends a heartbeat in between."""
     leave(side, "third")
-    join(side, "sixth", "newer", TOPIC, **OLDER)
+    join(side, "sixth", "newer", TOPIC, **OLDER, **{"group.instance.id": "seat-three"})
     return settled(side, first=2, second=2, sixth=2)
 
 
@@ -366,6 +366,7 @@ RESTING: Final[tuple[Case, ...]] = (
     tool("delete resting", f"{GROUPS} --delete --group resting"),
     tool("describe resting, deleted", f"{GROUPS} --describe --group resting"),
     step("the last one leaves", lambda side: leave(side, "sixth")),
+    java("its seat is removed", "removeMembersFromConsumerGroup newer seat-three"),
     tool("newer is empty", f"{GROUPS} --describe --group newer --state", until="Empty"),
     tool("delete all", f"{GROUPS} --delete --all-groups", unordered=True),
     tool("no groups any more", f"{GROUPS} --list"),
