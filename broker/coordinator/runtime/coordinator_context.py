@@ -186,10 +186,10 @@ class CoordinatorContext(Generic[S]):
             self._arm()
             pending.complete_by(partial(failed, ErrorCode.UNKNOWN_SERVER_ERROR))
             return pending if pending.response is None else pending.response
-        if waiting is None and transaction is None and result.is_response_only and not self._writes:
-            self._arm()
-            return result.response  # type: ignore[return-value]
         try:
+            if waiting is None and transaction is None and result.is_response_only and not self._writes:
+                self._arm()
+                return result.response  # type: ignore[return-value]
             self._settle(result, pending, failed, transaction)
             self._arm()
         except EndsProcess:
