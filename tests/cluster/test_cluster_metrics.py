@@ -18,11 +18,11 @@ from protocol.messages.incremental_alter_configs import (
 from tests.cluster.conftest import NewCluster
 from tests.support.brokers.cluster import BOTH, BROKER, FAST, OURS, Cluster
 from tests.support.brokers.ports import free_ports
+from tests.support.brokers.quorum import BROKER_RESOURCE
 from tests.support.clients.spread import create_placed, write_to_all
 from tests.support.clients.wire_client import WireClient
 
 TOPIC: Final = 2
-BROKER_RESOURCE: Final = 4
 SET: Final = 0
 DELETE: Final = 1
 

@@ -25,20 +25,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 import textwrap
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from tests.performance.cluster_side import NAMES, SESSION_MS, Side
+from tests.performance.cluster_side import SESSION_MS, Side
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP
+from tests.performance.findings import Finding, in_turn, table
 from tests.performance.load import Load, client_name, put
 from tests.performance.results import machine
 from tests.support.brokers.cluster import KAFKAS, OURS
@@ -58,22 +57,8 @@ FILL_BYTES: Final = 512 * KIB
 PLACES: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
 
 
-class Finding(NamedTuple):
-    """One figure of one run."""
-
-    side: str
-    what: str
-    unit: str
-    value: float
-
-
 Sides = list[Side]
 Part = Callable[[Sides, argparse.Namespace], Iterator[Finding]]
-
-
-def in_turn(sides: Sides, number: int) -> Sides:
-    """The one that begins changes from round to round."""
-    return sides[number % len(sides) :] + sides[: number % len(sides)]
 
 
 def produce(sides: Sides, options: argparse.Namespace) -> Iterator[Finding]:
@@ -179,27 +164,6 @@ PARTS: Final[dict[str, Part]] = {
     "failover": failover,
     "catchup": catchup,
 }
-
-
-def table(findings: Sequence[Finding]) -> str:
-    """Medians, with the least and the most of the runs."""
-    runs: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for each in findings:
-        runs[each.what, each.unit][each.side].append(each.value)
-    lines = ["| | | Barnabas | Apache Kafka | ratio |", "|---|---|---|---|---|"]
-    for (what, unit), sides in runs.items():
-        ours, theirs = (sides.get(NAMES[kind], []) for kind in (OURS, KAFKAS))
-        ratio = f"**{statistics.median(ours) / statistics.median(theirs):.2f}**" if ours and theirs else ""
-        lines.append(f"| {what} | {unit} | {_spread(ours)} | {_spread(theirs)} | {ratio} |")
-    return "\n".join(lines) + "\n"
-
-
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    middle = statistics.median(values)
-    digits = 0 if middle >= 100 else 1 if middle >= 10 else 2
-    return f"{middle:,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 
 
 def document(tables: str, options: argparse.Namespace, loads: tuple[float, float]) -> str:

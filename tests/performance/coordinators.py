@@ -23,17 +23,16 @@ is the broker's by the kernel's account. The parts:
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, Contender, start_barnabas, start_kafka
+from tests.performance.findings import SIDES, Finding, in_turn, table
 from tests.performance.measuring import settle
 from tests.performance.results import machine
 from tests.support.clients.conversations import Conversation, converse
@@ -64,20 +63,7 @@ QUIET_SECONDS: Final = 2.5
 LONG: Final = 600.0
 
 
-class Finding(NamedTuple):
-    """One figure of one run."""
-
-    side: str
-    what: str
-    unit: str
-    value: float
-
-
 Part = Callable[[list[Contender], argparse.Namespace], Iterator[Finding]]
-
-
-def in_turn(sides: list[Contender], number: int) -> list[Contender]:
-    return sides[number % len(sides) :] + sides[: number % len(sides)]
 
 
 def talk(side: Contender, *conversations: Conversation) -> None:
@@ -241,43 +227,20 @@ PARTS: Final[dict[str, Part]] = {
 }
 
 
-def lines(findings: Sequence[Finding], names: Sequence[str]) -> list[str]:
-    """Medians, with the least and the most of all rounds, and the first by the last."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for each in findings:
-        found[each.what, each.unit][each.side].append(each.value)
-    rows = ["| what | | " + " | ".join(names) + " | ratio |", "|---|---|" + "---|" * (len(names) + 1)]
-    for (what, unit), by_side in found.items():
-        cells = [_spread(by_side[name]) for name in names]
-        middles = [statistics.median(by_side[name]) for name in names]
-        ratio = f"**{middles[0] / middles[-1]:.2f}**" if len(names) > 1 and middles[-1] else ""
-        rows.append(f"| {what} | {unit} | {' | '.join(cells)} | {ratio} |")
-    return rows
-
-
-def _spread(values: Sequence[float]) -> str:
-    digits = 0 if max(values) >= 100 else 2
-    middle = f"{statistics.median(values):,.{digits}f}"
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as name, ExitStack() as stack:
         sides = []
-        for side_name, start in (("Barnabas", start_barnabas), ("Apache Kafka", start_kafka)):
+        for side_name, start in zip(SIDES, (start_barnabas, start_kafka), strict=True):
             if options.only in ("", side_name):
                 sides.append(start(Path(name)))
                 stack.callback(sides[-1].stop)
-        names = [each.name for each in sides]
         print(
             f"{machine()}. Apache Kafka {KAFKA_VERSION}: `-Xmx{KAFKA_HEAP} {' '.join(KAFKA_FLAGS)}`.",
             flush=True,
         )
         for part in options.parts or PARTS:
-            print("\n" + "\n".join(lines(list(PARTS[part](sides, options)), names)), flush=True)
+            print(f"\n{table(list(PARTS[part](sides, options)))}", flush=True)
     return 0
 
 
@@ -292,7 +255,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--members", type=int, default=5000)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--ids", type=int, default=100_000)
-    parser.add_argument("--only", default="", choices=["", "Barnabas", "Apache Kafka"])
+    parser.add_argument("--only", default="", choices=["", *SIDES])
     return parser.parse_args(arguments)
 
 

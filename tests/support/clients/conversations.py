@@ -8,7 +8,6 @@ The requests are the house's own messages, so both brokers are asked by the same
 from __future__ import annotations
 
 import heapq
-import resource
 import selectors
 import socket
 import time
@@ -141,7 +140,7 @@ def converse(
 ) -> Took:
     """Until all have ended, the seconds are over or somebody says so. shared: by connection."""
     talk = Talk(port, shared)
-    began, spent = time.perf_counter(), _own_seconds()
+    began, spent = time.perf_counter(), time.process_time()
     try:
         with selectors.DefaultSelector() as selector:
             for line in talk.lines:
@@ -154,11 +153,6 @@ def converse(
                 for key, _ in selector.select(patience):
                     for conversation, answer in key.data.answers():
                         talk.go_on(conversation, answer)
-        return Took(time.perf_counter() - began, _own_seconds() - spent)
+        return Took(time.perf_counter() - began, time.process_time() - spent)
     finally:
         talk.close()
-
-
-def _own_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
 from protocol.codec.message import Message
@@ -37,31 +37,34 @@ AGAIN: Final = frozenset(
 )
 RETRY_SECONDS: Final = 0.002
 LOADING_SECONDS: Final = 0.01
+MAKING_SECONDS: Final = 0.1
 TIMEOUT_MS: Final = 60_000
 
 Answer = Generator[Ask | Pause, Message | None, Any]
 """A part of a conversation that ends with an answer; which message it is the request tells."""
 
 
-def insist(ask: Ask, code: str = "error_code", pause: float = RETRY_SECONDS) -> Answer:
-    """Asked again while the coordinator says so; any other error ends the run."""
+def _whole(answer: Any) -> Any:
+    return answer
+
+
+def insist(ask: Ask, part: Callable[[Any], Any] = _whole, pause: float = RETRY_SECONDS) -> Answer:
+    """Asked again while the coordinator says so; any other error ends the run. part: of the answer, the one
+    with the error code, which is what comes back."""
     while True:
-        answer: Any = yield ask
-        error = getattr(answer, code)
-        if error == ErrorCode.NONE:
-            return answer
-        if error not in AGAIN:
-            raise RuntimeError(f"{type(ask.request).__name__}: {ErrorCode(error).name}")
+        answer = yield ask
+        found = part(answer)
+        if found.error_code == ErrorCode.NONE:
+            return found
+        if found.error_code not in AGAIN:
+            raise RuntimeError(f"{type(ask.request).__name__}: {ErrorCode(found.error_code).name}")
         yield Pause(pause)
 
 
 def find(key: str, kind: int) -> Conversation:
     """Makes the coordinator's topic, the first time."""
-    while True:
-        answer: Any = yield Ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 6)
-        if answer.coordinators[0].error_code == ErrorCode.NONE:
-            return
-        yield Pause(0.1)
+    ask = Ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 6)
+    yield from insist(ask, lambda answer: answer.coordinators[0], MAKING_SECONDS)
 
 
 class Producer:
@@ -183,12 +186,8 @@ def await_groups(groups: Sequence[str], topic: str, partitions: int) -> Conversa
         wanted = cls.OffsetFetchRequestGroup(
             group, topics=[cls.OffsetFetchRequestTopics(topic, partition_indexes=list(range(partitions)))]
         )
-        while True:
-            answer: Any = yield Ask(cls(groups=[wanted]), 8)
-            (found,) = answer.groups
-            if found.error_code == ErrorCode.NONE:
-                break
-            yield Pause(LOADING_SECONDS)
+        ask = Ask(cls(groups=[wanted]), 8)
+        found = yield from insist(ask, lambda answer: answer.groups[0], LOADING_SECONDS)
         missing = [each for each in found.topics[0].partitions if each.committed_offset != 1]
         if missing:
             raise RuntimeError(f"{group} has lost offsets: {missing[:3]}")
@@ -197,11 +196,5 @@ def await_groups(groups: Sequence[str], topic: str, partitions: int) -> Conversa
 def await_ids(ids: Sequence[str]) -> Conversation:
     """Each transactional id is known."""
     for each in ids:
-        while True:
-            answer: Any = yield Ask(DescribeTransactionsRequest([each]), 0)
-            (state,) = answer.transaction_states
-            if state.error_code == ErrorCode.NONE:
-                break
-            if state.error_code not in AGAIN:
-                raise RuntimeError(f"{each}: {ErrorCode(state.error_code).name}")
-            yield Pause(LOADING_SECONDS)
+        ask = Ask(DescribeTransactionsRequest([each]), 0)
+        yield from insist(ask, lambda answer: answer.transaction_states[0], LOADING_SECONDS)
