@@ -92,9 +92,9 @@ class Node:
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._shared = SharedServer(surroundings, config, cluster_id)
-        self._replica: ControllerServer | ObserverServer | None = None
+        self.replica: ControllerServer | ObserverServer | None = None
         """Of the metadata log."""
-        self._broker: BrokerServer | None = None
+        self.broker: BrokerServer | None = None
         self._admin: PageServer | None = None
         self._health = LoopHealth(self._shared.clock, self._shared.timers, surroundings.stalls.ran_ns)
         self._pauses = surroundings.collector_pauses
@@ -117,9 +117,9 @@ class Node:
                 )
             replica: ControllerServer | ObserverServer
             replica = ControllerServer(shared) if self._config.is_controller else ObserverServer(shared)
-            self._replica = replica
+            self.replica = replica
             if self._config.is_broker:
-                self._broker = BrokerServer(
+                self.broker = BrokerServer(
                     shared,
                     replica.channel,
                     kraft_version=lambda: replica.log.kraft_version,
@@ -136,10 +136,10 @@ class Node:
             PolicyNotLoaded,
         ) as failure:
             raise StartFailed(str(failure)) from failure
-        self._observe(replica, self._broker)
-        if self._broker is not None:
-            self._shared.health.register("broker", self._broker.reason_not_ready, for_readiness_only=True)
-            self._broker.start()
+        self._observe(replica, self.broker)
+        if self.broker is not None:
+            self._shared.health.register("broker", self.broker.reason_not_ready, for_readiness_only=True)
+            self.broker.start()
         else:
             shared.timers.call_soon(self._ready)
         self._arm_housekeeping()
@@ -194,25 +194,25 @@ class Node:
         )
 
     def _current_request(self) -> RequestContext | None:
-        return None if self._broker is None else self._broker.dispatcher.current
+        return None if self.broker is None else self.broker.dispatcher.current
 
     def _ready(self) -> None:
-        if self._replica is None or self.is_stopping:
+        if self.replica is None or self.is_stopping:
             return
         self._shared.health.set_ready()
         parts = []
-        if self._broker is not None:
-            parts.append(f"serves {_addresses(self._broker.endpoints)}")
-            self._shared.timers.call_soon(self._broker.dispatcher.routes.warm)
+        if self.broker is not None:
+            parts.append(f"serves {_addresses(self.broker.endpoints)}")
+            self._shared.timers.call_soon(self.broker.dispatcher.routes.warm)
             self._idle_work.start()
-        if isinstance(self._replica, ControllerServer):
-            parts.append(f"controller {_addresses(self._replica.acceptors)}")
+        if isinstance(self.replica, ControllerServer):
+            parts.append(f"controller {_addresses(self.replica.acceptors)}")
         self._on_ready(f"Barnabas is ready: node {self._config.node_id} {'; '.join(parts)}")
 
     @property
     def client_address(self) -> str:
         """The address of the first listener, as it is typed into a client; empty for a controller alone."""
-        first = None if self._broker is None else next(iter(self._broker.endpoints.values()), None)
+        first = None if self.broker is None else next(iter(self.broker.endpoints.values()), None)
         return "" if first is None else address_text(first.host, first.port)
 
     def _failed(self, sentence: str) -> None:
@@ -238,15 +238,15 @@ class Node:
             return
         self.is_stopping = True
         self._shared.health.set_not_ready("the broker is shutting down")
-        if self._broker is None:
+        if self.broker is None:
             self._resign()  # its successor may need a connection to it
             return
         self._shared.server.stop()
-        if self._broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
+        if self.broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
             self._resign()
             return
-        self._broker.replicas.begin_controlled_shutdown()
-        self._broker.lifecycle.begin_controlled_shutdown(
+        self.broker.replicas.begin_controlled_shutdown()
+        self.broker.lifecycle.begin_controlled_shutdown(
             CONTROLLED_SHUTDOWN_MS, self._may_go, silence_ms=CONTROLLER_SILENCE_MS
         )
 
@@ -256,24 +256,24 @@ class Node:
         self._resign()
 
     def _resign(self) -> None:
-        if self._replica is None:
+        if self.replica is None:
             self._drain()
         else:
-            self._replica.resign(RESIGNATION_MS, self._drain)
+            self.replica.resign(RESIGNATION_MS, self._drain)
 
     def _drain(self) -> None:
         self._shared.server.stop()
         deadline_ms = self._shared.clock.monotonic_ms() + DRAIN_MS
         self._shared.server.drain(deadline_ms, lambda _cut: self._silence())
-        if self._broker is not None:
-            self._broker.answer_all()
+        if self.broker is not None:
+            self.broker.answer_all()
 
     def _silence(self) -> None:
         """Stops all roles; then the loop may end."""
-        if self._broker is not None:
-            self._broker.close()
-        if self._replica is not None:
-            self._replica.shut_down()
+        if self.broker is not None:
+            self.broker.close()
+        if self.replica is not None:
+            self.replica.shut_down()
         if self._admin is not None:
             self._admin.close()
         self._watchdog.stop()
@@ -285,12 +285,12 @@ class Node:
     def close(self) -> None:
         """Writes everything to the disk, and the marker of a clean shutdown. Called after the loop has
         ended."""
-        if self._replica is not None:
-            self._replica.close_policies()
+        if self.replica is not None:
+            self.replica.close_policies()
         self._surroundings.close()
-        if self._replica is not None:
-            self._replica.close()
-        epoch = -1 if self._broker is None else self._broker.lifecycle.epoch
+        if self.replica is not None:
+            self.replica.close()
+        epoch = -1 if self.broker is None else self.broker.lifecycle.epoch
         self._shared.close_directories(epoch)
         _log.info("Stopped")
 

@@ -15,8 +15,8 @@ import sys
 import time
 
 from broker.simulation.coverage import Coverage
-from broker.simulation.running import SimulationResult, fault_plan_of, run, shrink
-from broker.simulation.trace import Trace
+from broker.simulation.quorum.running import SimulationResult, fault_plan_of, run, shrink
+from broker.simulation.quorum.trace import Trace
 
 LARGEST_STORY_LINES = 400
 """The number of lines, the last ones, that are printed of a failed simulation's trace."""

@@ -1,8 +1,9 @@
 """What stands around a connection: the wire below it, the service above it, and the network it comes from.
 
 `Network` is the port through which a node listens and connects. Its real side is `socket_network`, on the
-sockets of this machine; `broker.simulation.memory_network` is another, in memory. Everything else of a node
-sees channels and listeners through the protocols of this module, so nothing but the real side knows a socket.
+sockets of this machine; `broker.simulation.cluster.memory_network` is another, in memory. Everything else of
+a node sees channels and listeners through the protocols of this module, so nothing but the real side knows a
+socket.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Everything outside a node that it uses, in one object: what `broker.node.Node` is given beside its config.
 
 A node makes nothing of this by itself. `broker.process.real_surroundings` gives a node the real machine;
-`broker.simulation.surroundings` gives it a simulated one, so that whole nodes run in one thread under one
-seed. Each part is a protocol: those of `config.ports`, and three of this module for what only a node uses.
+`broker.simulation.cluster.surroundings` gives it a simulated one, so that whole nodes run in one thread under
+one seed. Each part is a protocol: those of `config.ports`, and three of this module for what only a node
+uses.
 """
 
 from __future__ import annotations

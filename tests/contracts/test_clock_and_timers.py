@@ -20,7 +20,7 @@ from broker.ports.clock import SystemClock, ThreadStalls
 from broker.ports.offload import ThreadOffload
 from broker.ports.random_source import SystemRandomSource
 from broker.ports.timers import LoopTimers
-from broker.simulation.event_loop import EventLoop, HostClock, HostTimers
+from broker.simulation.cluster.event_loop import EventLoop, HostClock, HostTimers
 from config.ports import Clock, Timers
 from protocol.errors import InvariantViolated
 from tests.support.clients.raw_connection import await_that, processor_seconds

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.histories.anomalies import KINDS
+from broker.simulation.histories.anomalies import KINDS
+from broker.simulation.histories.checker import check
+from broker.simulation.histories.history import Record, read_history
 from tests.support.histories.by_hand import history_by_hand
-from tests.support.histories.checker import check
-from tests.support.histories.history import HistoryFile, Record, read_history
+from tests.support.histories.history_file import HistoryFile
 from tests.support.histories.played_cluster import FLAWS, PlayedCluster
 
 COMMITTED = "w1 transaction a-0:x a-0:y b-0:z; w1 commit; w1 ok a-0:x@0 a-0:y@1 b-0:z@0; "

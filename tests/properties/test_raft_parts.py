@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.simulation.disk import Disk, DiskSnapshot, whole_snapshot
-from broker.simulation.history import Library
+from broker.simulation.quorum.disk import Disk, DiskSnapshot, whole_snapshot
+from broker.simulation.quorum.library import Library
 from broker.simulation.seeded_random import SeededRandom
 from broker.simulation.shrinking import shortest
 from controller.raft.config import RaftConfig

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.simulation.machine import Machine
-from broker.simulation.network import LISTENER
-from broker.simulation.world import PORT, directory_of
+from broker.simulation.quorum.machine import Machine
+from broker.simulation.quorum.network import LISTENER
+from broker.simulation.quorum.world import PORT, directory_of
 from protocol.codec.message import Message
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest

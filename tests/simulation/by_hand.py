@@ -21,17 +21,17 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.simulation.fault_plan import VERBS, FaultPlan
-from broker.simulation.history import Batch
-from broker.simulation.invariants import Invariants
-from broker.simulation.machine import Machine
-from broker.simulation.message_texts import in_words
-from broker.simulation.model_machine import NEVER, ModelMachine
-from broker.simulation.network import Network, Token, supported_features
+from broker.simulation.quorum.fault_plan import VERBS, FaultPlan
+from broker.simulation.quorum.invariants import Invariants
+from broker.simulation.quorum.library import Batch
+from broker.simulation.quorum.machine import Machine
+from broker.simulation.quorum.message_texts import in_words
+from broker.simulation.quorum.model_machine import NEVER, ModelMachine
+from broker.simulation.quorum.network import Network, Token, supported_features
+from broker.simulation.quorum.steps import Step, play
+from broker.simulation.quorum.trace import Trace
+from broker.simulation.quorum.world import IDLE_BITS, World
 from broker.simulation.seeded_random import SeededRandom
-from broker.simulation.steps import Step, play
-from broker.simulation.trace import Trace
-from broker.simulation.world import IDLE_BITS, World
 from controller.raft.effects import Answer, Ready, Request
 from controller.raft.identity import SnapshotId
 from protocol.codec.message import Message

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from broker.simulation import driver_machine
-from broker.simulation.watched_disk import WatchedReplicaDisk
+from broker.simulation.quorum import driver_machine
+from broker.simulation.quorum.watched_disk import WatchedReplicaDisk
 from config.ports import Files
 from controller.metadata import log_opening, replicated_log, snapshots
 from controller.metadata.image.cluster_image import EMPTY_IMAGE

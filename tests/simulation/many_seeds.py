@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.simulation.coverage import Coverage
-from broker.simulation.running import SimulationResult, run
+from broker.simulation.quorum.running import SimulationResult, run
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SEEDS_AT_ONCE: Final = 100

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.simulation.model_machine import ModelMachine
-from broker.simulation.promise_invariants import PromiseInvariants
+from broker.simulation.quorum.model_machine import ModelMachine
+from broker.simulation.quorum.promise_invariants import PromiseInvariants
 from controller.raft import elections, epochs, following, leading, membership, progress, serving
 from controller.raft.connections import Connections
 from controller.raft.effects import AdvanceLogStart, HardState, Ready

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.simulation.running import run, shrink
+from broker.simulation.quorum.running import run, shrink
 from tests.simulation.driver_mutants import DRIVER_MUTANTS
 from tests.simulation.mutants import Mutant
 

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from broker.simulation.running import run, shrink
+from broker.simulation.quorum.running import run, shrink
 from tests.simulation.many_seeds import printed_under_two_hash_seeds, run_some
 
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_DRIVER_SEEDS", "100"))
@@ -30,8 +30,8 @@ def test_every_rule_holds_under_every_seed() -> None:
 def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     """Two interpreters with other orders of sets make the same run to the letter."""
     program = (
-        "from broker.simulation.running import run\n"
-        "from broker.simulation.trace import Trace\n"
+        "from broker.simulation.quorum.running import run\n"
+        "from broker.simulation.quorum.trace import Trace\n"
         "for seed in range(1, 7):\n"
         "    result = run(seed, 2000, trace=Trace(), real_driver=True)\n"
         "    print(seed, result.events, result.fingerprint, result.digest, result.failure)\n"

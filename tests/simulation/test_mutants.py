@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import broker.simulation
+import broker.simulation.quorum
 from broker.cli.parser import build_parser
-from broker.simulation.running import THE_NODE_FAILS, run, shrink
+from broker.simulation.quorum.running import run, shrink
+from broker.simulation.verdict import THE_NODE_FAILS
 from tests.simulation.driver_mutants import DRIVER_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 
@@ -66,7 +67,7 @@ def test_the_command_prints_a_failure_and_how_to_see_it_again(
 
 def test_every_rule_has_a_mutant() -> None:
     """What no mutant breaks might as well not be checked."""
-    package = Path(broker.simulation.__file__).parent
+    package = Path(broker.simulation.quorum.__file__).parent
     rules = {rule for path in package.glob("*.py") for rule in RULE.findall(path.read_text())}
     rules.add(THE_NODE_FAILS)
     assert len(rules) > 20

@@ -11,9 +11,9 @@ import os
 import pytest
 
 from broker.simulation.coverage import Coverage
-from broker.simulation.running import run, shrink
-from broker.simulation.trace import Trace
-from broker.simulation.world import World
+from broker.simulation.quorum.running import run, shrink
+from broker.simulation.quorum.trace import Trace
+from broker.simulation.quorum.world import World
 from controller.raft.transitions import TRANSITIONS, Role
 from tests.simulation.many_seeds import printed_under_two_hash_seeds, run_many
 
@@ -90,8 +90,8 @@ def worlds() -> list[World]:
 def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     """Two interpreters with other orders of sets print the same trace to the letter."""
     program = (
-        "from broker.simulation.running import run\n"
-        "from broker.simulation.trace import Trace\n"
+        "from broker.simulation.quorum.running import run\n"
+        "from broker.simulation.quorum.trace import Trace\n"
         "for seed in range(1, 9):\n"
         "    outcome = run(seed, 2000, trace=Trace())\n"
         "    print(seed, outcome.events, outcome.fingerprint, outcome.digest, outcome.failure)\n"

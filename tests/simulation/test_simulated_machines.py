@@ -8,9 +8,9 @@ import pytest
 
 from broker.network.interfaces import Channel, Listener, ListenerSettings, Traffic
 from broker.network.limits import ConnectionLimits
-from broker.simulation.event_loop import EventLoop
-from broker.simulation.memory_network import MemoryNetwork
-from broker.simulation.surroundings import Machine
+from broker.simulation.cluster.event_loop import EventLoop
+from broker.simulation.cluster.memory_network import MemoryNetwork
+from broker.simulation.cluster.surroundings import Machine
 from storage.memory_files import lose_all
 
 ADDRESS = ("here", 9092)

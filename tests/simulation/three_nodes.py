@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from broker.controller_channel.peer.tcp import TcpPeer
 from broker.network.memory import RequestMemory
-from broker.simulation.event_loop import EventLoop
-from broker.simulation.memory_network import MemoryNetwork
-from broker.simulation.surroundings import Machine
+from broker.simulation.cluster.event_loop import EventLoop
+from broker.simulation.cluster.memory_network import MemoryNetwork
+from broker.simulation.cluster.surroundings import Machine
 from config.broker_config import BrokerConfig
 from config.limits import MIB
 from config.loading import default_settings, layered, load

@@ -94,7 +94,7 @@ DELIVERERS: Final = frozenset(
         "broker/dispatch/long_request.py",
         "broker/dispatch/waiting.py",
         "broker/controller_channel/topic_creation.py",
-        "broker/simulation/driver_machine.py",
+        "broker/simulation/quorum/driver_machine.py",
         "controller/policies.py",
         "protocol/serving/pending.py",
     }

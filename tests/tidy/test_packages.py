@@ -77,7 +77,10 @@ SAME_CLASS_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "Leader": "Kafka's word for a replica of a partition, and of the quorum",
         "Machine": "a simulated host with a replica of the quorum, and one with a whole node",
         "Network": "the port, and the simulated network of a quorum",
+        "Operation": "what is authorized, and what a client of a history asked for",
+        "Record": "one in a log, and one that a client of a history knows of",
         "Role": "the roles of a partition's replica, and of the quorum's",
+        "Verdict": "on a fetched partition, and on a history",
         "RoleCause": "the roles of a partition's replica, and of the quorum's",
     }
 )

@@ -1,12 +1,12 @@
 """A cluster under fire (`faults`) while transactions are written and read, and what its clients say of it.
 
 Genuine clients write down what they do and are told, in one history, and the checker of histories
-(`tests.support.histories.checker`) finds what should not be: for Apache Kafka as for Barnabas.
+(`broker.simulation.histories.checker`) finds what should not be: for Apache Kafka as for Barnabas.
 
 By hand, for as long as one likes:
 `python -m tests.support.brokers.transactions_under_fire --seconds 600 --seed 7`; with `--faults nodes` the
 network is left alone, and `--against kafka` sets the original on fire. The history stays, for
-`python -m tests.support.histories.checker`.
+`python -m broker.simulation.histories.checker`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
+from broker.simulation.histories.checker import Verdict, check
+from broker.simulation.histories.history import READ_COMMITTED, READ_UNCOMMITTED, read_history
 from tests.support.brokers.cluster import KAFKAS, OURS, Cluster
 from tests.support.brokers.cut_network import CutNetwork
 from tests.support.brokers.faults import CUTS, FIRE, ON_NODES, Faults, await_in_sync
@@ -36,8 +38,7 @@ from tests.support.clients.transactional_producers import (
     Writer,
 )
 from tests.support.genuine.tool_server import ToolServer
-from tests.support.histories.checker import Verdict, check
-from tests.support.histories.history import READ_COMMITTED, READ_UNCOMMITTED, HistoryFile, read_history
+from tests.support.histories.history_file import HistoryFile
 
 __all__ = ["TRANSACTIONS_FIRE", "TransactionsFire"]
 

@@ -1,5 +1,5 @@
 """Genuine consumers (librdkafka) of what transactions write, each in a thread of its own, that write down
-what they are given (`tests.support.histories.history`).
+what they are given (`broker.simulation.histories.history`).
 
 A `Reader` follows all partitions from their first record; a `Copier` consumes, transforms and produces, in a
 group whose offsets are committed with its transactions.
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from broker.simulation.histories.history import READ_COMMITTED, Record
 from tests.support.clients.transactional_producers import (
     IMPATIENT,
     PATIENCE_SECONDS,
@@ -21,7 +22,7 @@ from tests.support.clients.transactional_producers import (
     not_for_ever,
     patiently,
 )
-from tests.support.histories.history import READ_COMMITTED, HistoryFile, Record
+from tests.support.histories.history_file import HistoryFile
 
 __all__ = ["Copier", "Reader", "ends_of"]
 

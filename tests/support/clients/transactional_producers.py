@@ -1,5 +1,5 @@
 """Genuine producers (librdkafka) with transactions, each in a thread of its own, that write down what they do
-and are told (`tests.support.histories.history`).
+and are told (`broker.simulation.histories.history`).
 
 Each ends its transactions in many ways: commits, aborts, or leaves one open and comes back as a new producer
 of the same transactional id. A `Rival` shares its id with others, who fence each other; a `Hasty` one is
@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.support.histories.history import HistoryFile, Record
+from broker.simulation.histories.history import Record
+from tests.support.histories.history_file import HistoryFile
 
 __all__ = [
     "IMPATIENT",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from tests.support.histories.history import READ_UNCOMMITTED, Event, History, Record
+from broker.simulation.histories.history import READ_UNCOMMITTED, Event, History, Record
 
 __all__ = ["history_by_hand"]
 

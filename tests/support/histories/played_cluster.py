@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tests.support.histories.anomalies import (
+from broker.simulation.histories.anomalies import (
     ABORTED_READ,
     CONSUMED_TWICE,
     DUPLICATE,
@@ -29,7 +29,7 @@ from tests.support.histories.anomalies import (
     UNKNOWN_VALUE,
     WRITE_CYCLE,
 )
-from tests.support.histories.history import (
+from broker.simulation.histories.history import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Event,

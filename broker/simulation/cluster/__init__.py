@@ -1,0 +1,14 @@
+"""Whole nodes with everything that they consist of, from the wire to the disk, in one thread under one seed.
+
+In reading order:
+
+* `cluster_world`        all of it: nodes, clients, rules and who is told
+* `event_loop`           the loop with simulated time, and the clock and timers of one machine
+* `memory_network`       connections between machines, over which real frames go
+* `surroundings`         a machine with its disk, what it gives to a node, and the cut of its power
+* `simulated_node`       a node of the cluster and its lives, and what of it the rules see
+* `tasks`                coroutines on the loop, for clients
+* `client`               a client's machine, from which tasks ask the brokers
+
+May be imported by `broker.cli` and by tests. Imports `broker.node`.
+"""

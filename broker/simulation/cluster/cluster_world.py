@@ -1,0 +1,118 @@
+"""A whole cluster in one process, under one seed: its nodes, its clients, what befalls them, and who watches.
+
+    seed ──▶ plan ──▶ nodes, clients ──▶ loop ──▶ a turn of one machine ──▶ rules
+                                    steps ──┘
+
+The loop makes one call after the other in simulated time; most of them are turns of one machine. After each
+turn of a node the rules look at that node. Nothing here looks at the real clock, at real chance or at the
+order of a set, so a seed is a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from broker.simulation.cluster.client import SimulatedClient
+from broker.simulation.cluster.event_loop import EventLoop
+from broker.simulation.cluster.memory_network import MemoryNetwork
+from broker.simulation.cluster.simulated_node import NodePlace, SimulatedNode
+from broker.simulation.cluster.surroundings import Machine
+from broker.simulation.coverage import Coverage
+from broker.simulation.histories.history import Event
+from broker.simulation.seeded_random import SeededRandom
+
+__all__ = ["ClusterWorld", "Rule"]
+
+_MS = 1_000_000
+
+
+class Rule(Protocol):
+    """Something that must hold. Each raises Violation. What a rule has no use for it does nothing in."""
+
+    def after_turn(self, node: SimulatedNode) -> None:
+        """The node has run for a turn; only it can have changed."""
+        ...
+
+    def has_ended(self, node: SimulatedNode) -> None:
+        """A life of the node is over, in whatever way."""
+        ...
+
+    def has_happened(self, event: Event) -> None:
+        """A client has done or been told something."""
+        ...
+
+
+class ClusterWorld:
+    """places: the nodes, of which the controllers are the first voters."""
+
+    def __init__(self, seed: int, places: Sequence[NodePlace]) -> None:
+        self.seed = seed
+        self.loop = EventLoop()
+        self.network = MemoryNetwork(self.loop, seed)
+        self.coverage = Coverage()
+        self.rules: list[Rule] = []
+        self.nodes: dict[int, SimulatedNode] = {}
+        self.clients: list[SimulatedClient] = []
+        self.history: list[Event] = []
+        self.listeners: list[Callable[[str], None]] = []
+        """Whoever is told what happens, in words."""
+        self.voters = tuple(place for place in places if place.is_controller)
+        for place in places:
+            self.add_node(place)
+
+    @property
+    def now_ms(self) -> float:
+        """Simulated time since the beginning."""
+        return self.loop.now_ns / _MS
+
+    def random(self, name: str) -> SeededRandom:
+        """A stream of its own for each name."""
+        return SeededRandom(self.seed, name)
+
+    # Nodes and clients
+
+    def add_node(self, place: NodePlace) -> SimulatedNode:
+        """It is formatted, and not started."""
+        machine = Machine(self.network, place.host, self.seed)
+        node = SimulatedNode(place, machine, self.voters)
+        machine.on_turn = partial(self._after_turn, node)
+        node.format()
+        self.nodes[place.node_id] = node
+        return node
+
+    def add_client(self, client: SimulatedClient) -> None:
+        self.clients.append(client)
+
+    @property
+    def brokers(self) -> list[SimulatedNode]:
+        return [node for node in self.nodes.values() if node.place.is_broker]
+
+    def start_all(self, *, limit_ms: int = 60_000) -> None:
+        """Starts every node, until all are ready."""
+        for node in self.nodes.values():
+            node.start()
+        self.loop.run_until(lambda: all(node.is_ready for node in self.nodes.values()), limit_ms=limit_ms)
+
+    def _after_turn(self, node: SimulatedNode) -> None:
+        for rule in self.rules:
+            rule.after_turn(node)
+
+    def life_has_ended(self, node: SimulatedNode) -> None:
+        """Whoever ends a life of a node says so here, after it."""
+        for rule in self.rules:
+            rule.has_ended(node)
+
+    # What is told
+
+    def note(self, event: Event) -> None:
+        """A line of the history."""
+        self.history.append(event)
+        for rule in self.rules:
+            rule.has_happened(event)
+
+    def tell(self, text: str) -> None:
+        """A line of the story."""
+        for listener in self.listeners:
+            listener(text)

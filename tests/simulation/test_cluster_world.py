@@ -1,0 +1,54 @@
+"""A world of nodes and clients: what is in it runs, is watched after every turn, and is always the same."""
+
+from __future__ import annotations
+
+from broker.simulation.cluster.client import SimulatedClient
+from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.simulated_node import BROKER_PORT, NodePlace, SimulatedNode
+from broker.simulation.histories.history import Event
+from broker.simulation.verdict import without_logs
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+
+class Counting:
+    """A rule that holds, and counts what it is shown."""
+
+    def __init__(self) -> None:
+        self.turns: dict[int, int] = {}
+
+    def after_turn(self, node: SimulatedNode) -> None:
+        self.turns[node.node_id] = self.turns.get(node.node_id, 0) + 1
+
+    def has_ended(self, node: SimulatedNode) -> None: ...
+
+    def has_happened(self, event: Event) -> None: ...
+
+
+def started_world(seed: int, rule: Counting) -> ClusterWorld:
+    places = [NodePlace(number, True, number <= 3) for number in (1, 2, 3, 4)]
+    world = ClusterWorld(seed, places)
+    world.rules.append(rule)
+    with without_logs():
+        world.start_all()
+    return world
+
+
+def test_nodes_of_both_roles_and_brokers_alone_become_one_cluster() -> None:
+    rule = Counting()
+    world = started_world(1, rule)
+    client = SimulatedClient(world.network, "client-1", world.seed)
+    seen: list[int] = []
+
+    async def look() -> None:
+        while len(seen) < 4:
+            answer = await client.ask("node-4", BROKER_PORT, MetadataRequest(topics=[]))
+            assert isinstance(answer, MetadataResponse)
+            seen[:] = sorted(broker.node_id for broker in answer.brokers)
+            await client.sleep_ms(100)
+
+    client.begin(look())
+    world.loop.run_until(lambda: client.is_over, limit_ms=30_000)
+    assert seen == [1, 2, 3, 4]
+    assert all(rule.turns[number] > 10 for number in (1, 2, 3, 4))
+    again = started_world(1, Counting())
+    assert again.network.digest != started_world(2, Counting()).network.digest
