@@ -9,6 +9,9 @@ In reading order:
 * `simulated_node`       a node of the cluster and its lives, and what of it the rules see
 * `tasks`                coroutines on the loop, for clients
 * `client`               a client's machine, from which tasks ask the brokers
+* `cluster_plan`         what a seed makes of a cluster before anything happens
+* `cluster_steps`        what befalls it, and when
+* `cluster_run`          one run: start, trouble, calm, the end
 
 May be imported by `broker.cli` and by tests. Imports `broker.node`.
 """

@@ -1,0 +1,59 @@
+"""What a seed makes of a cluster before anything happens: its nodes, its topics, its clients, its faults.
+
+A plan is plain values, so a run can be written into a file with its steps and be made smaller: fewer nodes,
+fewer clients, a shorter time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from broker.simulation.cluster.simulated_node import NodePlace
+
+__all__ = ["ClientPlan", "ClusterPlan", "TopicPlan"]
+
+
+class TopicPlan(msgspec.Struct, frozen=True):
+    """configs: the topic's own."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = {}
+
+
+class ClientPlan(msgspec.Struct, frozen=True):
+    """kind: a key of `clients.CLIENTS`. name: unique, also the name of its machine. options: what only that
+    kind knows."""
+
+    kind: str
+    name: str
+    topics: tuple[str, ...]
+    group: str = ""
+    options: Mapping[str, str] = {}
+
+
+class ClusterPlan(msgspec.Struct, frozen=True):
+    """places: nodes that are there from the beginning. features: levels that are finalized when the cluster
+    is formatted, where they are not the newest.
+
+    weights: of the verbs of `cluster_run.VERBS` that this run may draw; one without a weight does not happen.
+    gap_ms: how long it is on average from one step to the next. duration_ms: of the time in which steps
+    happen; the quiet time after it is not a part of it.
+
+    min_insync_replicas: of every topic, internal ones included, when the run begins. allows_unclean: whether
+    unclean elections may be allowed and more disks be lost than replication can bear, so that committed
+    records may be lost.
+    """
+
+    places: tuple[NodePlace, ...]
+    topics: tuple[TopicPlan, ...]
+    clients: tuple[ClientPlan, ...]
+    weights: Mapping[str, int]
+    duration_ms: int
+    gap_ms: int = 2_000
+    features: Mapping[str, int] = {}
+    min_insync_replicas: int = 2
+    allows_unclean: bool = False
