@@ -52,3 +52,17 @@ def test_nodes_of_both_roles_and_brokers_alone_become_one_cluster() -> None:
     assert all(rule.turns[number] > 10 for number in (1, 2, 3, 4))
     again = started_world(1, Counting())
     assert again.network.digest != started_world(2, Counting()).network.digest
+
+
+def test_a_quorum_may_be_dynamic_and_a_cluster_begin_with_other_levels() -> None:
+    places = [NodePlace(number, True, number <= 2) for number in (1, 2, 3)]
+    world = ClusterWorld(1, places, is_dynamic=True, features={"eligible.leader.replicas.version": 0})
+    with without_logs():
+        world.start_all()
+    broker = world.nodes[3]
+    assert broker.node is not None
+    assert broker.node.replica is not None
+    assert broker.node.replica.log.kraft_version == 1
+    assert broker.image is not None
+    assert broker.image.features.level("eligible.leader.replicas.version") == 0
+    assert broker.image.features.level("transaction.version") == 2

@@ -10,14 +10,15 @@ order of a set, so a seed is a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.event_loop import EventLoop
 from broker.simulation.cluster.memory_network import MemoryNetwork
-from broker.simulation.cluster.simulated_node import NodePlace, SimulatedNode
+from broker.simulation.cluster.simulated_node import FirstVoters, NodePlace, SimulatedNode
 from broker.simulation.cluster.surroundings import Machine
 from broker.simulation.coverage import Coverage
 from broker.simulation.histories.history import Event
@@ -45,20 +46,33 @@ class Rule(Protocol):
 
 
 class ClusterWorld:
-    """places: the nodes, of which the controllers are the first voters."""
+    """places: the nodes, of which the controllers are the first voters. is_dynamic: the quorum's voters can
+    be changed (KIP-853). features: see `SimulatedNode`."""
 
-    def __init__(self, seed: int, places: Sequence[NodePlace]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        places: Sequence[NodePlace],
+        *,
+        is_dynamic: bool = False,
+        features: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.seed = seed
         self.loop = EventLoop()
         self.network = MemoryNetwork(self.loop, seed)
         self.coverage = Coverage()
         self.rules: list[Rule] = []
         self.nodes: dict[int, SimulatedNode] = {}
+        self.former_nodes: dict[int, SimulatedNode] = {}
+        """Those that were taken out of the cluster for good."""
         self.clients: list[SimulatedClient] = []
         self.history: list[Event] = []
         self.listeners: list[Callable[[str], None]] = []
         """Whoever is told what happens, in words."""
-        self.voters = tuple(place for place in places if place.is_controller)
+        controllers = tuple(place for place in places if place.is_controller)
+        chance = self.random("directories of the first voters")
+        self.voters = FirstVoters(controllers, [chance.random_bytes(16) for _ in controllers if is_dynamic])
+        self.features = features
         for place in places:
             self.add_node(place)
 
@@ -76,11 +90,16 @@ class ClusterWorld:
     def add_node(self, place: NodePlace) -> SimulatedNode:
         """It is formatted, and not started."""
         machine = Machine(self.network, place.host, self.seed)
-        node = SimulatedNode(place, machine, self.voters)
+        node = SimulatedNode(place, machine, self.voters, features=self.features)
         machine.on_turn = partial(self._after_turn, node)
         node.format()
         self.nodes[place.node_id] = node
         return node
+
+    def remove_node(self, node: SimulatedNode) -> None:
+        """It is down, and its operator will never start it again."""
+        del self.nodes[node.node_id]
+        self.former_nodes[node.node_id] = node
 
     def add_client(self, client: SimulatedClient) -> None:
         self.clients.append(client)

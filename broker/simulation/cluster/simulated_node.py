@@ -5,8 +5,9 @@ The rules look into a running node through the properties here, and change nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -20,13 +21,26 @@ from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load
 from controller.format import Formatter
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION
+from controller.metadata.supported_features import default_levels
+from controller.raft.identity import Address, ReplicaKey
+from controller.raft.voters import Voter
 
-__all__ = ["BROKER_PORT", "CLUSTER_ID", "CONTROLLER_PORT", "DATA", "NodePlace", "SimulatedNode"]
+__all__ = [
+    "BROKER_PORT",
+    "CLUSTER_ID",
+    "CONTROLLER_PORT",
+    "DATA",
+    "FirstVoters",
+    "NodePlace",
+    "SimulatedNode",
+]
 
 CLUSTER_ID: Final = "uitV0ZJKSwi6ZntyNnO-kQ"
 DATA: Final = "/data"
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
+CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 
 class NodePlace(msgspec.Struct, frozen=True):
@@ -45,42 +59,95 @@ class NodePlace(msgspec.Struct, frozen=True):
     def roles(self) -> str:
         return ",".join(["broker"] * self.is_broker + ["controller"] * self.is_controller)
 
-    def config(self, voters: Iterable[NodePlace]) -> BrokerConfig:
-        """voters: the first ones of the quorum."""
+    def config(self, voters: FirstVoters) -> BrokerConfig:
         listeners = [f"PLAINTEXT://{self.host}:{BROKER_PORT}"] * self.is_broker
-        listeners += [f"CONTROLLER://{self.host}:{CONTROLLER_PORT}"] * self.is_controller
+        listeners += [f"{CONTROLLER_LISTENER}://{self.host}:{CONTROLLER_PORT}"] * self.is_controller
         settings = {
             "node.id": str(self.node_id),
             "process.roles": self.roles,
             "listeners": ",".join(listeners),
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": ",".join(
-                f"{each.node_id}@{each.host}:{CONTROLLER_PORT}" for each in voters
-            ),
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "controller.listener.names": CONTROLLER_LISTENER,
+            "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": DATA,
+            **voters.settings(),
             **self.properties,
         }
         return load(layered(default_settings(settings))).config
 
 
+class FirstVoters(msgspec.Struct, frozen=True):
+    """The controllers with whom the quorum begins.
+
+    directory_ids: those of their directories, beside the places. With them the quorum is a dynamic one
+    (kraft.version 1): the voters are in the log, and nodes find the quorum through these controllers. Without
+    any it is a static one: `controller.quorum.voters` of each node says who votes.
+    """
+
+    places: Sequence[NodePlace]
+    directory_ids: Sequence[bytes] = ()
+
+    @property
+    def is_dynamic(self) -> bool:
+        return bool(self.directory_ids)
+
+    def settings(self) -> Mapping[str, str]:
+        """How a node is told of the quorum."""
+        addresses = [f"{place.host}:{CONTROLLER_PORT}" for place in self.places]
+        if self.is_dynamic:
+            return {"controller.quorum.bootstrap.servers": ",".join(addresses)}
+        voters = (f"{place.node_id}@{address}" for place, address in zip(self.places, addresses, strict=True))
+        return {"controller.quorum.voters": ",".join(voters)}
+
+    def voters(self) -> Sequence[Voter]:
+        """What `--initial-controllers` says; nothing for a static quorum."""
+        return tuple(
+            Voter(
+                ReplicaKey(place.node_id, directory_id),
+                MappingProxyType({CONTROLLER_LISTENER: Address(place.host, CONTROLLER_PORT)}),
+            )
+            for place, directory_id in zip(self.places, self.directory_ids, strict=False)
+        )
+
+
 class SimulatedNode:
     """lives: how often it was started."""
 
-    def __init__(self, place: NodePlace, machine: Machine, voters: Iterable[NodePlace]) -> None:
+    def __init__(
+        self,
+        place: NodePlace,
+        machine: Machine,
+        voters: FirstVoters,
+        *,
+        features: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """features: levels with which it is formatted, where they are not the default ones."""
         self.place = place
         self.node_id = place.node_id
         self.machine = machine
         self.lives = 0
-        self._voters = tuple(voters)
+        self._voters = voters
+        self._features = features
+        self._was_formatted = False
 
     def __repr__(self) -> str:
         return self.place.host
 
     def format(self) -> None:
-        """`barnabas storage format` on its empty disk."""
+        """`barnabas storage format` on its empty disk. Of a dynamic quorum only the first format names the
+        first voters: a node whose disk was lost is a replica with another directory, which does not vote."""
         machine = self.machine
-        Formatter(CLUSTER_ID, self._config(), machine.files, machine.clock, machine.random).run(StringIO())
+        is_first, self._was_formatted = not self._was_formatted, True
+        is_named = is_first and any(place.node_id == self.node_id for place in self._voters.places)
+        Formatter(
+            CLUSTER_ID,
+            self._config(),
+            machine.files,
+            machine.clock,
+            machine.random,
+            standalone=False,
+            features={**default_levels(LATEST_METADATA_VERSION), **self._features},
+            first_voters=self._voters.voters() if is_named else (),
+        ).run(StringIO())
 
     def start(self) -> None:
         """A new life, on a formatted disk. Raises what the start of a node raises."""
