@@ -8,4 +8,5 @@ In reading order:
 * `alter_partition_manager`  other ISRs for the partitions that this broker leads
 * `topic_creation`           topics that are created because a client asked for their metadata
 * `producer_ids`             blocks of producer ids
+* `directory_assignments`    in which log directory each replica of this broker lies
 """

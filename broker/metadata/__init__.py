@@ -3,7 +3,7 @@
 In reading order:
 
 * `loader`            fetches committed records of the metadata log and gives the new images to the publishers
-* `publishers/`       apply the changes of the image on this broker
+* `publishers`        apply the changes of the image on this broker, one after the other
 * `cache`             the newest image as the handlers use it
 * `config_requests`   which resources of a config change this broker handles, and which the controller does
 """

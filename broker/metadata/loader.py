@@ -26,7 +26,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from broker.metadata.publishers.publisher import MetadataPublisher, SteppedPublisher
+from broker.metadata.publishers import MetadataPublisher, SteppedPublisher
 from config.limits import METADATA_RECORDS_PER_STEP
 from config.ports import Clock, Timer, Timers
 from controller.metadata.image.cluster_image import ClusterImage

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker.controller_channel.alter_partition_manager import AlterPartitionManager
+from broker.controller_channel.directory_assignments import DirectoryAssignments
 from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
 from broker.controller_channel.producer_ids import ProducerIds
@@ -27,10 +28,15 @@ from broker.fast_lane.produce_lane import ProduceLanes
 from broker.handlers.table import broker_handlers
 from broker.metadata.cache import MetadataCache
 from broker.metadata.loader import MetadataLoader
-from broker.metadata.publishers.configs import BrokerConfigPublisher
-from broker.metadata.publishers.directories import DirectoryAssignments
-from broker.metadata.publishers.publisher import MetadataCachePublisher, MetadataPublisher
-from broker.metadata.publishers.replicas import ReplicasPublisher
+from broker.metadata.publishers import (
+    BrokerConfigPublisher,
+    BrokersPublisher,
+    MetadataCachePublisher,
+    MetadataPublisher,
+    ReplicasPublisher,
+    ThrottlesPublisher,
+    TopicChangesPublisher,
+)
 from broker.metrics.fetcher_families import fetcher_collector
 from broker.network.interfaces import Listener
 from broker.replication.coordinator_log import CoordinatorLog
@@ -45,8 +51,6 @@ from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
 from broker.server.dynamic_configs import DynamicConfigListeners
 from broker.server.followers import (
-    FollowersPublisher,
-    ThrottlesPublisher,
     make_fetchers,
     replication_quota,
 )
@@ -54,7 +58,7 @@ from broker.server.shared_server import SharedServer
 from broker.server.transactions import BrokerTransactions
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
-from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
+from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import KRAFT_VERSION
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
@@ -233,8 +237,7 @@ class BrokerServer:
         configs.on_config(self.replicas.configure)
         configs.on_config(self.followers.follow)
         configs.on_config(self._follow_rates)
-        followers = FollowersPublisher(self.fetchers)
-        configs.on_config(followers.configure)
+        configs.on_config(lambda _, new: self.fetchers.resize(new.integer("num.replica.fetchers")))
         throttles = ThrottlesPublisher(
             shared.node_id, leader=self.services.fetches.replication.quota, follower=self.fetchers.quota
         )
@@ -264,11 +267,10 @@ class BrokerServer:
                 MetadataCachePublisher(self.metadata),
                 configs,
                 replicas,
-                followers,
+                BrokersPublisher(self.fetchers, *self.transactions.channels),
                 throttles,
                 self.directories,
-                _ChangedTopics(self.services.groups),
-                self.transactions.publisher,
+                TopicChangesPublisher(self.services.groups),
                 *others,
             ),
             on_progress=self._metadata_advanced,
@@ -420,21 +422,6 @@ class BrokerServer:
         self.lifecycle.stop()
         self.loader.stop()
         self.retries.stop()
-
-
-class _ChangedTopics:
-    """Publisher that tells groups of topics that have changed or are gone."""
-
-    def __init__(self, groups: GroupCoordinator) -> None:
-        self._groups = groups
-
-    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        if delta.topics is None:
-            return
-        deleted = {gone.name: gone.id for gone in delta.topics.deleted.values()}
-        changed = (image.topics.by_id.get(topic_id) for topic_id in delta.topics.changed)
-        names = frozenset(topic.name for topic in changed if topic is not None)
-        self._groups.topics_changed(deleted, names | deleted.keys())
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:

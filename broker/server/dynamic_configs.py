@@ -1,7 +1,7 @@
 """Tells each part of a running broker when a config that it uses has changed.
 
 A new config is complete: what was set for this broker or for all brokers, over the file (see
-`broker.metadata.publishers.configs`). The replica manager follows the configs of topics; here is the rest:
+`broker.metadata.publishers`). The replica manager follows the configs of topics; here is the rest:
 what handlers answer from, how many connections there may be, and which listeners are open. A listener that is
 added takes connections at once, but as in Kafka clients learn of it from the cluster only after the next
 start, because that is when a broker registers; one that is taken away closes its connections.

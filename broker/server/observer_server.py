@@ -27,7 +27,7 @@ __all__ = ["ObserverServer"]
 class ObserverServer:
     """Is made after the log directories are locked. It fetches when it is started and the loop runs.
 
-    It is a publisher too (`broker.metadata.publishers.publisher`), that of the snapshots.
+    It is a publisher too (`broker.metadata.publishers`), that of the snapshots.
     """
 
     def __init__(self, shared: SharedServer) -> None:
@@ -58,7 +58,7 @@ class ObserverServer:
         return self._channels.channel(client_id)
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        """See `broker.metadata.publishers.publisher.MetadataPublisher`."""
+        """See `broker.metadata.publishers.MetadataPublisher`."""
         self._snapshots.committed(image)
 
     def resign(self, timeout_ms: int, then: Callable[[], None]) -> None:

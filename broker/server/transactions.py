@@ -33,7 +33,6 @@ from broker.server.quorum import connect
 from broker.server.shared_server import SharedServer
 from config.broker_config import BrokerConfig
 from config.ports import Timers
-from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.features import TRANSACTION_VERSION
 from protocol.codec.message import Message
 from protocol.peer_channel import PeerChannel, PeerError
@@ -41,7 +40,6 @@ from protocol.serving.handler_table import HandlerTable
 
 __all__ = [
     "BrokerChannels",
-    "BrokerChannelsPublisher",
     "BrokerTransactions",
     "transaction_settings",
     "verification_settings",
@@ -125,18 +123,6 @@ class BrokerChannels:
             self._drop(broker_id)
 
 
-class BrokerChannelsPublisher:
-    """Tells channels that brokers have registered or gone."""
-
-    def __init__(self, *channels: BrokerChannels) -> None:
-        self._channels = channels
-
-    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        if delta.brokers is not None:
-            for each in self._channels:
-                each.brokers_changed()
-
-
 class NodeAddresses:
     """See `Addresses`; for one purpose, which is in the names of its connections.
 
@@ -217,7 +203,7 @@ class BrokerTransactions:
             )
             for purpose in (MARKERS, VERIFICATION)
         }
-        self._channels = tuple(channels.values())
+        self.channels = tuple(channels.values())
         self.coordinator = TransactionCoordinator(
             transaction_settings(config),
             writer=log,
@@ -240,14 +226,13 @@ class BrokerTransactions:
             timers=timers,
         )
         self.first_writes = FirstWrites(verification, clock, is_enabled=_is_enabled(config))
-        self.publisher = BrokerChannelsPublisher(*self._channels)
 
     def configure(self, config: BrokerConfig) -> None:
         """The broker's configuration has changed."""
         self.first_writes.is_enabled = _is_enabled(config)
 
     def close(self) -> None:
-        for each in self._channels:
+        for each in self.channels:
             each.close()
 
 

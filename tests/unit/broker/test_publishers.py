@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.metadata.publishers.configs import BrokerConfigPublisher
-from broker.metadata.publishers.publisher import MetadataCachePublisher
-from broker.metadata.publishers.replicas import ReplicasPublisher
+from broker.metadata.publishers import BrokerConfigPublisher, MetadataCachePublisher, ReplicasPublisher
 from config.broker_config import BrokerConfig
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
 from controller.metadata.image.reload import reload

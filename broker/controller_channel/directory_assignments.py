@@ -57,7 +57,7 @@ class DirectoryAssignments:
         self._is_armed = False
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        """Implements `MetadataPublisher`; it must follow the publisher of replicas."""
+        """Is called for each image, after the publisher of replicas (see `broker.metadata.publishers`)."""
         for _ in self.publish_in_steps(delta, image):
             pass
 
