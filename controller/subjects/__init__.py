@@ -7,7 +7,7 @@ committed.
 In reading order:
 
 * `result`                          what a decision is
-* `placement`, `assignments`        on which brokers new replicas lie, and checks of manual assignments
+* `placement`                       which brokers hold a new partition; checks of a client's assignment
 * `topics`, `partition_growth`      topics are created and deleted, and get more partitions
 * `partition_change`                puts a change of a partition together: election, end of a reassignment
 * `leadership`                      the same in an image of the cluster: who may lead, by which configs

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from config.limits import PARTITIONS_PER_CREATE_REQUEST
 from config.ports import RandomSource
 from controller.metadata.image.cluster_image import ClusterImage
-from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
+from controller.subjects.placement import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode

@@ -21,9 +21,9 @@ from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.partition_index import Group
 from controller.metadata.image.topics import PartitionRegistration, TopicImage
 from controller.metadata.topic_names import shown_name
-from controller.subjects.assignments import bad_assignment, check_replicas
 from controller.subjects.leadership import Leadership, LeadershipRules
 from controller.subjects.partition_change import Election, is_reassigning
+from controller.subjects.placement import bad_assignment, check_replicas
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode

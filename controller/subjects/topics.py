@@ -27,8 +27,8 @@ from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.policies import ConfigQuestion, Judge, PolicyQuestion, TopicQuestion
 from controller.metadata.random_ids import random_uuid
 from controller.metadata.topic_names import METADATA_TOPIC, Collisions, name_fault
-from controller.subjects.assignments import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.configs import ConfigRules
+from controller.subjects.placement import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
