@@ -9,8 +9,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `index_file`, `offset_index`, `time_index`   sorted entries beside each segment
 * `segment`, `log_segments`           one `.log` with its indexes, and all segments of a log
 * `producer_state`, `producer_snapshot`   the last batches of each producer, to recognise repeated ones
-* `transactions`, `transaction_index`     open transactions, and those that were aborted
-* `verification`                      which producers may begin a transaction, as their coordinator has said
+* `transactions`, `transaction_index`     transactions that may begin or are open, and those that were aborted
 * `leader_epochs`                     the first offset of each leader epoch
 * `append`, `append_checks`, `append_queue`   a batch on its way in: checked, committed or rolled back
 * `waiting_append`, `append_lane`     one append that waits for helper threads, and where those of a log wait
@@ -26,13 +25,13 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `stored_batches`, `batch_scan`      the batches of a file from end to end, and the next one behind damage
 * `leftovers`, `recovery`             puts in order what a crash left in a partition's directory
 * `loaded_log`, `loaded_producers`    what a partition's directory holds, as a log is made of it
-* `opening`, `log_loading`            opens a log, and all logs of a node at its start
+* `opening`, `log_loading`            makes and opens a log, and opens all logs of a node at its start
 * `recovery_job`                      recovers logs in a worker process
 * `repair`                            cuts out what a disk has damaged
 * `permits`                           lets so many use memory at a time, the others in order
 * `background_tasks`, `background_task_lanes`   tasks beside the loop, and the order in which they run
 * `jobs`                              work for worker processes, as plain values
-* `checkpoints`, `meta_properties`, `partition_metadata`, `clean_shutdown`   small files beside the logs
+* `checkpoints`, `meta_properties`, `clean_shutdown`   small files beside the logs
 * `cleaner/`                          compaction
 * `dump/`                             all files as text
 * `open_files`                        how many segment files stay open

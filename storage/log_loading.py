@@ -30,9 +30,8 @@ from storage.hosted_logs import HostedLogs, Key
 from storage.jobs import JobFailed, Workers
 from storage.loaded_log import RecoveredLog
 from storage.log_config import LogConfig
-from storage.opening import open_log
+from storage.opening import MalformedPartitionMetadata, open_log, read_partition_metadata
 from storage.partition_log import PartitionLog
-from storage.partition_metadata import MalformedPartitionMetadata, read_partition_metadata
 from storage.recovery import OnDamage
 from storage.recovery_job import RECOVER, LogToRecover, RecoverPlan, unverified_bytes
 from storage.truncation_markers import TruncationMarker, read_truncation_marker

@@ -32,8 +32,7 @@ from protocol.errors import ErrorCode
 from protocol.records.control import TransactionMarker
 from protocol.records.header import TRANSACTIONAL_BIT, BatchHeader
 from storage.errors import AppendRefused
-from storage.transactions import CompletedTransaction, OpenTransactions
-from storage.verification import Verifications
+from storage.transactions import CompletedTransaction, OpenTransactions, Verifications
 
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1

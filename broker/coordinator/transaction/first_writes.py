@@ -9,7 +9,7 @@
 What a producer sends while an earlier write of it waits, waits behind that, whatever partition it is for: the
 log must see its writes in their order. Writes of others go on.
 
-`storage.verification` keeps what was confirmed, and is asked by the log at the append. Where
+`storage.transactions` keeps what was confirmed, and is asked by the log at the append. Where
 `transaction.partition.verification.enable` is false nobody is asked for producers that add their partitions
 themselves, and all that they write counts as confirmed.
 """
@@ -23,7 +23,7 @@ from broker.coordinator.transaction.partition_verification import Errors, Produc
 from broker.coordinator.transaction.transaction_metadata import TopicPartition
 from config.ports import Clock
 from storage.producer_state import ProducerState
-from storage.verification import Verification
+from storage.transactions import Verification
 
 __all__ = ["FirstWrite", "FirstWrites"]
 

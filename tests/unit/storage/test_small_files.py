@@ -29,7 +29,7 @@ from storage.meta_properties import (
     encode_meta_properties,
     read_meta_properties,
 )
-from storage.partition_metadata import (
+from storage.opening import (
     MalformedPartitionMetadata,
     encode_partition_metadata,
     read_partition_metadata,

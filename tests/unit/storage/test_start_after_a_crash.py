@@ -9,8 +9,7 @@ from storage.errors import AppendRefused, DamagedLog
 from storage.file_names import segment_file
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles, Torn, keep_all
-from storage.opening import give_topic_id
-from storage.partition_metadata import read_partition_metadata
+from storage.opening import give_topic_id, read_partition_metadata
 from storage.recovery import OnDamage
 from tests.support.rigs.log_rig import DIRECTORY, NOW_MS, TOPIC_ID, LogRig, done, leader_batch
 

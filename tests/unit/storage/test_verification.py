@@ -9,7 +9,7 @@ from protocol.records.builder import BatchBuilder
 from protocol.records.control import TransactionMarker, build_marker_batch
 from storage.errors import AppendRefused
 from storage.partition_log import PartitionLog
-from storage.verification import Verification
+from storage.transactions import Verification
 from tests.support.rigs.log_rig import NOW_MS, LogRig, done, everything
 
 PRODUCER = 7
