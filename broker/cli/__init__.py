@@ -12,6 +12,7 @@ In reading order:
 * `dump`            `barnabas dump`: prints the records of log files
 * `log_repair`      `barnabas log repair`: keeps what can be kept of a damaged log
 * `simulate`        `barnabas simulate`: runs a simulated quorum of controllers
+* `simulate_cluster`  `barnabas simulate --cluster`: runs a simulated cluster with its clients
 * `codec`           `barnabas codec show`: prints the generated code of a message
 * `worker`          `barnabas worker`: the process in which a broker does long work
 

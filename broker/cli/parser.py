@@ -240,17 +240,21 @@ def _add_worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     simulate = commands.add_parser(
         "simulate",
-        help="run a quorum of controllers in a simulated world, under one seed",
-        description="A whole quorum in this process, with simulated clocks, network and disks that do what "
-        "real ones do on bad days. Every rule of the quorum is checked after every event; a failure is "
-        "shrunk to a short run. The same seed is the same run.",
+        help="run a quorum of controllers, or a whole cluster, in a simulated world under one seed",
+        description="A whole quorum, or a whole cluster with its clients, in this process, with simulated "
+        "clocks, network and disks that do what real ones do on bad days. Every rule is checked after every "
+        "event; a failure is shrunk to a short run. The same seed is the same run.",
     )
     simulate.add_argument("--seed", type=int, default=1, metavar="N", help="the first seed (1)")
     simulate.add_argument(
         "--seeds", type=int, default=1, metavar="COUNT", help="so many seeds, one by one (1)"
     )
     simulate.add_argument(
-        "--nodes", type=int, choices=range(1, 10), metavar="COUNT", help="voters at first; else the seed says"
+        "--nodes",
+        type=int,
+        choices=range(1, 10),
+        metavar="COUNT",
+        help="voters, or nodes of a cluster, at first; else the seed says",
     )
     simulate.add_argument(
         "--events", type=int, default=100_000, metavar="COUNT", help="at least so many for each seed (100000)"
@@ -261,5 +265,26 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         help="run the controllers' own driver and disk code, on files in memory, in place of their models",
     )
     simulate.add_argument("--trace", action="store_true", help="print the transcript of all that happens")
+    _add_simulate_cluster(simulate)
     simulate.add_argument("--coverage", action="store_true", help="print what was met, and how often")
-    simulate.set_defaults(run=_command("simulate", "simulate"))
+    quorum = _command("simulate", "simulate")
+    cluster = _command("simulate_cluster", "simulate_cluster")
+    simulate.set_defaults(
+        run=lambda options: (cluster if options.cluster or options.replay else quorum)(options)
+    )
+
+
+def _add_simulate_cluster(simulate: argparse.ArgumentParser) -> None:
+    cluster = simulate.add_argument_group("whole clusters")
+    cluster.add_argument(
+        "--cluster", action="store_true", help="whole nodes and their clients, from the wire to the disk"
+    )
+    cluster.add_argument(
+        "--minutes", type=float, metavar="M", help="simulated minutes of trouble for each seed (10)"
+    )
+    cluster.add_argument("--hours", type=float, metavar="H", help="the same in hours")
+    cluster.add_argument("--replay", metavar="FILE", help="play the run in this file, not a seed's own")
+    cluster.add_argument("--shrink", action="store_true", help="make a run that fails as small as it can be")
+    cluster.add_argument(
+        "--history", metavar="FILE", help="write what the clients did and were told, for the checker"
+    )

@@ -3,6 +3,7 @@
     barnabas simulate --seed 7 --nodes 5 --events 100000
     barnabas simulate --seed 1 --seeds 500                 five hundred seeds, one after the other
     barnabas simulate --seed 1 --real-driver               with the driver and disk code of production
+    barnabas simulate --cluster --seed 1                   whole nodes and their clients: `simulate_cluster`
 
 The same seed is the same run, everywhere and always: what fails here fails wherever the seed is told again. A
 failure is shrunk to a short run, whose trace is printed.

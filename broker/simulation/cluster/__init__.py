@@ -12,6 +12,10 @@ In reading order:
 * `cluster_plan`         what a seed makes of a cluster before anything happens
 * `cluster_steps`        what befalls it, and when
 * `cluster_run`          one run: start, trouble, calm, the end
+* `drawn_plan`           the plan that a seed draws
+* `story`                what happened in a run, told to people
+* `cluster_running`      a seed or a file played to its verdict
+* `cluster_shrinking`    a run that fails, made as small as it can be
 
 May be imported by `broker.cli` and by tests. Imports `broker.node`.
 """

@@ -41,6 +41,12 @@ class ClusterRun:
         self.began_ns = 0
         """When the trouble began."""
 
+    def run(self) -> None:
+        """From the start to the verdict. Raises what a rule or a node raises."""
+        self.start()
+        self.make_trouble()
+        self.calm()
+
     def start(self) -> None:
         """All nodes, until they are ready."""
         self.world.start_all(limit_ms=START_LIMIT_MS)

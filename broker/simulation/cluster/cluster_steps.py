@@ -53,14 +53,15 @@ class Verb(msgspec.Struct, frozen=True):
 
 
 def draw_steps(seed: int, weights: Mapping[str, int], duration_ms: int, gap_ms: int) -> list[ClusterStep]:
-    """The seed's own steps, in order."""
+    """The seed's own steps, in order; none without weights."""
     random = SeededRandom(seed, "steps")
     verbs = sorted(weights)
     steps: list[ClusterStep] = []
     at_ms = 0
-    while True:
+    while verbs:
         at_ms += random.between(1, 2 * gap_ms)
         if at_ms >= duration_ms:
-            return steps
+            break
         verb = verbs[random.weighted([weights[each] for each in verbs])]
         steps.append(ClusterStep(at_ms, verb, random.below(_BITS), random.below(_BITS)))
+    return steps

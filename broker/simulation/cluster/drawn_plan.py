@@ -1,0 +1,113 @@
+"""The plan that a seed draws: what kind of cluster it is, who uses it, and which faults it has to bear.
+
+Each seed draws its own kinds of trouble, and most kinds are absent from most seeds (swarm testing): a cluster
+to which everything happens at once only ever meets the same few fates, and never gets far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
+from broker.simulation.cluster.cluster_steps import Verb
+from broker.simulation.cluster.simulated_node import NodePlace
+from broker.simulation.seeded_random import SeededRandom
+
+__all__ = ["drawn_plan"]
+
+LEAST_NODES: Final = 3
+_PRESENT: Final = (0, 0, 1, 2, 4)
+"""How often a verb is drawn, as a multiple of its own weight: two of five verbs are absent from a seed."""
+
+
+def drawn_plan(
+    seed: int, duration_ms: int, verbs: Mapping[str, Verb], *, nodes: int | None = None
+) -> ClusterPlan:
+    """nodes: at the beginning; None lets the seed decide."""
+    random = SeededRandom(seed, "plan")
+    count = max(nodes or random.one_of((3, 3, 3, 4, 5)), 1)
+    places = _places(random, count)
+    replicas = min(3, sum(place.is_broker for place in places))
+    topics = _topics(random, replicas)
+    weights = {name: verb.weight * random.one_of(_PRESENT) for name, verb in verbs.items()}
+    return ClusterPlan(
+        places=places,
+        topics=topics,
+        clients=_clients(random, topics),
+        weights={name: weight for name, weight in weights.items() if weight},
+        duration_ms=duration_ms,
+        gap_ms=random.one_of((500, 2_000, 2_000, 8_000)),
+        min_insync_replicas=min(2, replicas),
+        allows_unclean=random.below(5) == 0,
+    )
+
+
+def _places(random: SeededRandom, count: int) -> tuple[NodePlace, ...]:
+    """Combined nodes, or brokers with controllers of their own beside them."""
+    properties = _properties(random)
+    is_combined = random.happens(0.6)
+    voters = min(count, random.one_of((1, 3, 3, 3)) if count > 1 else 1)
+    if is_combined:
+        return tuple(NodePlace(number, True, number <= voters, properties) for number in range(1, count + 1))
+    brokers = [NodePlace(number, True, False, properties) for number in range(1, count + 1)]
+    controllers = [NodePlace(100 + number, False, True, properties) for number in range(1, voters + 1)]
+    return (*controllers, *brokers)
+
+
+def _properties(random: SeededRandom) -> dict[str, str]:
+    """Of every node. Times are short beside Kafka's defaults, so that more happens in a simulated minute."""
+    session_ms = random.one_of((3_000, 6_000, 9_000))
+    return {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // 4),
+        "replica.lag.time.max.ms": str(random.one_of((2_000, 5_000, 15_000))),
+        "replica.fetch.wait.max.ms": "500",
+        "num.replica.fetchers": str(random.one_of((1, 1, 2))),
+        "offsets.topic.num.partitions": "3",
+        "transaction.state.log.num.partitions": "3",
+        "group.initial.rebalance.delay.ms": str(random.one_of((0, 500))),
+        "min.insync.replicas": "2",
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "20000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3000",
+        "auto.leader.rebalance.enable": random.one_of(("true", "false")),
+        "leader.imbalance.check.interval.seconds": "15",
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def _topics(random: SeededRandom, replicas: int) -> tuple[TopicPlan, ...]:
+    count = random.one_of((1, 2, 2, 3))
+    return tuple(
+        TopicPlan(f"topic-{number}", random.between(1, 3), replicas, _topic_configs(random))
+        for number in range(1, count + 1)
+    )
+
+
+def _topic_configs(random: SeededRandom) -> dict[str, str]:
+    configs = {"min.insync.replicas": "2"}
+    if random.below(3) == 0:
+        configs["flush.messages"] = str(random.one_of((1, 10)))
+    return configs
+
+
+def _clients(random: SeededRandom, topics: tuple[TopicPlan, ...]) -> tuple[ClientPlan, ...]:
+    """Some of each kind, and never none that writes."""
+    names = tuple(topic.name for topic in topics)
+    made = [ClientPlan("producer", "producer-1", names, options={"acks": "all", "idempotent": "true"})]
+    for number in range(2, random.between(2, 4)):
+        acks = random.one_of(("0", "1", "all", "all"))
+        made.append(ClientPlan("producer", f"producer-{number}", names, options={"acks": acks}))
+    for number in range(1, random.between(1, 4)):
+        version = random.one_of(("1", "2"))
+        made.append(
+            ClientPlan("transactional", f"transactional-{number}", names, options={"version": version})
+        )
+    for number, isolation in enumerate(("read_committed", "read_uncommitted"), 1):
+        made.append(ClientPlan("reader", f"reader-{number}", names, options={"isolation": isolation}))
+    for kind in ("classic_consumer", "consumer"):
+        members = random.one_of((0, 2, 3))
+        group = f"group-of-{kind}s"
+        made += [ClientPlan(kind, f"{kind}-{number}", names, group) for number in range(1, members + 1)]
+    return tuple(made)
