@@ -19,8 +19,10 @@ other nodes to ask and wants to know at once. After a failure the next attempt w
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from broker.controller_channel.peer.calls import Call, Calls, OnResponse
@@ -58,7 +60,10 @@ class State(Enum):
 
 class TcpPeer:
     """`protocol.peer_channel.PeerChannel` to `host:port`. Record bytes of an answer are views, valid in its
-    callback."""
+    callback.
+
+    last_versions: by API key, beyond which it does not go though both sides could.
+    """
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class TcpPeer:
         memory: RequestMemory,
         client_id: str,
         is_patient: bool = True,
+        last_versions: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         self.state = State.IDLE
         self.traffic = Traffic()
@@ -83,6 +89,7 @@ class TcpPeer:
         self._memory = memory
         self._client_id = client_id
         self._is_patient = is_patient
+        self._last_versions = last_versions
         self._sent = Calls(clock, timers, self._no_answer)
         self._unsent = Calls(clock, timers, self._not_sent)
         self._waiting: list[Call] = []
@@ -166,7 +173,7 @@ class TcpPeer:
         key = int(call.request.declaration.key or 0)
         ours = api(key).versions
         low, high = self._versions.get(key, (0, -1))
-        version = min(high, ours.last)
+        version = min(high, self._last_versions.get(key, ours.last), ours.last)
         if version < max(low, ours.first):
             theirs = f"{low} to {high}" if high >= low else "no version"
             self._sent.fail(call, f"{api(key).name}: there {theirs}, here {ours}", is_unsupported=True)

@@ -22,7 +22,11 @@ _MEMORY_BYTES: Final = 16 * MIB
 
 class SimulatedClient:
     """name: in the network, in histories and in stories. What it does is a subclass's `run`, or what others
-    let it do. Each address that it asks has one connection."""
+    let it do. Each address that it asks has one connection.
+
+    is_patient: whether requests to a broker that cannot be reached wait for it, as far as their time allows;
+    else they fail at once. last_versions: by API key, beyond which it does not go.
+    """
 
     def __init__(self, network: MemoryNetwork, name: str, seed: int) -> None:
         self.name = name
@@ -30,6 +34,8 @@ class SimulatedClient:
         self.random = self.machine.random
         self.surroundings = self.machine.surroundings()
         self.tasks: list[Task] = []
+        self.is_patient = True
+        self.last_versions: dict[int, int] = {}
         self._peers: dict[tuple[str, int], TcpPeer] = {}
 
     def now_ms(self) -> int:
@@ -77,6 +83,8 @@ class SimulatedClient:
                 timers=surroundings.timers,
                 memory=RequestMemory(_MEMORY_BYTES),
                 client_id=self.name,
+                is_patient=self.is_patient,
+                last_versions=self.last_versions,
             )
         return self._peers[address]
 

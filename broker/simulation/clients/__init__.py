@@ -1,0 +1,15 @@
+"""Clients of a simulated cluster: they know Kafka's protocol and its rules, and nothing of the broker's code.
+
+What they are told is believed and written into the history as it came; whether it was true is judged later,
+by the history's checker.
+
+In reading order:
+
+* `cluster_client`       what all clients have: metadata, leaders, coordinators, repetition, the history
+* `client_metadata`      brokers, topics and leaders as a client knows them
+* `client_history`       how a client writes down what it does and is told
+* `answer_errors`        the error codes of an answer, and which of them are worth another try
+* `client_batches`       records as clients make them, and fetched ones as clients must read them
+
+May be imported by `broker.cli` and by tests.
+"""
