@@ -10,6 +10,7 @@ In reading order:
 * `client_history`       how a client writes down what it does and is told
 * `answer_errors`        the error codes of an answer, and which of them are worth another try
 * `client_batches`       records as clients make them, and fetched ones as clients must read them
+* `admin_client`         asks for what the steps of a run want changed
 
 May be imported by `broker.cli` and by tests.
 """

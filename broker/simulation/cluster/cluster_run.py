@@ -16,7 +16,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from broker.simulation.cluster.cluster_plan import ClusterPlan
+from broker.simulation.clients.admin_client import AdminClient
+from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
 
@@ -36,7 +37,12 @@ class ClusterRun:
         self.seed = seed
         self.plan = plan
         self.steps = steps
-        self.world = ClusterWorld(seed, plan.places)
+        self.world = ClusterWorld(seed, plan.places, is_dynamic=plan.is_dynamic, features=plan.features)
+        self.admin = AdminClient(
+            self.world,
+            ClientPlan("admin", "admin", ()),
+            [each.host for each in plan.places if each.is_broker],
+        )
         self.is_calm = False
         self.began_ns = 0
         """When the trouble began."""
@@ -50,6 +56,7 @@ class ClusterRun:
     def start(self) -> None:
         """All nodes, until they are ready."""
         self.world.start_all(limit_ms=START_LIMIT_MS)
+        self.admin.start()
 
     def make_trouble(self) -> None:
         """Every step at its time, and what the cluster makes of it."""

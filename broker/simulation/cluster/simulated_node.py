@@ -29,6 +29,7 @@ from controller.raft.voters import Voter
 __all__ = [
     "BROKER_PORT",
     "CLUSTER_ID",
+    "CONTROLLER_LISTENER",
     "CONTROLLER_PORT",
     "DATA",
     "FirstVoters",
