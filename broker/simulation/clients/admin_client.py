@@ -86,6 +86,8 @@ class AdminClient(ClusterClient):
 
     def __init__(self, world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str]) -> None:
         super().__init__(world, plan, bootstrap)
+        self.leaving: dict[int, None] = {}
+        """Nodes that shall leave the cluster, or have left it."""
         self._give_up_ms: int | None = None
 
     # Its life

@@ -11,6 +11,8 @@ In reading order:
 * `client`               a client's machine, from which tasks ask the brokers
 * `cluster_plan`         what a seed makes of a cluster before anything happens
 * `cluster_steps`        what befalls it, and when
+* `cluster_changes`      an operator changes configs and feature levels
+* `partition_changes`    an operator moves, makes and deletes partitions, and has leaders elected
 * `cluster_run`          one run: start, trouble, calm, the end
 * `drawn_plan`           the plan that a seed draws
 * `story`                what happened in a run, told to people

@@ -1,0 +1,143 @@
+"""What an operator changes in a calm cluster is changed: a live broker's image says so in the end."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from broker.simulation.cluster.partition_changes import moved_replicas
+from broker.simulation.seeded_random import SeededRandom
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
+from tests.simulation.changing_cluster import TOPIC, ChangingCluster
+
+SET = re.compile(r"(\S+) of (.+) shall be (.+)")
+MOVED = re.compile(r"(\S+)-(\d+) shall move from (\[.*?\]) to \[(.*?)\](.*)")
+
+
+def config(image: ClusterImage, told: str) -> tuple[str | None, str | None]:
+    """What it is, and what it shall be."""
+    match = SET.fullmatch(told)
+    assert match is not None, told
+    name, whose, value = match.groups()
+    resource = (4, "") if whose == "all brokers" else (2, whose)
+    return image.configs.of(*resource).get(name), None if value == "the default" else value
+
+
+@pytest.mark.parametrize(
+    "verb", ["change min.insync.replicas", "change a topic's config", "change the brokers' config"]
+)
+def test_configs_are_changed(verb: str) -> None:
+    cluster = ChangingCluster()
+    for bits in (0, 2_000, 4_000):
+        told = cluster.play(verb, bits)
+        cluster.pass_by(1_000)
+        now, wanted = config(cluster.image, told)
+        assert now == wanted, told
+
+
+def test_what_may_lose_records_is_changed_only_where_the_plan_allows_it() -> None:
+    cluster = ChangingCluster(unclean=True)
+    for verb in ("change unclean.leader.election.enable", "let records expire"):
+        told = cluster.play(verb)
+        cluster.pass_by(1_000)
+        now, wanted = config(cluster.image, told)
+        assert now == wanted, told
+    cluster.play("elect unclean leaders")
+    cluster.play("delete records")
+    cluster.pass_by(2_000)
+    assert any(name.startswith("DeleteRecords: ") for name in cluster.run.world.coverage.counts)
+    clean = ChangingCluster()
+    for verb in ("change unclean.leader.election.enable", "let records expire", "elect unclean leaders"):
+        with pytest.raises(AssertionError, match="nothing to do"):
+            clean.play(verb)
+
+
+def test_throttles_end() -> None:
+    cluster = ChangingCluster()
+    cluster.play("throttle replication")
+    cluster.until(lambda image: any("throttled.rate" in name for name in image.configs.of(4, "")))
+    cluster.heal("throttle replication")
+    cluster.pass_by(1_000)
+    assert not cluster.image.configs.of(4, "").keys() - {"min.insync.replicas"}
+
+
+def test_eligible_leader_replicas_are_switched_off_and_on() -> None:
+    cluster = ChangingCluster()
+    assert cluster.play("switch eligible leader replicas").endswith("off")
+    cluster.until(lambda image: image.features.level(ELIGIBLE_LEADER_REPLICAS) == 0)
+    assert cluster.play("switch eligible leader replicas").endswith("on")
+    cluster.until(lambda image: image.features.level(ELIGIBLE_LEADER_REPLICAS) == 1)
+
+
+def test_partitions_move_and_moves_are_taken_back() -> None:
+    cluster = ChangingCluster(nodes=5)
+    cancelled = 0
+    for bits in range(0, 16_000, 2_000):
+        match = MOVED.fullmatch(cluster.play("reassign a partition", bits))
+        assert match is not None, cluster.told
+        topic, index, before, after, cancel = match.groups()
+        cluster.pass_by(5_000)
+        partition = cluster.partition(int(index), topic)
+        wanted = tuple(int(replica) for replica in after.split(","))
+        assert not partition.adding
+        assert not partition.removing
+        if cancel:
+            cancelled += 1
+        else:
+            assert partition.replicas == wanted, cluster.told[-1]
+            assert sorted(partition.isr) == sorted(wanted)
+        assert len(partition.replicas) >= 3, before
+    assert cancelled
+
+
+def test_where_a_partition_moves() -> None:
+    for bits in range(200):
+        moved = moved_replicas(SeededRandom(bits, "move"), [1, 2, 3], [1, 2, 3, 4], 3)
+        assert moved is None or (len(moved) >= 3 and moved != [1, 2, 3] and len(set(moved)) == len(moved))
+        fewer = moved_replicas(SeededRandom(bits, "move"), [1, 2], [1, 2], 1)
+        assert fewer in (None, [2, 1], [1], [2])
+    assert moved_replicas(SeededRandom(1, "move"), [1], [1], 1) is None
+
+
+def test_preferred_leaders_are_elected() -> None:
+    cluster = ChangingCluster()
+    replicas = cluster.partition().replicas
+    other = [*replicas[1:], replicas[0]]
+    cluster.run.admin.carry_out(cluster.run.admin.reassign(TOPIC, 0, other))
+    cluster.until(lambda _: list(cluster.partition().replicas) == other)
+    assert cluster.partition().leader == replicas[0]
+    while "all" not in cluster.play("elect preferred leaders", len(cluster.told)):
+        pass
+    cluster.until(lambda _: cluster.partition().leader == other[0])
+
+
+def test_topics_are_made_emptied_deleted_and_made_anew() -> None:
+    cluster = ChangingCluster()
+    cluster.play("create a topic", whom=1)
+    cluster.until(lambda image: "extra-2" in image.topics.by_name)
+    first = cluster.image.topics.by_name["extra-2"].id
+    cluster.pass_by(2_000)
+    assert cluster.run.world.coverage.counts["Produce: NONE"] > 0
+    cluster.play("delete records")
+    cluster.play("make a topic anew")
+    cluster.until(lambda image: (made := image.topics.by_name.get("extra-2")) and made.id != first)
+    cluster.play("delete a topic")
+    cluster.until(lambda image: "extra-2" not in image.topics.by_name)
+    cluster.play("add partitions")
+    cluster.until(lambda image: len(image.topics.by_name[TOPIC].partitions) > 2)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    def changed() -> tuple[str, list[str]]:
+        cluster = ChangingCluster()
+        for verb in ("create a topic", "reassign a partition", "throttle replication", "make a topic anew"):
+            cluster.pass_by(3_000)
+            cluster.play(verb)
+        cluster.pass_by(10_000)
+        cluster.run.admin.finish()
+        cluster.until(lambda _: cluster.run.admin.is_over)
+        return cluster.digest, cluster.told
+
+    assert changed() == changed()
