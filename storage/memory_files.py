@@ -184,6 +184,11 @@ class MemoryFiles:
         content = self._durable.get(_normal(path))
         return None if content is None else content.synced
 
+    def content(self, path: str) -> bytearray | None:
+        """What is in a file now, itself and not a copy, for who only looks; None if there is no such file."""
+        content = self._entries.get(path)
+        return None if content is None else content.data
+
     # The port
 
     def open(self, path: str, *, write: bool = False, create: bool = False) -> File:

@@ -9,6 +9,7 @@ are in `tests/simulation`.
 * `quorum`           the controllers' quorum alone: fast enough for hundreds of thousands of seeds
 * `cluster`          whole nodes with all that they consist of, and clients that talk to them
 * `clients`          what producers, consumers and others do to it, written against the wire
+* `rules`            what must hold of a cluster after each turn of a node, and when trouble is over
 * `histories`        what clients did and were told, of simulated and of real clusters, and its judge
 * `seeded_random`    random numbers from a seed
 * `verdict`          how a run ends: the rule that was broken

@@ -1,0 +1,13 @@
+"""What must hold of a whole cluster after each turn of a node, and when all trouble is over.
+
+In reading order:
+
+* `rule_table`           all rules, for a world
+* `partition_watch`      after each turn: what has changed of a node's image and partitions, and who judges it
+* `seen_partitions`      partitions as one sees them who looks at all nodes at once
+* `seen_logs`            what lies in a log, by the headers of its batches
+* `committed_logs`       what is committed in a partition: the reference for every log
+* `partition_rules`      who leads, who is in sync, how far all is committed
+
+May be imported by `broker.cli` and by tests. Rules look at nodes and change nothing of them.
+"""

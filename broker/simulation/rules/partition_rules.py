@@ -1,0 +1,166 @@
+"""What must hold of who leads a partition, who is in sync with it, and how far it is committed.
+
+    one leader per leader epoch                 of all nodes that ever lived, each in one life
+    an ISR is a part of the replicas            in every image, and as every leader sees it
+    epochs of a partition never go back         in the images of a node, and as it hosts the partition
+    the high watermark never falls              as long as one node leads in one epoch
+    the high watermark is within the log
+    the high watermark is held by the ISR       by all of the ISR in the metadata, and by those that the
+                                                leader has to count beside them
+
+A replica holds what its node has had in its log at any time, even if a power cut has taken it since: the
+leader cannot know of that. What a lost disk does to a partition is a matter of who is elected then, see
+`log_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.replication.roles import Leader
+from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.rules.seen_partitions import SeenCluster, SeenReplica
+from broker.simulation.verdict import Violation
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.topics import PartitionRegistration, TopicImage
+
+__all__ = [
+    "HIGH_WATERMARK_FALLS",
+    "HIGH_WATERMARK_OUTSIDE",
+    "ISR_OUTSIDE",
+    "NOT_HELD",
+    "OLD_EPOCH",
+    "TWO_LEADERS",
+    "LeaderRules",
+    "RegistrationRules",
+]
+
+TWO_LEADERS: Final = "one leader per leader epoch"
+ISR_OUTSIDE: Final = "an ISR is a part of the replicas"
+OLD_EPOCH: Final = "epochs of a partition never go back"
+HIGH_WATERMARK_FALLS: Final = "the high watermark never falls"
+HIGH_WATERMARK_OUTSIDE: Final = "the high watermark is within the log"
+NOT_HELD: Final = "the high watermark is held by the ISR"
+
+_NO_PARTITIONS: Final[Mapping[int, PartitionRegistration]] = MappingProxyType({})
+
+
+def changed_partitions(
+    before: ClusterImage, image: ClusterImage
+) -> Iterator[tuple[TopicImage, int, PartitionRegistration | None, PartitionRegistration]]:
+    """Topic, index, the registration before and the one now of each partition that the later image has and
+    that has changed. Images share what did not change."""
+    if image.topics is before.topics:
+        return
+    known = before.topics.by_id
+    for topic_id, topic in image.topics.by_id.items():
+        old = known.get(topic_id)
+        if old is topic:
+            continue
+        partitions = _NO_PARTITIONS if old is None else old.partitions
+        for index, registration in topic.partitions.items():
+            if (earlier := partitions.get(index)) is not registration:
+                yield topic, index, earlier, registration
+
+
+class RegistrationRules:
+    """Images: what they say of partitions, and that they do not take it back."""
+
+    def __init__(self, cluster: SeenCluster) -> None:
+        self._cluster = cluster
+
+    def came(
+        self, node: SimulatedNode, before: ClusterImage, image: ClusterImage, *, controller: bool
+    ) -> None:
+        """See `partition_watch.ImageRule`."""
+        for topic, index, earlier, registration in changed_partitions(before, image):
+            self._cluster.coverage.count("looked at: registration of a partition")
+            partition = self._cluster.partition(topic.name, topic.id, index)
+            if not set(registration.isr) <= set(registration.replicas):
+                raise Violation(ISR_OUTSIDE, f"{partition} in the image of {node}: {registration}")
+            if earlier is not None and (
+                registration.leader_epoch < earlier.leader_epoch
+                or registration.partition_epoch < earlier.partition_epoch
+            ):
+                raise Violation(OLD_EPOCH, f"{partition} on {node}: {earlier} became {registration}")
+            newest = partition.newest
+            if newest is None or newest.partition_epoch < registration.partition_epoch:
+                partition.newest = registration
+
+
+class LeaderRules:
+    """Partitions as nodes host them: who leads, and the high watermark."""
+
+    def __init__(self, cluster: SeenCluster) -> None:
+        self._count = cluster.coverage.count
+
+    def changed(self, replica: SeenReplica) -> None:
+        """See `partition_watch.PartitionRule`."""
+        now, before = replica.now, replica.before
+        if before is not None and (
+            now.leader_epoch < before.leader_epoch or now.partition_epoch < before.partition_epoch
+        ):
+            raise Violation(
+                OLD_EPOCH,
+                f"{replica} was at {before.leader_epoch}/{before.partition_epoch} (leader epoch/partition "
+                f"epoch) and is at {now.leader_epoch}/{now.partition_epoch}",
+            )
+        if not now.log_start_offset <= now.high_watermark <= now.log_end_offset:
+            raise Violation(
+                HIGH_WATERMARK_OUTSIDE,
+                f"{replica}: {now.high_watermark} is not within {now.log_start_offset} to "
+                f"{now.log_end_offset}",
+            )
+        leader = replica.leader
+        if leader is None:
+            return
+        self._count("looked at: leader of a partition")
+        self._leads(replica)
+        self._counts_who_is_in_sync(replica, leader)
+        if (
+            before is not None
+            and isinstance(before.state, Leader)
+            and before.leader_epoch == now.leader_epoch
+            and now.high_watermark < before.high_watermark
+        ):
+            raise Violation(
+                HIGH_WATERMARK_FALLS,
+                f"{replica}, leader in epoch {now.leader_epoch}: {before.high_watermark} became "
+                f"{now.high_watermark}",
+            )
+
+    def _leads(self, replica: SeenReplica) -> None:
+        partition, epoch = replica.partition, replica.now.leader_epoch
+        who = (replica.node_id, replica.life)
+        known = partition.leaders.setdefault(epoch, who)
+        if known != who:
+            raise Violation(
+                TWO_LEADERS,
+                f"{partition} is led in epoch {epoch} by node {who[0]} in its life {who[1]} and by node "
+                f"{known[0]} in its life {known[1]}",
+            )
+
+    def _counts_who_is_in_sync(self, replica: SeenReplica, leader: Leader) -> None:
+        partition, now, replicas = replica.partition, replica.now, replica.hosted.replicas
+        counted = leader.partition_state.maximal_isr
+        for node_id in counted:
+            if node_id not in replicas:
+                raise Violation(ISR_OUTSIDE, f"{replica} counts {counted}, its replicas are {replicas}")
+        newest = partition.newest
+        if newest is not None and newest.leader_epoch == now.leader_epoch:
+            counted = tuple(dict.fromkeys((*counted, *newest.isr)))
+        for node_id in counted:
+            if node_id == replica.node_id:
+                continue
+            other = partition.replicas.get(node_id)
+            held_end = 0 if other is None else other.held_end
+            if held_end < now.high_watermark:
+                raise Violation(
+                    NOT_HELD,
+                    f"{replica}, leader in epoch {now.leader_epoch}, says that all below "
+                    f"{now.high_watermark} is committed; node {node_id} is to be in sync (of {counted}) and "
+                    f"never had more than what is below {held_end}",
+                )
+        self._count("looked at: high watermark beside the ISR")

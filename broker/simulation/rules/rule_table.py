@@ -1,0 +1,43 @@
+"""All rules of a cluster, as a world takes them, and what the name of each says in full.
+
+A rule is looked at after each turn of a node. What it costs is a few numbers for each partition that has not
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.simulation.cluster.cluster_plan import ClusterPlan
+from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
+from broker.simulation.rules import partition_rules as partitions
+from broker.simulation.rules.partition_watch import PartitionWatch
+from broker.simulation.rules.seen_partitions import SeenCluster
+
+__all__ = ["RULES", "all_rules"]
+
+RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        partitions.TWO_LEADERS: "of all nodes that ever lived, each in one life, one leads in an epoch",
+        partitions.ISR_OUTSIDE: "in every image and for every leader, who is in sync is a replica",
+        partitions.OLD_EPOCH: "leader epoch and partition epoch grow, in images and where it is hosted",
+        partitions.HIGH_WATERMARK_FALLS: "as long as one node leads in one epoch, what is committed stays so",
+        partitions.HIGH_WATERMARK_OUTSIDE: "log start <= high watermark <= log end",
+        partitions.NOT_HELD: "all that may be elected, as the leader has to reckon, hold what is committed",
+    }
+)
+"""What each rule says, by its name."""
+
+
+def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
+    """For `world.rules`, before the first node starts."""
+    cluster = SeenCluster(world.coverage, allows_unclean=plan.allows_unclean)
+    return [
+        PartitionWatch(
+            cluster,
+            images=[partitions.RegistrationRules(cluster)],
+            rules=[partitions.LeaderRules(cluster)],
+        )
+    ]

@@ -1,0 +1,188 @@
+"""Each rule of a cluster strikes when it is broken, and none strikes in a cluster where nothing is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from broker.replication.partition import Partition
+from broker.replication.partition_state import CommittedPartitionState
+from broker.replication.roles import Leader
+from broker.simulation.cluster.client import SimulatedClient
+from broker.simulation.cluster.cluster_plan import ClusterPlan
+from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.simulated_node import BROKER_PORT, NodePlace, SimulatedNode
+from broker.simulation.rules import partition_rules
+from broker.simulation.rules.rule_table import all_rules
+from broker.simulation.verdict import Violation, without_logs
+from controller.metadata.image.topics import TopicsImage
+from protocol.errors import ErrorCode
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.records.builder import SimpleRecord, build_batch
+
+TOPIC = "watched"
+NODES = (1, 2, 3)
+LIMIT_MS = 60_000
+
+
+class Traffic:
+    """A world of three nodes with all rules, a topic with three replicas, and a client that writes to it."""
+
+    def __init__(self, seed: int) -> None:
+        places = tuple(NodePlace(number, True, True) for number in NODES)
+        plan = ClusterPlan(places, (), (), {}, 0)
+        self.world = ClusterWorld(seed, places)
+        self.world.rules += all_rules(self.world, plan)
+        self.client = SimulatedClient(self.world.network, "client-1", seed)
+        self.topic_id = bytes(16)
+        self.world.start_all()
+        self.until_over(self._create())
+        self.world.loop.run_until(lambda: self.leader is not None, limit_ms=LIMIT_MS)
+
+    def until_over(self, coroutine: object) -> None:
+        self.client.begin(coroutine)  # type: ignore[arg-type]
+        self.world.loop.run_until(lambda: self.client.is_over, limit_ms=LIMIT_MS)
+
+    async def _create(self) -> None:
+        topic = CreateTopicsRequest.CreatableTopic(TOPIC, 1, len(NODES))
+        answer = await self.client.ask("node-1", BROKER_PORT, CreateTopicsRequest([topic], 5_000))
+        assert isinstance(answer, CreateTopicsResponse), answer
+        assert answer.topics[0].error_code == ErrorCode.NONE, answer
+        self.topic_id = answer.topics[0].topic_id
+
+    def hosted(self, node: SimulatedNode) -> Partition | None:
+        return next((each for each in node.partitions if each.topic == TOPIC), None)
+
+    @property
+    def leader(self) -> SimulatedNode | None:
+        for node in self.world.nodes.values():
+            hosted = self.hosted(node)
+            if hosted is not None and hosted.is_leader:
+                return node
+        return None
+
+    @property
+    def followers(self) -> list[SimulatedNode]:
+        return [node for node in self.world.nodes.values() if node is not self.leader]
+
+    def write(self, count: int) -> None:
+        """So many batches, each acknowledged by all."""
+        self.until_over(self._write(count))
+
+    async def _write(self, count: int) -> None:
+        leader = self.leader
+        assert leader is not None
+        for number in range(count):
+            record = SimpleRecord(timestamp=self.client.wall_ms(), value=f"{number}".encode())
+            partition = ProduceRequest.PartitionProduceData(0, build_batch([record]))
+            data = ProduceRequest.TopicProduceData(TOPIC, self.topic_id, [partition])
+            request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
+            answer = await self.client.ask(leader.place.host, BROKER_PORT, request)
+            assert isinstance(answer, ProduceResponse), answer
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE, answer
+
+    def turn(self, node: SimulatedNode) -> None:
+        """What the rules see after a turn of a node."""
+        for rule in self.world.rules:
+            rule.after_turn(node)
+
+
+@pytest.fixture
+def traffic() -> Iterator[Traffic]:
+    with without_logs():
+        found = Traffic(1)
+        found.write(3)
+        yield found
+
+
+def strikes(rule: str, happen: Callable[[], None]) -> None:
+    with pytest.raises(Violation) as caught:
+        happen()
+    assert caught.value.rule == rule, caught.value
+
+
+def on_leader(traffic: Traffic) -> tuple[SimulatedNode, Partition]:
+    node = traffic.leader
+    assert node is not None
+    hosted = traffic.hosted(node)
+    assert hosted is not None
+    return node, hosted
+
+
+def test_a_cluster_with_traffic_breaks_no_rule_and_all_is_looked_at(traffic: Traffic) -> None:
+    traffic.write(20)
+    counts = traffic.world.coverage.counts
+    assert counts["looked at: leader of a partition"] > 20
+    assert counts["looked at: high watermark beside the ISR"] > 20
+    assert counts["looked at: registration of a partition"] >= len(NODES)
+
+
+def test_a_high_watermark_that_falls(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    hosted.log.high_watermark -= 1
+    strikes(partition_rules.HIGH_WATERMARK_FALLS, lambda: traffic.turn(node))
+
+
+def test_a_high_watermark_beyond_the_log(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    hosted.log.high_watermark = hosted.log.log_end_offset + 1
+    strikes(partition_rules.HIGH_WATERMARK_OUTSIDE, lambda: traffic.turn(node))
+
+
+def test_a_high_watermark_that_a_member_of_the_isr_does_not_hold(traffic: Traffic) -> None:
+    """It follows the leader's own end alone, while a follower is cut off."""
+    node, hosted = on_leader(traffic)
+    for follower in traffic.followers:
+        traffic.world.network.is_on[follower.place.host] = False
+    asked = traffic.client.begin(traffic._write(1))
+    traffic.world.loop.run_until(
+        lambda: hosted.log.log_end_offset > hosted.log.high_watermark, limit_ms=LIMIT_MS
+    )
+    assert not asked.is_over
+    hosted.log.update_high_watermark(hosted.log.log_end_offset)
+    strikes(partition_rules.NOT_HELD, lambda: traffic.turn(node))
+
+
+def test_a_second_leader_of_an_epoch(traffic: Traffic) -> None:
+    follower = traffic.followers[0]
+    hosted = traffic.hosted(follower)
+    assert hosted is not None
+    hosted._change_leader(follower.node_id, hosted.replicas, 0)
+    strikes(partition_rules.TWO_LEADERS, lambda: traffic.turn(follower))
+
+
+def test_an_isr_with_a_node_that_is_no_replica(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    assert isinstance(hosted.state, Leader)
+    hosted.state.partition_state = CommittedPartitionState((*hosted.replicas, 9))
+    hosted._count_replicas()
+    strikes(partition_rules.ISR_OUTSIDE, lambda: traffic.turn(node))
+
+
+def test_an_epoch_that_goes_back(traffic: Traffic) -> None:
+    follower = traffic.followers[0]
+    hosted = traffic.hosted(follower)
+    assert hosted is not None
+    hosted.partition_epoch -= 1
+    strikes(partition_rules.OLD_EPOCH, lambda: traffic.turn(follower))
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [(partition_rules.OLD_EPOCH, {"leader_epoch": -1}), (partition_rules.ISR_OUTSIDE, {"isr": (1, 9)})],
+)
+def test_an_image_that_says_what_cannot_be(traffic: Traffic, rule: str, change: dict[str, Any]) -> None:
+    node, _ = on_leader(traffic)
+    image = node.image
+    assert image is not None
+    topic = image.topics.by_name[TOPIC]
+    registration = msgspec.structs.replace(topic.partitions[0], **change)
+    changed = msgspec.structs.replace(topic, partitions={0: registration})
+    topics = TopicsImage({**image.topics.by_name, TOPIC: changed}, {**image.topics.by_id, topic.id: changed})
+    assert node.broker is not None
+    node.broker.metadata.image = msgspec.structs.replace(image, topics=topics)
+    strikes(rule, lambda: traffic.turn(node))
