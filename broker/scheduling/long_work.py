@@ -4,11 +4,12 @@ Whoever has more to do than a turn may take does a slice of it and asks to be ca
 stands in one queue, and gets a millisecond of each turn of the loop together: with many long pieces of work
 at once each of them takes longer, and other clients notice no difference between one and a hundred.
 
-Whole requests have another queue, `broker.dispatch.lane`. The two are not one, because that one decides more
-than whose turn it is: a request needs a place before it begins, the bytes of its frame are counted while it
-waits, and its first turn is taken at once, so that most requests never wait. The slices here belong to work
-that has begun already and holds its memory by another account: nothing is admitted, counted or withdrawn, and
-a slice is one call. They also get less of a turn, since nobody bounds how many of them there are.
+Whole requests have another queue, `broker.dispatch.lane`. Two queues mean two shares of each turn of the
+loop: 4 ms for one of the requests, and the millisecond here. In one queue a slice would wait for a turn of
+each request before it, and as nine of them may be served in steps at once, a large batch of a producer that
+gets up to a millisecond in every turn now would get one slice in 36 ms. The requests' queue also decides what
+this one need not: a request needs a place before it begins, the bytes of its frame are counted while it
+waits, and its first turn is taken at once, so that most requests never wait.
 """
 
 from __future__ import annotations
