@@ -1,1 +1,2 @@
-"""Requests and responses. One module per API, named after it; `removed` has the APIs without versions."""
+"""The requests and responses. There is one module per API, which has its name; `removed` holds the APIs that
+have no versions."""

@@ -1,6 +1,7 @@
-"""AddRaftVoter, API key 80. Asked by: admin; auto-join controller.
+"""AddRaftVoter, API key 80. It is sent by admin clients, and by controllers that join the metadata quorum by
+themselves.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -12,10 +13,10 @@ from protocol.values import ZERO_UUID
 
 @request(key=80, versions="0-1", flexible="0+", listeners="broker controller")
 class AddRaftVoterRequest(Message):
-    """Add a voter to the metadata quorum (KIP-853)."""
+    """Adds a voter to the metadata quorum (KIP-853)."""
 
     class Listener(Struct):
-        """One address of the node, with the listener that it belongs to."""
+        """Names a listener of the node, and the address at which it is reached."""
 
         name: str = ""
         host: str = ""

@@ -1,6 +1,6 @@
-"""AllocateProducerIds, API key 67. Asked by: broker.
+"""AllocateProducerIds, API key 67. It is sent by brokers.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, request, response
@@ -9,7 +9,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=67, versions="0", flexible="0+", listeners="controller")
 class AllocateProducerIdsRequest(Message):
-    """A broker asks the controller for a block of producer ids (KIP-730)."""
+    """Asks the controller for a block of producer ids, for the broker that sends it (KIP-730)."""
 
     broker_id: i32 = 0
     broker_epoch: i64 = -1
@@ -17,7 +17,7 @@ class AllocateProducerIdsRequest(Message):
 
 @response(key=67, versions="0", flexible="0+")
 class AllocateProducerIdsResponse(Message):
-    """The first id of the block and how many there are."""
+    """Holds the first producer id of the block, and the number of ids in it."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,6 +1,6 @@
-"""AlterClientQuotas, API key 49. Asked by: admin.
+"""AlterClientQuotas, API key 49. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -9,22 +9,22 @@ from protocol.primitives import f64, i16, i32
 
 @request(key=49, versions="0-1", flexible="1+", listeners="broker controller")
 class AlterClientQuotasRequest(Message):
-    """Set or remove quotas (KIP-546)."""
+    """Sets or removes client quotas (KIP-546)."""
 
     class EntryData(Struct):
-        """One entity with its quotas."""
+        """Names an entity, and the quotas of it that are to change."""
 
         entity: list["AlterClientQuotasRequest.EntityData"] = []
         ops: list["AlterClientQuotasRequest.OpData"] = []
 
     class EntityData(Struct):
-        """One part of the entity: a user, a client id or an address; a null name is the default."""
+        """Names one part of the entity: a user, a client id or an address. A null name means the default."""
 
         entity_type: str = ""
         entity_name: str | None = ""
 
     class OpData(Struct):
-        """A quota to set or remove."""
+        """Names a quota, and says whether it is set or removed."""
 
         key: str = ""
         value: f64 = 0.0
@@ -36,17 +36,17 @@ class AlterClientQuotasRequest(Message):
 
 @response(key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """Says for each entity whether it was changed."""
+    """Says for each entity whether its quotas were changed."""
 
     class EntryData(Struct):
-        """One entity with its quotas."""
+        """Says whether the quotas of one entity were changed."""
 
         error_code: i16 = 0
         error_message: str | None = ""
         entity: list["AlterClientQuotasResponse.EntityData"] = []
 
     class EntityData(Struct):
-        """One part of the entity: a user, a client id or an address; a null name is the default."""
+        """Names one part of the entity: a user, a client id or an address. A null name means the default."""
 
         entity_type: str = ""
         entity_name: str | None = ""

@@ -1,6 +1,6 @@
-"""AlterConfigs, API key 33. Asked by: old admin clients.
+"""AlterConfigs, API key 33. It is sent by older admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -9,17 +9,17 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=33, versions="0-2", flexible="2+", listeners="broker controller")
 class AlterConfigsRequest(Message):
-    """Replace all dynamic configs of resources; the older way."""
+    """Replaces all dynamic configs of resources. IncrementalAlterConfigs has taken its place."""
 
     class AlterConfigsResource(Struct):
-        """A resource and its configs."""
+        """Names a resource, and the configs of it that are to change."""
 
         resource_type: i8 = 0
         resource_name: str = ""
         configs: list["AlterConfigsRequest.AlterableConfig"] = []
 
     class AlterableConfig(Struct):
-        """A config, and the change that is wanted."""
+        """Names a config, and says how it is to change."""
 
         name: str = ""
         value: str | None = ""
@@ -30,10 +30,10 @@ class AlterConfigsRequest(Message):
 
 @response(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """Says for each resource whether it was changed."""
+    """Says for each resource whether its configs were changed."""
 
     class AlterConfigsResourceResponse(Struct):
-        """Says whether one resource was changed."""
+        """Says whether the configs of one resource were changed."""
 
         error_code: i16 = 0
         error_message: str | None = ""

@@ -1,4 +1,4 @@
-"""AlterPartition, API key 56. Asked by: broker (partition leader)."""
+"""AlterPartition, API key 56. It is sent by the leaders of partitions."""
 
 from typing import Annotated
 
@@ -9,19 +9,20 @@ from protocol.values import ZERO_UUID
 
 @request(key=56, versions="2-3", flexible="0+", listeners="controller")
 class AlterPartitionRequest(Message):
-    """A leader's wish for another set of in-sync replicas (KIP-497).
+    """Asks the controller to change the in-sync replicas of partitions, for the leader that sends it
+    (KIP-497).
 
-    From version 3 with the broker epoch of each replica (KIP-903).
+    From version 3 on it names the broker epoch of each replica (KIP-903).
     """
 
     class TopicData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterPartitionRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The in-sync replicas that the leader asks for, for one partition."""
+        """Names the in-sync replicas that the leader wants one partition to have."""
 
         partition_index: i32 = 0
         leader_epoch: i32 = 0
@@ -32,7 +33,7 @@ class AlterPartitionRequest(Message):
         partition_epoch: i32 = 0
 
     class BrokerState(Struct):
-        """A replica with the epoch of its broker's incarnation."""
+        """Names an in-sync replica, and the epoch in which its broker is registered."""
 
         broker_id: i32 = 0
         broker_epoch: i64 = -1
@@ -44,16 +45,17 @@ class AlterPartitionRequest(Message):
 
 @response(key=56, versions="2-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """The partitions as the controller now has them."""
+    """Tells the leader the state that the controller has recorded for each partition."""
 
     class TopicData(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterPartitionResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """One partition, as the controller now has it."""
+        """Tells the leader, ISR and epochs that the controller has recorded for one partition, or an
+        error."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

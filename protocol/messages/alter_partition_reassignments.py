@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments, API key 45. Asked by: admin.
+"""AlterPartitionReassignments, API key 45. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -11,19 +11,19 @@ from protocol.primitives import i16, i32
 
 @request(key=45, versions="0-1", flexible="0+", listeners="broker controller")
 class AlterPartitionReassignmentsRequest(Message):
-    """Move partitions to other replicas, or stop that (KIP-455).
+    """Moves partitions to other replicas, or cancels such moves (KIP-455).
 
-    From version 1 a change of the replication factor can be forbidden (KIP-860).
+    From version 1 on it can forbid that the replication factor changes (KIP-860).
     """
 
     class ReassignableTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partitions: list["AlterPartitionReassignmentsRequest.ReassignablePartition"] = []
 
     class ReassignablePartition(Struct):
-        """The replicas that one partition shall have; null cancels its reassignment."""
+        """Names the replicas that one partition shall have. Null cancels its reassignment."""
 
         partition_index: i32 = 0
         replicas: list[i32] | None = None
@@ -35,16 +35,16 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @response(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """Says for each partition whether the move was accepted."""
+    """Says for each partition whether the reassignment was accepted."""
 
     class ReassignableTopicResponse(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: str = ""
         partitions: list["AlterPartitionReassignmentsResponse.ReassignablePartitionResponse"] = []
 
     class ReassignablePartitionResponse(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs, API key 34. Asked by: admin."""
+"""AlterReplicaLogDirs, API key 34. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,16 +6,16 @@ from protocol.primitives import i16, i32
 
 @request(key=34, versions="1-2", flexible="2+", listeners="broker")
 class AlterReplicaLogDirsRequest(Message):
-    """Move replicas between the log directories of a broker (KIP-113)."""
+    """Moves replicas between the log directories of a broker (KIP-113)."""
 
     class AlterReplicaLogDir(Struct):
-        """A directory and the replicas that shall lie there."""
+        """Names a log directory, and the replicas that shall lie there."""
 
         path: str = ""
         topics: list["AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic"] = []
 
     class AlterReplicaLogDirTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partitions: list[i32] = []
@@ -25,16 +25,16 @@ class AlterReplicaLogDirsRequest(Message):
 
 @response(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
-    """Says for each partition whether the move was accepted."""
+    """Says for each replica whether the move to its log directory was accepted."""
 
     class AlterReplicaLogDirTopicResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult"] = []
 
     class AlterReplicaLogDirPartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

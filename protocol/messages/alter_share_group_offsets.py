@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets, API key 91. Asked by: admin."""
+"""AlterShareGroupOffsets, API key 91. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, i64
@@ -7,16 +7,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=91, versions="0", flexible="0+", listeners="broker")
 class AlterShareGroupOffsetsRequest(Message):
-    """Move the start offsets of an empty share group (KIP-932)."""
+    """Sets the start offsets of a share group that has no members (KIP-932)."""
 
     class AlterShareGroupOffsetsRequestTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition"] = []
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
-        """The new start offset of one partition."""
+        """Names the new start offset of one partition."""
 
         partition_index: i32 = 0
         start_offset: i64 = 0
@@ -27,17 +27,17 @@ class AlterShareGroupOffsetsRequest(Message):
 
 @response(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Message):
-    """Says for each partition whether its start offset was moved."""
+    """Says for each partition whether its start offset was changed."""
 
     class AlterShareGroupOffsetsResponseTopic(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID
         partitions: list["AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponsePartition"] = []
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials, API key 51. Asked by: admin.
+"""AlterUserScramCredentials, API key 51. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -9,16 +9,16 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=51, versions="0", flexible="0+", listeners="broker controller")
 class AlterUserScramCredentialsRequest(Message):
-    """Set or delete SCRAM credentials (KIP-554)."""
+    """Sets or deletes SCRAM credentials of users (KIP-554)."""
 
     class ScramCredentialDeletion(Struct):
-        """A credential to delete."""
+        """Names a credential to delete."""
 
         name: str = ""
         mechanism: i8 = 0
 
     class ScramCredentialUpsertion(Struct):
-        """A credential to set: the salted password, never the password."""
+        """Holds a credential to set. It carries the salted password and never the password itself."""
 
         name: str = ""
         mechanism: i8 = 0
@@ -32,10 +32,10 @@ class AlterUserScramCredentialsRequest(Message):
 
 @response(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """Says for each user whether it was changed."""
+    """Says for each user whether the credentials were changed."""
 
     class AlterUserScramCredentialsResult(Struct):
-        """Says whether one user was changed."""
+        """Says whether the credentials of one user were changed."""
 
         user: str = ""
         error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""ApiVersions, API key 18. Asked by: client (all)."""
+"""ApiVersions, API key 18. It is sent by all clients."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=18, versions="0-4", flexible="3+", listeners="broker controller")
 class ApiVersionsRequest(Message):
-    """Which APIs and versions do you speak? The first request of most clients.
+    """Asks which APIs the broker serves, and in which versions. It is the first request of most clients.
 
-    From version 3 the client says what software it is (KIP-511).
+    From version 3 on the client says what software it is (KIP-511).
     """
 
     client_software_name: Annotated[str, Since(3), Ignorable] = ""
@@ -19,28 +19,28 @@ class ApiVersionsRequest(Message):
 
 @response(key=18, versions="0-4", flexible="3+")
 class ApiVersionsResponse(Message):
-    """APIs with their versions, and the cluster's features (KIP-584).
+    """Lists the APIs with the versions that are served, and the features of the cluster (KIP-584).
 
-    Its header is version 0 always, so that every client can read it; an unsupported version is answered in
-    version 0.
+    Its header always has version 0, so that every client can read it. A version of the request that the
+    broker does not serve is answered in version 0.
     """
 
     class ApiVersion(Struct):
-        """An API and the versions that are served."""
+        """Names an API, and the versions of it that are served."""
 
         api_key: i16 = 0
         min_version: i16 = 0
         max_version: i16 = 0
 
     class SupportedFeatureKey(Struct):
-        """A feature and the levels that the broker can run."""
+        """Names a feature, and the levels of it that the broker can run."""
 
         name: str = ""
         min_version: i16 = 0
         max_version: i16 = 0
 
     class FinalizedFeatureKey(Struct):
-        """A feature and the level that the cluster runs."""
+        """Names a feature, and the level of it that the cluster runs."""
 
         name: str = ""
         max_version_level: i16 = 0

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs, API key 73. Asked by: broker."""
+"""AssignReplicasToDirs, API key 73. It is sent by brokers."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, i64
@@ -7,22 +7,22 @@ from protocol.values import ZERO_UUID
 
 @request(key=73, versions="0", flexible="0+", listeners="controller")
 class AssignReplicasToDirsRequest(Message):
-    """A broker tells in which log directory its replicas lie (KIP-858)."""
+    """Tells the controller in which log directories the replicas of a broker lie (KIP-858)."""
 
     class DirectoryData(Struct):
-        """A log directory and the replicas in it."""
+        """Names a log directory and the replicas that lie in it."""
 
         id: Uuid = ZERO_UUID
         topics: list["AssignReplicasToDirsRequest.TopicData"] = []
 
     class TopicData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AssignReplicasToDirsRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Names a partition whose replica lies in the log directory."""
 
         partition_index: i32 = 0
 
@@ -33,22 +33,22 @@ class AssignReplicasToDirsRequest(Message):
 
 @response(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsResponse(Message):
-    """Says for each partition whether the change was recorded."""
+    """Says for each replica whether the controller has recorded its log directory."""
 
     class DirectoryData(Struct):
-        """A log directory and the replicas in it."""
+        """Holds the results for the replicas of one log directory."""
 
         id: Uuid = ZERO_UUID
         topics: list["AssignReplicasToDirsResponse.TopicData"] = []
 
     class TopicData(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["AssignReplicasToDirsResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch, API key 53. Asked by: controller (raft leader)."""
+"""BeginQuorumEpoch, API key 53. It is sent by the leader of the metadata quorum."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=53, versions="0-1", flexible="1+", listeners="controller")
 class BeginQuorumEpochRequest(Message):
-    """A new leader makes itself known to voters (KIP-595)."""
+    """Tells a voter that the sender leads a new epoch (KIP-595)."""
 
     class TopicData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["BeginQuorumEpochRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Names the leader of the partition, and its epoch."""
 
         partition_index: i32 = 0
         voter_directory_id: Annotated[Uuid, Since(1), Ignorable] = ZERO_UUID
@@ -26,7 +26,7 @@ class BeginQuorumEpochRequest(Message):
         leader_epoch: i32 = 0
 
     class LeaderEndpoint(Struct):
-        """One address of the leader."""
+        """Names a listener of the leader, and the address at which it is reached."""
 
         name: str = ""
         host: str = ""
@@ -40,16 +40,16 @@ class BeginQuorumEpochRequest(Message):
 
 @response(key=53, versions="0-1", flexible="1+")
 class BeginQuorumEpochResponse(Message):
-    """Says whether the leader was accepted, and who leads."""
+    """Says whether the voter follows the leader, and which leader it knows."""
 
     class TopicData(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["BeginQuorumEpochResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -57,7 +57,7 @@ class BeginQuorumEpochResponse(Message):
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
-        """The address of a leader that is named in this answer."""
+        """Gives the address of a leader that this response names."""
 
         node_id: i32 = 0
         host: str = ""

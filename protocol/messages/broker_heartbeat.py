@@ -1,4 +1,4 @@
-"""BrokerHeartbeat, API key 63. Asked by: broker."""
+"""BrokerHeartbeat, API key 63. It is sent by brokers."""
 
 from typing import Annotated
 
@@ -8,9 +8,11 @@ from protocol.primitives import Uuid, i16, i32, i64
 
 @request(key=63, versions="0-2", flexible="0+", listeners="controller")
 class BrokerHeartbeatRequest(Message):
-    """A registered broker is alive, and wishes to be unfenced or to shut down (KIP-631).
+    """Tells the controller that a registered broker is alive, and whether it wants to be unfenced or to shut
+    down (KIP-631).
 
-    From version 1 with offline directories (KIP-858), 2 with cordoned ones.
+    From version 1 on it names log directories that have gone offline (KIP-858), and from version 2 on those
+    that are cordoned.
     """
 
     broker_id: i32 = 0

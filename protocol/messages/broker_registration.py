@@ -1,4 +1,4 @@
-"""BrokerRegistration, API key 62. Asked by: broker."""
+"""BrokerRegistration, API key 62. It is sent by brokers."""
 
 from typing import Annotated
 
@@ -9,13 +9,15 @@ from protocol.values import ZERO_UUID
 
 @request(key=62, versions="0-4", flexible="0+", listeners="controller")
 class BrokerRegistrationRequest(Message):
-    """A broker's incarnation registers with the controller (KIP-631).
+    """Registers a broker with the controller (KIP-631). Each start of a broker registers with a new
+    incarnation id.
 
-    From version 2 with its log directories (KIP-858), 4 with feature ranges that start at 0.
+    From version 2 on it names the broker's log directories (KIP-858). From version 4 on the levels of a
+    feature may start at 0.
     """
 
     class Listener(Struct):
-        """One address of the node, with the listener that it belongs to."""
+        """Names a listener of the node, and the address at which it is reached."""
 
         name: str = ""
         host: str = ""
@@ -23,7 +25,7 @@ class BrokerRegistrationRequest(Message):
         security_protocol: i16 = 0
 
     class Feature(Struct):
-        """A feature and its levels."""
+        """Names a feature, and the levels of it that the node can run."""
 
         name: str = ""
         min_supported_version: i16 = 0
@@ -42,7 +44,7 @@ class BrokerRegistrationRequest(Message):
 
 @response(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationResponse(Message):
-    """The response gives the broker its broker epoch."""
+    """Tells the broker the broker epoch of its registration."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

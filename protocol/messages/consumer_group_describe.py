@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, API key 69. Asked by: admin."""
+"""ConsumerGroupDescribe, API key 69. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=69, versions="0-1", flexible="0+", listeners="broker")
 class ConsumerGroupDescribeRequest(Message):
-    """Describe consumer groups of the newer protocol (KIP-848)."""
+    """Asks for a description of consumer groups of the newer protocol (KIP-848)."""
 
     group_ids: list[str] = []
     include_authorized_operations: bool = False
@@ -19,10 +19,10 @@ class ConsumerGroupDescribeRequest(Message):
 
 @response(key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
-    """Members with their current and target assignments."""
+    """Describes the groups: their members, with the current and the target assignment of each."""
 
     class DescribedGroup(Struct):
-        """The result for one group."""
+        """Describes one group, or says why it cannot be described."""
 
         error_code: i16 = 0
         error_message: str | None = None
@@ -35,7 +35,7 @@ class ConsumerGroupDescribeResponse(Message):
         authorized_operations: i32 = -2147483648
 
     class Member(Struct):
-        """One member of the group."""
+        """Describes one member of the group."""
 
         member_id: str = ""
         instance_id: str | None = None
@@ -54,12 +54,12 @@ class ConsumerGroupDescribeResponse(Message):
         member_type: Annotated[i8, Since(1), Ignorable] = -1
 
     class Assignment(Struct):
-        """The assignment of the member."""
+        """Holds the partitions that are assigned to the member."""
 
         topic_partitions: list["ConsumerGroupDescribeResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, API key 68. Asked by: client (KIP-848 consumer)."""
+"""ConsumerGroupHeartbeat, API key 68. It is sent by consumers of the newer group protocol (KIP-848)."""
 
 from typing import Annotated
 
@@ -9,14 +9,15 @@ from protocol.values import ZERO_UUID
 
 @request(key=68, versions="0-1", flexible="0+", listeners="broker")
 class ConsumerGroupHeartbeatRequest(Message):
-    """Join, stay in or leave a consumer group of the newer protocol (KIP-848).
+    """Joins, stays in or leaves a consumer group of the newer protocol (KIP-848).
 
-    Fields that have not changed are null; epoch 0 joins, -1 leaves, -2 leaves for a while; from version 1 a
-    regular expression may be subscribed to, and the client makes the member id.
+    Fields that have not changed since the last heartbeat are null. A member joins with epoch 0 and leaves
+    with epoch -1; a static member that will come back leaves with -2. From version 1 on a member may
+    subscribe to a regular expression, and chooses its member id itself.
     """
 
     class TopicPartitions(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
@@ -35,15 +36,15 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @response(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """The member's epoch, and its assignment when it has changed."""
+    """Tells the member its epoch, and its assignment when that has changed."""
 
     class Assignment(Struct):
-        """The assignment of the member."""
+        """Holds the partitions that are assigned to the member."""
 
         topic_partitions: list["ConsumerGroupHeartbeatResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []

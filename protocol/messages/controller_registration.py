@@ -1,4 +1,4 @@
-"""ControllerRegistration, API key 70. Asked by: controller."""
+"""ControllerRegistration, API key 70. It is sent by controllers."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, u16
@@ -7,10 +7,10 @@ from protocol.values import ZERO_UUID
 
 @request(key=70, versions="0", flexible="0+", listeners="controller")
 class ControllerRegistrationRequest(Message):
-    """A controller's incarnation registers with the active one (KIP-919)."""
+    """Registers a controller with the active controller (KIP-919)."""
 
     class Listener(Struct):
-        """One address of the node, with the listener that it belongs to."""
+        """Names a listener of the node, and the address at which it is reached."""
 
         name: str = ""
         host: str = ""
@@ -18,7 +18,7 @@ class ControllerRegistrationRequest(Message):
         security_protocol: i16 = 0
 
     class Feature(Struct):
-        """A feature and its levels."""
+        """Names a feature, and the levels of it that the node can run."""
 
         name: str = ""
         min_supported_version: i16 = 0

@@ -1,6 +1,6 @@
-"""CreateAcls, API key 30. Asked by: admin.
+"""CreateAcls, API key 30. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -9,10 +9,10 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=30, versions="1-3", flexible="2+", listeners="broker controller")
 class CreateAclsRequest(Message):
-    """Add access control entries."""
+    """Adds access control entries."""
 
     class AclCreation(Struct):
-        """An entry to add."""
+        """Holds an access control entry that is to be added."""
 
         resource_type: i8 = 0
         resource_name: str = ""

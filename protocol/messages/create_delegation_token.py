@@ -1,6 +1,6 @@
-"""CreateDelegationToken, API key 38. Asked by: admin/client.
+"""CreateDelegationToken, API key 38. It is sent by admin clients and other clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -11,13 +11,13 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=38, versions="1-3", flexible="2+", listeners="broker controller")
 class CreateDelegationTokenRequest(Message):
-    """Create a delegation token (KIP-48).
+    """Creates a delegation token (KIP-48).
 
-    From version 3 for another owner (KIP-373).
+    From version 3 on the owner may be another principal than the one that asks (KIP-373).
     """
 
     class CreatableRenewers(Struct):
-        """A principal that may renew the token beside its owner."""
+        """Names a principal that may renew the token, as its owner may."""
 
         principal_type: str = ""
         principal_name: str = ""
@@ -30,7 +30,7 @@ class CreateDelegationTokenRequest(Message):
 
 @response(key=38, versions="1-3", flexible="2+")
 class CreateDelegationTokenResponse(Message):
-    """The token and its secret."""
+    """Holds the new token and its secret."""
 
     error_code: i16 = 0
     principal_type: str = ""

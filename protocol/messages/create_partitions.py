@@ -1,6 +1,6 @@
-"""CreatePartitions, API key 37. Asked by: admin.
+"""CreatePartitions, API key 37. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -9,17 +9,17 @@ from protocol.primitives import i16, i32
 
 @request(key=37, versions="0-3", flexible="2+", listeners="broker controller")
 class CreatePartitionsRequest(Message):
-    """Add partitions to topics (KIP-195)."""
+    """Adds partitions to topics (KIP-195)."""
 
     class CreatePartitionsTopic(Struct):
-        """A topic and how many partitions it shall have."""
+        """Names a topic, and the number of partitions that it shall have."""
 
         name: str = ""
         count: i32 = 0
         assignments: list["CreatePartitionsRequest.CreatePartitionsAssignment"] | None = []
 
     class CreatePartitionsAssignment(Struct):
-        """The replicas of one new partition, chosen by the caller."""
+        """Names the replicas of one new partition, if the client chooses them."""
 
         broker_ids: list[i32] = []
 
@@ -30,7 +30,7 @@ class CreatePartitionsRequest(Message):
 
 @response(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """Says for each topic whether the partitions were added."""
+    """Says for each topic whether it got its new partitions."""
 
     class CreatePartitionsTopicResult(Struct):
         """Says whether one topic got its new partitions."""

@@ -1,6 +1,6 @@
-"""CreateTopics, API key 19. Asked by: admin; broker (auto-create).
+"""CreateTopics, API key 19. It is sent by admin clients, and by brokers that create topics automatically.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -12,13 +12,13 @@ from protocol.values import ZERO_UUID
 
 @request(key=19, versions="2-7", flexible="5+", listeners="broker controller")
 class CreateTopicsRequest(Message):
-    """Create topics, or only check whether they could be created.
+    """Creates topics, or only checks whether they could be created.
 
-    From version 4 the broker's defaults for partitions and replicas are -1 (KIP-464).
+    From version 4 on, -1 as the number of partitions or replicas means the broker's default (KIP-464).
     """
 
     class CreatableTopic(Struct):
-        """A topic to create."""
+        """Describes a topic that is to be created."""
 
         name: str = ""
         num_partitions: i32 = 0
@@ -27,13 +27,13 @@ class CreateTopicsRequest(Message):
         configs: list["CreateTopicsRequest.CreatableTopicConfig"] = []
 
     class CreatableReplicaAssignment(Struct):
-        """The replicas of one partition, chosen by the caller."""
+        """Names the replicas of one partition, if the client chooses them."""
 
         partition_index: i32 = 0
         broker_ids: list[i32] = []
 
     class CreatableTopicConfig(Struct):
-        """A config of the new topic."""
+        """Sets a config of the new topic."""
 
         name: str = ""
         value: str | None = ""
@@ -45,13 +45,14 @@ class CreateTopicsRequest(Message):
 
 @response(key=19, versions="2-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """Per topic, what was created.
+    """Says for each topic whether it was created.
 
-    From version 5 with the configs (KIP-525), 7 with the topic id.
+    From version 5 on it tells the partitions, the replicas and the configs of the topic (KIP-525), and from
+    version 7 on its topic id.
     """
 
     class CreatableTopicResult(Struct):
-        """Says what became of one topic."""
+        """Describes one topic that was created, or says why it was not."""
 
         name: str = ""
         topic_id: Annotated[Uuid, Since(7), Ignorable] = ZERO_UUID
@@ -65,7 +66,7 @@ class CreateTopicsResponse(Message):
         ] = []
 
     class CreatableTopicConfigs(Struct):
-        """A config that the new topic has."""
+        """Holds a config that is in force for the new topic."""
 
         name: str = ""
         value: str | None = ""

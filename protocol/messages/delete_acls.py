@@ -1,6 +1,6 @@
-"""DeleteAcls, API key 31. Asked by: admin.
+"""DeleteAcls, API key 31. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -9,10 +9,10 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=31, versions="1-3", flexible="2+", listeners="broker controller")
 class DeleteAclsRequest(Message):
-    """Remove the access control entries that match filters."""
+    """Removes the access control entries that match one of the filters."""
 
     class DeleteAclsFilter(Struct):
-        """A filter of the entries that shall be removed."""
+        """Says which access control entries are to be removed."""
 
         resource_type_filter: i8 = 0
         resource_name_filter: str | None = ""
@@ -27,17 +27,17 @@ class DeleteAclsRequest(Message):
 
 @response(key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """Says what each filter removed."""
+    """Says for each filter which entries were removed."""
 
     class DeleteAclsFilterResult(Struct):
-        """Says what one filter removed."""
+        """Lists the entries that were removed because they matched one filter."""
 
         error_code: i16 = 0
         error_message: str | None = ""
         matching_acls: list["DeleteAclsResponse.DeleteAclsMatchingAcl"] = []
 
     class DeleteAclsMatchingAcl(Struct):
-        """An entry that matched the filter."""
+        """Holds an access control entry that matched the filter."""
 
         error_code: i16 = 0
         error_message: str | None = ""

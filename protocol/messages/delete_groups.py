@@ -1,4 +1,4 @@
-"""DeleteGroups, API key 42. Asked by: admin."""
+"""DeleteGroups, API key 42. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,7 +6,7 @@ from protocol.primitives import i16, i32
 
 @request(key=42, versions="0-2", flexible="2+", listeners="broker")
 class DeleteGroupsRequest(Message):
-    """Delete groups that have no members."""
+    """Deletes groups that have no members."""
 
     groups_names: list[str] = []
 

@@ -1,4 +1,4 @@
-"""DeleteRecords, API key 21. Asked by: admin; Streams."""
+"""DeleteRecords, API key 21. It is sent by admin clients and Kafka Streams."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,16 +6,17 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=21, versions="0-2", flexible="2+", listeners="broker")
 class DeleteRecordsRequest(Message):
-    """Move log start offsets forward: what lies before may go."""
+    """Moves log start offsets forward, so that the records before them can be deleted."""
 
     class DeleteRecordsTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partitions: list["DeleteRecordsRequest.DeleteRecordsPartition"] = []
 
     class DeleteRecordsPartition(Struct):
-        """Before which offset the records of one partition may go; -1 is the high watermark."""
+        """Names a partition, and the offset before which its records can be deleted. -1 means the high
+        watermark."""
 
         partition_index: i32 = 0
         offset: i64 = 0
@@ -26,16 +27,16 @@ class DeleteRecordsRequest(Message):
 
 @response(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse(Message):
-    """The new log start offset of each partition."""
+    """Tells the low watermark of each partition: the smallest log start offset of its live replicas."""
 
     class DeleteRecordsTopicResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: str = ""
         partitions: list["DeleteRecordsResponse.DeleteRecordsPartitionResult"] = []
 
     class DeleteRecordsPartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         low_watermark: i64 = 0

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets, API key 92. Asked by: admin."""
+"""DeleteShareGroupOffsets, API key 92. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,10 +7,10 @@ from protocol.values import ZERO_UUID
 
 @request(key=92, versions="0", flexible="0+", listeners="broker")
 class DeleteShareGroupOffsetsRequest(Message):
-    """Forget a share group's offsets of topics (KIP-932)."""
+    """Deletes the offsets that a share group has for topics (KIP-932)."""
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
-        """A topic whose offsets shall be forgotten."""
+        """Names a topic whose offsets are to be deleted."""
 
         topic_name: str = ""
 
@@ -23,7 +23,7 @@ class DeleteShareGroupOffsetsResponse(Message):
     """Says for each topic whether its offsets were deleted."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
-        """The results for one topic."""
+        """Holds the result for one topic."""
 
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID

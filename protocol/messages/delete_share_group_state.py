@@ -1,4 +1,4 @@
-"""DeleteShareGroupState, API key 86. Asked by: broker (group coord -> share coord)."""
+"""DeleteShareGroupState, API key 86. It is sent by group coordinators, to share coordinators."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,16 +7,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=86, versions="0", flexible="0+", listeners="broker")
 class DeleteShareGroupStateRequest(Message):
-    """Forget the stored state of share partitions (KIP-932)."""
+    """Deletes the stored state of share partitions (KIP-932)."""
 
     class DeleteStateData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["DeleteShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Names a partition whose state is to be deleted."""
 
         partition: i32 = 0
 
@@ -29,13 +29,13 @@ class DeleteShareGroupStateResponse(Message):
     """Says for each partition whether its state was deleted."""
 
     class DeleteStateResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["DeleteShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

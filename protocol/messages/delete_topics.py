@@ -1,6 +1,6 @@
-"""DeleteTopics, API key 20. Asked by: admin.
+"""DeleteTopics, API key 20. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -12,10 +12,10 @@ from protocol.values import ZERO_UUID
 
 @request(key=20, versions="1-6", flexible="4+", listeners="broker controller")
 class DeleteTopicsRequest(Message):
-    """Delete topics by name, from version 6 also by id."""
+    """Deletes topics by their names, and from version 6 on by their ids."""
 
     class DeleteTopicState(Struct):
-        """A topic to delete, by name or id."""
+        """Names a topic to delete, by its name or by its id."""
 
         name: str | None = None
         topic_id: Uuid = ZERO_UUID
@@ -27,10 +27,10 @@ class DeleteTopicsRequest(Message):
 
 @response(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """Says for each topic whether it is being deleted."""
+    """Says for each topic whether it was deleted. Brokers remove its records afterwards."""
 
     class DeletableTopicResult(Struct):
-        """Says whether one topic is being deleted."""
+        """Says whether one topic was deleted."""
 
         name: Annotated[str | None, NullableSince(6)] = ""
         topic_id: Annotated[Uuid, Since(6), Ignorable] = ZERO_UUID

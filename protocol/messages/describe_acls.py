@@ -1,4 +1,4 @@
-"""DescribeAcls, API key 29. Asked by: admin."""
+"""DescribeAcls, API key 29. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,7 +6,7 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=29, versions="1-3", flexible="2+", listeners="broker controller")
 class DescribeAclsRequest(Message):
-    """The access control entries that match a filter."""
+    """Asks for the access control entries that match a filter."""
 
     resource_type_filter: i8 = 0
     resource_name_filter: str | None = ""
@@ -19,10 +19,10 @@ class DescribeAclsRequest(Message):
 
 @response(key=29, versions="1-3", flexible="2+")
 class DescribeAclsResponse(Message):
-    """Matching entries by resource."""
+    """Lists the access control entries that match, by resource."""
 
     class DescribeAclsResource(Struct):
-        """A resource with its matching entries."""
+        """Names a resource, and lists its entries that match."""
 
         resource_type: i8 = 0
         resource_name: str = ""
@@ -30,7 +30,7 @@ class DescribeAclsResponse(Message):
         acls: list["DescribeAclsResponse.AclDescription"] = []
 
     class AclDescription(Struct):
-        """One entry of a resource."""
+        """Holds one access control entry of the resource."""
 
         principal: str = ""
         host: str = ""

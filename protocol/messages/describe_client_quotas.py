@@ -1,4 +1,4 @@
-"""DescribeClientQuotas, API key 48. Asked by: admin."""
+"""DescribeClientQuotas, API key 48. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import f64, i8, i16, i32
@@ -6,10 +6,10 @@ from protocol.primitives import f64, i8, i16, i32
 
 @request(key=48, versions="0-1", flexible="1+", listeners="broker")
 class DescribeClientQuotasRequest(Message):
-    """The quotas of users, client ids and addresses that match a filter (KIP-546)."""
+    """Asks for the quotas of the users, client ids and addresses that match a filter (KIP-546)."""
 
     class ComponentData(Struct):
-        """One condition of the filter."""
+        """Holds one condition of the filter."""
 
         entity_type: str = ""
         match_type: i8 = 0
@@ -21,22 +21,22 @@ class DescribeClientQuotasRequest(Message):
 
 @response(key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse(Message):
-    """Entities with their quotas."""
+    """Lists the entities that match, with their quotas."""
 
     class EntryData(Struct):
-        """One entity with its quotas."""
+        """Names an entity, and lists its quotas."""
 
         entity: list["DescribeClientQuotasResponse.EntityData"] = []
         values: list["DescribeClientQuotasResponse.ValueData"] = []
 
     class EntityData(Struct):
-        """One part of the entity: a user, a client id or an address; a null name is the default."""
+        """Names one part of the entity: a user, a client id or an address. A null name means the default."""
 
         entity_type: str = ""
         entity_name: str | None = ""
 
     class ValueData(Struct):
-        """One quota and its value."""
+        """Holds the value of one quota."""
 
         key: str = ""
         value: f64 = 0.0

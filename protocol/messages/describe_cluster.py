@@ -1,4 +1,4 @@
-"""DescribeCluster, API key 60. Asked by: client/admin."""
+"""DescribeCluster, API key 60. It is sent by admin clients and other clients."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=60, versions="0-2", flexible="0+", listeners="broker controller")
 class DescribeClusterRequest(Message):
-    """The cluster's brokers, from version 1 alternatively its controllers (KIP-919).
+    """Asks for the brokers of the cluster, or from version 1 on for its controllers (KIP-919).
 
-    From version 2 with fenced brokers.
+    From version 2 on it can ask for fenced brokers as well.
     """
 
     include_cluster_authorized_operations: bool = False
@@ -20,10 +20,10 @@ class DescribeClusterRequest(Message):
 
 @response(key=60, versions="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
-    """Cluster id, controller and nodes."""
+    """Tells the id of the cluster, its controller and its nodes."""
 
     class DescribeClusterBroker(Struct):
-        """A node of the cluster."""
+        """Describes one node of the cluster."""
 
         broker_id: i32 = 0
         host: str = ""

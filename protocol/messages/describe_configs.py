@@ -1,4 +1,4 @@
-"""DescribeConfigs, API key 32. Asked by: admin."""
+"""DescribeConfigs, API key 32. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -8,13 +8,13 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=32, versions="1-4", flexible="4+", listeners="broker controller")
 class DescribeConfigsRequest(Message):
-    """Configs of topics, brokers, loggers, groups and client metrics.
+    """Asks for the configs of topics, brokers, loggers, groups and client metrics.
 
-    From version 1 with synonyms (KIP-226), 3 with documentation.
+    From version 1 on it can ask for synonyms (KIP-226), and from version 3 on for documentation.
     """
 
     class DescribeConfigsResource(Struct):
-        """A resource, and which of its configs; null is all."""
+        """Names a resource and the configs of it that are asked for. Null means all configs."""
 
         resource_type: i8 = 0
         resource_name: str = ""
@@ -27,10 +27,10 @@ class DescribeConfigsRequest(Message):
 
 @response(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """Config values, where they come from, and what they are."""
+    """Tells the values of the configs, and where they come from."""
 
     class DescribeConfigsResult(Struct):
-        """The result for one resource."""
+        """Lists the configs of one resource, or says why they cannot be described."""
 
         error_code: i16 = 0
         error_message: str | None = ""
@@ -39,7 +39,7 @@ class DescribeConfigsResponse(Message):
         configs: list["DescribeConfigsResponse.DescribeConfigsResourceResult"] = []
 
     class DescribeConfigsResourceResult(Struct):
-        """One config, with its value and what describes it."""
+        """Describes one config and its value."""
 
         name: str = ""
         value: str | None = ""
@@ -51,7 +51,7 @@ class DescribeConfigsResponse(Message):
         documentation: Annotated[str | None, Since(3), Ignorable] = ""
 
     class DescribeConfigsSynonym(Struct):
-        """A config of another name or place from which the value may come."""
+        """Names another config, or another source of this one, from which the value can come."""
 
         name: str = ""
         value: str | None = ""

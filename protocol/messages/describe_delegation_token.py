@@ -1,4 +1,4 @@
-"""DescribeDelegationToken, API key 41. Asked by: admin/client."""
+"""DescribeDelegationToken, API key 41. It is sent by admin clients and other clients."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=41, versions="1-3", flexible="2+", listeners="broker controller")
 class DescribeDelegationTokenRequest(Message):
-    """Describe delegation tokens, all or by owner."""
+    """Asks for the delegation tokens of some owners, or for all of them."""
 
     class DescribeDelegationTokenOwner(Struct):
-        """An owner whose tokens are wanted."""
+        """Names an owner whose tokens are asked for."""
 
         principal_type: str = ""
         principal_name: str = ""
@@ -21,10 +21,10 @@ class DescribeDelegationTokenRequest(Message):
 
 @response(key=41, versions="1-3", flexible="2+")
 class DescribeDelegationTokenResponse(Message):
-    """Tokens with their secrets and renewers."""
+    """Lists the tokens with their secrets and renewers."""
 
     class DescribedDelegationToken(Struct):
-        """One delegation token."""
+        """Describes one delegation token."""
 
         principal_type: str = ""
         principal_name: str = ""
@@ -38,7 +38,7 @@ class DescribeDelegationTokenResponse(Message):
         renewers: list["DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer"] = []
 
     class DescribedDelegationTokenRenewer(Struct):
-        """A principal that may renew the token."""
+        """Names a principal that may renew the token."""
 
         principal_type: str = ""
         principal_name: str = ""

@@ -1,4 +1,4 @@
-"""DescribeGroups, API key 15. Asked by: admin."""
+"""DescribeGroups, API key 15. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -8,9 +8,10 @@ from protocol.primitives import i16, i32
 
 @request(key=15, versions="0-6", flexible="5+", listeners="broker")
 class DescribeGroupsRequest(Message):
-    """Describe classic groups.
+    """Asks for a description of classic groups.
 
-    From version 3 with authorized operations; 6 answers GROUP_ID_NOT_FOUND for a group that is not there.
+    From version 3 on it can ask for the authorized operations. From version 6 on the error of a group that
+    does not exist is GROUP_ID_NOT_FOUND.
     """
 
     groups: list[str] = []
@@ -19,10 +20,10 @@ class DescribeGroupsRequest(Message):
 
 @response(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
-    """Classic groups with their members."""
+    """Describes the groups and their members."""
 
     class DescribedGroup(Struct):
-        """The result for one group."""
+        """Describes one group, or says why it cannot be described."""
 
         error_code: i16 = 0
         error_message: Annotated[str | None, Since(6)] = None
@@ -34,7 +35,7 @@ class DescribeGroupsResponse(Message):
         authorized_operations: Annotated[i32, Since(3)] = -2147483648
 
     class DescribedGroupMember(Struct):
-        """A member of the group."""
+        """Describes one member of the group."""
 
         member_id: str = ""
         group_instance_id: Annotated[str | None, Since(4), Ignorable] = None

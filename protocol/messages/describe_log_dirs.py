@@ -1,4 +1,4 @@
-"""DescribeLogDirs, API key 35. Asked by: admin."""
+"""DescribeLogDirs, API key 35. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=35, versions="1-5", flexible="2+", listeners="broker")
 class DescribeLogDirsRequest(Message):
-    """Asks what lies in a broker's log directories (KIP-113)."""
+    """Asks which replicas lie in the log directories of a broker (KIP-113)."""
 
     class DescribableLogDirTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic: str = ""
         partitions: list[i32] = []
@@ -21,11 +21,14 @@ class DescribeLogDirsRequest(Message):
 
 @response(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """Sizes and lags of replicas; from version 4 the volume's size (KIP-827), 5 whether it takes new
-    replicas."""
+    """Tells the size and the lag of each replica, by log directory.
+
+    From version 4 on it tells the size of the volume (KIP-827), and from version 5 on whether the directory
+    is cordoned.
+    """
 
     class DescribeLogDirsResult(Struct):
-        """One log directory."""
+        """Describes one log directory."""
 
         error_code: i16 = 0
         log_dir: str = ""
@@ -35,13 +38,13 @@ class DescribeLogDirsResponse(Message):
         is_cordoned: Annotated[bool, Since(5), Ignorable] = False
 
     class DescribeLogDirsTopic(Struct):
-        """Replicas of one topic."""
+        """Lists the replicas of one topic in the log directory."""
 
         name: str = ""
         partitions: list["DescribeLogDirsResponse.DescribeLogDirsPartition"] = []
 
     class DescribeLogDirsPartition(Struct):
-        """One replica: its size and how far it lags."""
+        """Tells the size of one replica, and how far it lags behind."""
 
         partition_index: i32 = 0
         partition_size: i64 = 0

@@ -1,4 +1,4 @@
-"""DescribeProducers, API key 61. Asked by: admin."""
+"""DescribeProducers, API key 61. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,10 +6,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=61, versions="0", flexible="0+", listeners="broker")
 class DescribeProducersRequest(Message):
-    """The producers that are active in partitions (KIP-664)."""
+    """Asks which producers are active on partitions (KIP-664)."""
 
     class TopicRequest(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partition_indexes: list[i32] = []
@@ -19,16 +19,16 @@ class DescribeProducersRequest(Message):
 
 @response(key=61, versions="0", flexible="0+")
 class DescribeProducersResponse(Message):
-    """Producers with their sequences and open transactions."""
+    """Lists the producers of each partition, with their sequences and open transactions."""
 
     class TopicResponse(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: str = ""
         partitions: list["DescribeProducersResponse.PartitionResponse"] = []
 
     class PartitionResponse(Struct):
-        """The result for one partition."""
+        """Lists the active producers of one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -36,7 +36,7 @@ class DescribeProducersResponse(Message):
         active_producers: list["DescribeProducersResponse.ProducerState"] = []
 
     class ProducerState(Struct):
-        """One producer, as the partition knows it."""
+        """Describes the state that the partition keeps of one producer."""
 
         producer_id: i64 = 0
         producer_epoch: i32 = 0

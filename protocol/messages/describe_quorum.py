@@ -1,6 +1,6 @@
-"""DescribeQuorum, API key 55. Asked by: admin; controller.
+"""DescribeQuorum, API key 55. It is sent by admin clients and controllers.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -12,16 +12,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=55, versions="0-2", flexible="0+", listeners="broker controller")
 class DescribeQuorumRequest(Message):
-    """The state of the Raft quorum (KIP-642)."""
+    """Asks for the state of the metadata quorum (KIP-642)."""
 
     class TopicData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["DescribeQuorumRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Names a partition of the metadata topic."""
 
         partition_index: i32 = 0
 
@@ -30,16 +30,19 @@ class DescribeQuorumRequest(Message):
 
 @response(key=55, versions="0-2", flexible="0+")
 class DescribeQuorumResponse(Message):
-    """Leader, voters and observers with their log ends; from version 2 their addresses (KIP-853)."""
+    """Tells the leader, the voters and the observers of the quorum, with the log end offset of each.
+
+    From version 2 on it tells the addresses of the voters (KIP-853).
+    """
 
     class TopicData(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["DescribeQuorumResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The result for one partition."""
+        """Describes the quorum of one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -51,7 +54,7 @@ class DescribeQuorumResponse(Message):
         observers: list["DescribeQuorumResponse.ReplicaState"] = []
 
     class ReplicaState(Struct):
-        """Says how far one replica of the quorum has come."""
+        """Says how far one replica of the quorum has replicated the log."""
 
         replica_id: i32 = 0
         replica_directory_id: Annotated[Uuid, Since(2)] = ZERO_UUID
@@ -60,13 +63,13 @@ class DescribeQuorumResponse(Message):
         last_caught_up_timestamp: Annotated[i64, Since(1), Ignorable] = -1
 
     class Node(Struct):
-        """A coordinator's address."""
+        """Lists the listeners of one voter."""
 
         node_id: i32 = 0
         listeners: list["DescribeQuorumResponse.Listener"] = []
 
     class Listener(Struct):
-        """One address of the node, with the listener that it belongs to."""
+        """Names a listener of the node, and the address at which it is reached."""
 
         name: str = ""
         host: str = ""

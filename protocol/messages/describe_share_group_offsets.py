@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets, API key 90. Asked by: admin."""
+"""DescribeShareGroupOffsets, API key 90. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -12,13 +12,13 @@ class DescribeShareGroupOffsetsRequest(Message):
     """Asks for the start offsets of share groups (KIP-932)."""
 
     class DescribeShareGroupOffsetsRequestGroup(Struct):
-        """A group, and the topics whose offsets are wanted; null means all."""
+        """Names a group and the topics whose offsets are asked for. Null means all topics."""
 
         group_id: str = ""
         topics: list["DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic"] | None = []
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_name: str = ""
         partitions: list[i32] = []
@@ -28,10 +28,10 @@ class DescribeShareGroupOffsetsRequest(Message):
 
 @response(key=90, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse(Message):
-    """The groups' start offsets, from version 1 with the lag."""
+    """Tells the start offsets of the groups, and from version 1 on their lag."""
 
     class DescribeShareGroupOffsetsResponseGroup(Struct):
-        """The result for one group."""
+        """Holds the offsets of one group."""
 
         group_id: str = ""
         topics: list["DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic"] = []
@@ -39,14 +39,14 @@ class DescribeShareGroupOffsetsResponse(Message):
         error_message: str | None = None
 
     class DescribeShareGroupOffsetsResponseTopic(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_name: str = ""
         topic_id: Uuid = ZERO_UUID
         partitions: list["DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition"] = []
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
-        """The group's start offset in one partition."""
+        """Holds the start offset that the group has in one partition."""
 
         partition_index: i32 = 0
         start_offset: i64 = 0

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions, API key 75. Asked by: admin."""
+"""DescribeTopicPartitions, API key 75. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,15 +7,15 @@ from protocol.values import ZERO_UUID
 
 @request(key=75, versions="0", flexible="0+", listeners="broker")
 class DescribeTopicPartitionsRequest(Message):
-    """Describe topics page by page, with their eligible leader replicas (KIP-966)."""
+    """Asks for a description of topics page by page, with their eligible leader replicas (KIP-966)."""
 
     class TopicRequest(Struct):
-        """The partitions of one topic."""
+        """Names a topic."""
 
         name: str = ""
 
     class Cursor(Struct):
-        """The topic and partition with which a page starts."""
+        """Names the topic and the partition with which a page starts."""
 
         topic_name: str = ""
         partition_index: i32 = 0
@@ -27,10 +27,10 @@ class DescribeTopicPartitionsRequest(Message):
 
 @response(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """One page, and where the next one starts."""
+    """Holds one page of topics, and says where the next page starts."""
 
     class DescribeTopicPartitionsResponseTopic(Struct):
-        """One topic with those of its partitions that fit the page."""
+        """Describes one topic by those of its partitions that fit into the page."""
 
         error_code: i16 = 0
         name: str | None = ""
@@ -40,7 +40,7 @@ class DescribeTopicPartitionsResponse(Message):
         topic_authorized_operations: i32 = -2147483648
 
     class DescribeTopicPartitionsResponsePartition(Struct):
-        """One partition with its replicas."""
+        """Describes one partition and its replicas."""
 
         error_code: i16 = 0
         partition_index: i32 = 0
@@ -53,7 +53,7 @@ class DescribeTopicPartitionsResponse(Message):
         offline_replicas: list[i32] = []
 
     class Cursor(Struct):
-        """The topic and partition with which a page starts."""
+        """Names the topic and the partition with which a page starts."""
 
         topic_name: str = ""
         partition_index: i32 = 0

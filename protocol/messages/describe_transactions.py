@@ -1,4 +1,4 @@
-"""DescribeTransactions, API key 65. Asked by: admin."""
+"""DescribeTransactions, API key 65. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32, i64
@@ -6,17 +6,17 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=65, versions="0", flexible="0+", listeners="broker")
 class DescribeTransactionsRequest(Message):
-    """Describe transactions by transactional id (KIP-664)."""
+    """Asks for a description of transactions by their transactional ids (KIP-664)."""
 
     transactional_ids: list[str] = []
 
 
 @response(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """The state, the producer and the partitions of each transaction."""
+    """Tells the state, the producer and the partitions of each transaction."""
 
     class TransactionState(Struct):
-        """One transaction."""
+        """Describes one transaction."""
 
         error_code: i16 = 0
         transactional_id: str = ""
@@ -28,7 +28,7 @@ class DescribeTransactionsResponse(Message):
         topics: list["DescribeTransactionsResponse.TopicData"] = []
 
     class TopicData(Struct):
-        """The results for one topic."""
+        """Names partitions of one topic that belong to the transaction."""
 
         topic: str = ""
         partitions: list[i32] = []

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, API key 50. Asked by: admin."""
+"""DescribeUserScramCredentials, API key 50. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i8, i16, i32
@@ -6,10 +6,10 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=50, versions="0", flexible="0+", listeners="broker controller")
 class DescribeUserScramCredentialsRequest(Message):
-    """Asks which SCRAM mechanisms users have (KIP-554); never the secrets."""
+    """Asks which SCRAM mechanisms users have (KIP-554). The answer never holds the secrets."""
 
     class UserName(Struct):
-        """A user who is asked about."""
+        """Names a user."""
 
         name: str = ""
 
@@ -18,10 +18,10 @@ class DescribeUserScramCredentialsRequest(Message):
 
 @response(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse(Message):
-    """Mechanisms and iterations by user."""
+    """Lists for each user the mechanisms and their numbers of iterations."""
 
     class DescribeUserScramCredentialsResult(Struct):
-        """The result for one user."""
+        """Lists the mechanisms of one user, or says why they cannot be described."""
 
         user: str = ""
         error_code: i16 = 0
@@ -29,7 +29,7 @@ class DescribeUserScramCredentialsResponse(Message):
         credential_infos: list["DescribeUserScramCredentialsResponse.CredentialInfo"] = []
 
     class CredentialInfo(Struct):
-        """A mechanism that the user has."""
+        """Names a mechanism for which the user has a credential."""
 
         mechanism: i8 = 0
         iterations: i32 = 0

@@ -1,6 +1,6 @@
-"""ElectLeaders, API key 43. Asked by: admin.
+"""ElectLeaders, API key 43. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -11,10 +11,11 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=43, versions="0-2", flexible="2+", listeners="broker controller")
 class ElectLeadersRequest(Message):
-    """Elect preferred leaders, or from version 1 unclean ones (KIP-460)."""
+    """Has the preferred replicas elected as leaders, or from version 1 on replicas that are not in sync
+    (KIP-460)."""
 
     class TopicPartitions(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic: str = ""
         partitions: list[i32] = []
@@ -26,16 +27,16 @@ class ElectLeadersRequest(Message):
 
 @response(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """Says for each partition what became of the election."""
+    """Says for each partition how the election ended."""
 
     class ReplicaElectionResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic: str = ""
         partition_result: list["ElectLeadersResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_id: i32 = 0
         error_code: i16 = 0

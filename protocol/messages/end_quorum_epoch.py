@@ -1,4 +1,4 @@
-"""EndQuorumEpoch, API key 54. Asked by: controller (raft leader)."""
+"""EndQuorumEpoch, API key 54. It is sent by the leader of the metadata quorum."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=54, versions="0-1", flexible="1+", listeners="controller")
 class EndQuorumEpochRequest(Message):
-    """A leader resigns and names whom it prefers (KIP-595)."""
+    """Tells the voters that the leader resigns, and which of them it prefers as its successor (KIP-595)."""
 
     class TopicData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["EndQuorumEpochRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Names the leader that resigns, its epoch, and the preferred successors."""
 
         partition_index: i32 = 0
         leader_id: i32 = 0
@@ -27,13 +27,13 @@ class EndQuorumEpochRequest(Message):
         preferred_candidates: Annotated[list["EndQuorumEpochRequest.ReplicaInfo"], Since(1), Ignorable] = []
 
     class ReplicaInfo(Struct):
-        """Says how far one replica has come."""
+        """Names a preferred successor of the leader."""
 
         candidate_id: i32 = 0
         candidate_directory_id: Uuid = ZERO_UUID
 
     class LeaderEndpoint(Struct):
-        """One address of the leader."""
+        """Names a listener of the leader, and the address at which it is reached."""
 
         name: str = ""
         host: str = ""
@@ -46,16 +46,16 @@ class EndQuorumEpochRequest(Message):
 
 @response(key=54, versions="0-1", flexible="1+")
 class EndQuorumEpochResponse(Message):
-    """Says whether the resignation was accepted."""
+    """Says whether the voter has accepted the resignation."""
 
     class TopicData(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["EndQuorumEpochResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -63,7 +63,7 @@ class EndQuorumEpochResponse(Message):
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
-        """The address of a leader that is named in this answer."""
+        """Gives the address of a leader that this response names."""
 
         node_id: i32 = 0
         host: str = ""

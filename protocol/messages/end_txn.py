@@ -1,4 +1,4 @@
-"""EndTxn, API key 26. Asked by: client (txn)."""
+"""EndTxn, API key 26. It is sent by transactional producers."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=26, versions="0-5", flexible="3+", listeners="broker")
 class EndTxnRequest(Message):
-    """Commit or abort a transaction.
+    """Commits or aborts a transaction.
 
-    From version 5 each transaction gets an epoch of its own (KIP-890).
+    From version 5 on each transaction has a producer epoch of its own (KIP-890).
     """
 
     transactional_id: str = ""
@@ -22,7 +22,8 @@ class EndTxnRequest(Message):
 
 @response(key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """Says whether the end was recorded; from version 5 the producer's next epoch."""
+    """Says whether the coordinator has recorded the end of the transaction. From version 5 on it tells the
+    producer its next epoch."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

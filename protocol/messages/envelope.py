@@ -1,4 +1,4 @@
-"""Envelope, API key 58. Asked by: broker."""
+"""Envelope, API key 58. It is sent by brokers."""
 
 from protocol.codec.message import Message, data, request, response
 from protocol.primitives import i16
@@ -6,7 +6,8 @@ from protocol.primitives import i16
 
 @request(key=58, versions="0", flexible="0+", listeners="controller")
 class EnvelopeRequest(Message):
-    """A broker forwards a client's request to the controller, with the principal (KIP-590)."""
+    """Carries a client's request from a broker to the controller, with the principal of the client
+    (KIP-590)."""
 
     request_data: bytes = b""
     request_principal: bytes | None = b""
@@ -15,7 +16,7 @@ class EnvelopeRequest(Message):
 
 @response(key=58, versions="0", flexible="0+")
 class EnvelopeResponse(Message):
-    """The answer to the forwarded request."""
+    """Carries the response to the forwarded request back to the broker."""
 
     response_data: bytes | None = None
     error_code: i16 = 0
@@ -23,7 +24,7 @@ class EnvelopeResponse(Message):
 
 @data(versions="0", flexible="0+")
 class DefaultPrincipalData(Message):
-    """The principal that sent a forwarded request, as an Envelope carries it (KIP-590)."""
+    """Names the principal that has sent a forwarded request, as an Envelope carries it (KIP-590)."""
 
     type: str = ""
     name: str = ""

@@ -1,4 +1,4 @@
-"""FetchSnapshot, API key 59. Asked by: controller follower / broker observer."""
+"""FetchSnapshot, API key 59. It is sent by the controllers and brokers that follow the metadata log."""
 
 from typing import Annotated
 
@@ -11,16 +11,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=59, versions="0-1", flexible="0+", listeners="controller")
 class FetchSnapshotRequest(Message):
-    """A piece of a metadata snapshot (KIP-630)."""
+    """Asks for a part of a snapshot of the metadata log (KIP-630)."""
 
     class TopicSnapshot(Struct):
-        """Snapshots of one topic."""
+        """Holds what is said about the snapshots of one topic's partitions."""
 
         name: str = ""
         partitions: list["FetchSnapshotRequest.PartitionSnapshot"] = []
 
     class PartitionSnapshot(Struct):
-        """A snapshot of one partition."""
+        """Holds what is said about a snapshot of one partition."""
 
         partition: i32 = 0
         current_leader_epoch: i32 = 0
@@ -31,7 +31,7 @@ class FetchSnapshotRequest(Message):
         replica_directory_id: Annotated[Uuid, Tag(0, since=1), Ignorable] = ZERO_UUID
 
     class SnapshotId(Struct):
-        """The id of a snapshot: its end offset (exclusive) and its epoch."""
+        """Identifies a snapshot by its end offset, which is exclusive, and its epoch."""
 
         end_offset: i64 = 0
         epoch: i32 = 0
@@ -44,16 +44,16 @@ class FetchSnapshotRequest(Message):
 
 @response(key=59, versions="0-1", flexible="0+")
 class FetchSnapshotResponse(Message):
-    """A piece of the snapshot, and the size of the whole."""
+    """Holds a part of the snapshot, and the size of the whole snapshot."""
 
     class TopicSnapshot(Struct):
-        """Snapshots of one topic."""
+        """Holds what is said about the snapshots of one topic's partitions."""
 
         name: str = ""
         partitions: list["FetchSnapshotResponse.PartitionSnapshot"] = []
 
     class PartitionSnapshot(Struct):
-        """A snapshot of one partition."""
+        """Holds what is said about a snapshot of one partition."""
 
         index: i32 = 0
         error_code: i16 = 0
@@ -66,19 +66,19 @@ class FetchSnapshotResponse(Message):
         unaligned_records: Records = b""
 
     class SnapshotId(Struct):
-        """The id of a snapshot: its end offset (exclusive) and its epoch."""
+        """Identifies a snapshot by its end offset, which is exclusive, and its epoch."""
 
         end_offset: i64 = 0
         epoch: i32 = 0
 
     class LeaderIdAndEpoch(Struct):
-        """The current leader of the partition, and its leader epoch."""
+        """Names the current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
-        """The address of a leader that is named in this answer."""
+        """Gives the address of a leader that this response names."""
 
         node_id: i32 = 0
         host: str = ""

@@ -1,4 +1,4 @@
-"""FindCoordinator, API key 10. Asked by: client (all); broker (share)."""
+"""FindCoordinator, API key 10. It is sent by all clients, and by brokers for share groups."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=10, versions="0-6", flexible="3+", listeners="broker")
 class FindCoordinatorRequest(Message):
-    """Which broker coordinates a group, a transactional id or a share partition.
+    """Asks which broker coordinates a group, a transactional id or a share partition.
 
-    Key type 0 is a group, 1 a transactional id, 2 a share partition (from version 6); from version 4 many
-    keys at once (KIP-699).
+    Key type 0 stands for a group, 1 for a transactional id, and from version 6 on 2 for a share partition.
+    From version 4 on a request can name many keys (KIP-699).
     """
 
     key: Annotated[str, Until(3)] = ""
@@ -21,10 +21,10 @@ class FindCoordinatorRequest(Message):
 
 @response(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    """The coordinator of each key."""
+    """Names the coordinator of each key."""
 
     class Coordinator(Struct):
-        """The coordinator of one key."""
+        """Names the coordinator of one key."""
 
         key: str = ""
         node_id: i32 = 0

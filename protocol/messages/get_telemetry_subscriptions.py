@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions, API key 71. Asked by: client (KIP-714)."""
+"""GetTelemetrySubscriptions, API key 71. It is sent by clients that push their metrics (KIP-714)."""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import Uuid, i8, i16, i32
@@ -14,7 +14,7 @@ class GetTelemetrySubscriptionsRequest(Message):
 
 @response(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Message):
-    """The subscription: the names of metrics, the push interval and the compression types."""
+    """Tells the names of the metrics, the push interval and the compression types."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""Heartbeat, API key 12. Asked by: client (classic group)."""
+"""Heartbeat, API key 12. It is sent by the members of classic groups."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ from protocol.primitives import i16, i32
 
 @request(key=12, versions="0-4", flexible="4+", listeners="broker")
 class HeartbeatRequest(Message):
-    """A member of a classic group is alive.
+    """Tells the group coordinator that a member of a classic group is alive.
 
-    From version 3 static members are named (KIP-345).
+    From version 3 on static members are named (KIP-345).
     """
 
     group_id: str = ""
@@ -21,7 +21,7 @@ class HeartbeatRequest(Message):
 
 @response(key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """Says whether the member may go on, or must rejoin."""
+    """Says whether the member may go on, or must join the group again."""
 
     throttle_time_ms: Annotated[i32, Since(1), Ignorable] = 0
     error_code: i16 = 0

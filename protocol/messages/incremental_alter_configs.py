@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs, API key 44. Asked by: admin.
+"""IncrementalAlterConfigs, API key 44. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -9,17 +9,17 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=44, versions="0-1", flexible="1+", listeners="broker controller")
 class IncrementalAlterConfigsRequest(Message):
-    """Set, delete, append to or subtract from single configs (KIP-339)."""
+    """Sets or deletes single configs, or appends to or subtracts from lists (KIP-339)."""
 
     class AlterConfigsResource(Struct):
-        """A resource and its configs."""
+        """Names a resource, and the configs of it that are to change."""
 
         resource_type: i8 = 0
         resource_name: str = ""
         configs: list["IncrementalAlterConfigsRequest.AlterableConfig"] = []
 
     class AlterableConfig(Struct):
-        """A config, and the change that is wanted."""
+        """Names a config, and says how it is to change."""
 
         name: str = ""
         config_operation: i8 = 0
@@ -31,10 +31,10 @@ class IncrementalAlterConfigsRequest(Message):
 
 @response(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """Says for each resource whether it was changed."""
+    """Says for each resource whether its configs were changed."""
 
     class AlterConfigsResourceResponse(Struct):
-        """Says whether one resource was changed."""
+        """Says whether the configs of one resource were changed."""
 
         error_code: i16 = 0
         error_message: str | None = ""

@@ -1,4 +1,4 @@
-"""InitProducerId, API key 22. Asked by: client (idempotent / txn producer)."""
+"""InitProducerId, API key 22. It is sent by idempotent and transactional producers."""
 
 from typing import Annotated
 
@@ -8,9 +8,10 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=22, versions="0-6", flexible="2+", listeners="broker", latest_version_unstable=True)
 class InitProducerIdRequest(Message):
-    """A producer id for an idempotent or transactional producer.
+    """Asks for a producer id and an epoch, for an idempotent or transactional producer.
 
-    From version 3 an epoch bump by its owner (KIP-360); 6, unstable, keeps a prepared transaction (KIP-939).
+    From version 3 on a producer can have its epoch raised (KIP-360). Version 6, which is unstable, can keep a
+    prepared transaction (KIP-939).
     """
 
     transactional_id: str | None = ""
@@ -23,7 +24,7 @@ class InitProducerIdRequest(Message):
 
 @response(key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse(Message):
-    """A producer id and epoch."""
+    """Tells the producer its id and its epoch."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState, API key 83. Asked by: broker (group coord -> share coord)."""
+"""InitializeShareGroupState, API key 83. It is sent by group coordinators, to share coordinators."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32, i64
@@ -7,16 +7,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=83, versions="0", flexible="0+", listeners="broker")
 class InitializeShareGroupStateRequest(Message):
-    """Set up the stored state of share partitions (KIP-932)."""
+    """Creates the stored state of share partitions (KIP-932)."""
 
     class InitializeStateData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["InitializeShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Holds the start offset and the state epoch of one partition."""
 
         partition: i32 = 0
         state_epoch: i32 = 0
@@ -28,16 +28,16 @@ class InitializeShareGroupStateRequest(Message):
 
 @response(key=83, versions="0", flexible="0+")
 class InitializeShareGroupStateResponse(Message):
-    """Says for each partition whether it was set up."""
+    """Says for each partition whether its state was created."""
 
     class InitializeStateResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["InitializeShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""JoinGroup, API key 11. Asked by: client (classic group)."""
+"""JoinGroup, API key 11. It is sent by the members of classic groups."""
 
 from typing import Annotated
 
@@ -8,21 +8,21 @@ from protocol.primitives import i16, i32
 
 @request(key=11, versions="0-9", flexible="6+", listeners="broker")
 class JoinGroupRequest(Message):
-    """Join a classic group, or a new round of its rebalance.
+    """Joins a classic group, or takes part in a rebalance of it.
 
-    From version 4 the first attempt is told its member id (KIP-394), 5 static members (KIP-345), 8 a reason
-    (KIP-800).
+    From version 4 on a new member is told its member id and joins again with it (KIP-394). Version 5 has
+    added static members (KIP-345), and version 8 the reason for joining (KIP-800).
     """
 
     class JoinGroupRequestProtocol(Struct):
-        """A protocol that the member can use, with its metadata, the best first."""
+        """Names a protocol that the member can use, with its metadata. The preferred protocol comes first."""
 
         name: str = ""
         metadata: bytes = b""
 
     group_id: str = ""
     session_timeout_ms: i32 = 0
-    """The member is removed when it has sent no heartbeat for so long."""
+    """The member is removed if it sends no heartbeat for so long."""
     rebalance_timeout_ms: Annotated[i32, Since(1), Ignorable] = -1
     member_id: str = ""
     group_instance_id: Annotated[str | None, Since(5)] = None
@@ -33,13 +33,13 @@ class JoinGroupRequest(Message):
 
 @response(key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse(Message):
-    """The generation, who leads it, and for the leader all members.
+    """Tells the member the generation of the group and its leader, and tells the leader all members.
 
-    From version 9 the leader may be told to skip the assignment (KIP-814).
+    From version 9 on the leader may be told to skip the assignment (KIP-814).
     """
 
     class JoinGroupResponseMember(Struct):
-        """A member, as the leader sees it."""
+        """Describes a member to the leader of the group."""
 
         member_id: str = ""
         group_instance_id: Annotated[str | None, Since(5), Ignorable] = None

@@ -1,4 +1,4 @@
-"""LeaveGroup, API key 13. Asked by: client (classic group, admin)."""
+"""LeaveGroup, API key 13. It is sent by the members of classic groups, and by admin clients."""
 
 from typing import Annotated
 
@@ -8,13 +8,13 @@ from protocol.primitives import i16, i32
 
 @request(key=13, versions="0-5", flexible="4+", listeners="broker")
 class LeaveGroupRequest(Message):
-    """Leave a classic group, or remove members from it.
+    """Leaves a classic group, or removes members from it.
 
-    From version 3 several members at once (KIP-345), 5 with a reason (KIP-800).
+    From version 3 on it names several members (KIP-345), and from version 5 on the reason (KIP-800).
     """
 
     class MemberIdentity(Struct):
-        """A member that leaves."""
+        """Names a member that leaves or is removed."""
 
         member_id: str = ""
         group_instance_id: str | None = None
@@ -27,10 +27,10 @@ class LeaveGroupRequest(Message):
 
 @response(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """Says which members have left."""
+    """Says which members have left the group."""
 
     class MemberResponse(Struct):
-        """Says whether one member has left."""
+        """Says whether one member has left the group."""
 
         member_id: str = ""
         group_instance_id: str | None = ""

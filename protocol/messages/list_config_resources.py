@@ -1,4 +1,4 @@
-"""ListConfigResources, API key 74. Asked by: admin."""
+"""ListConfigResources, API key 74. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -8,17 +8,18 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=74, versions="0-1", flexible="0+", listeners="broker")
 class ListConfigResourcesRequest(Message):
-    """Asks which resources have configs: in 0 client metrics only, from version 1 any type (KIP-1142)."""
+    """Asks which resources have configs. Version 0 is about client metrics, later ones about any type
+    (KIP-1142)."""
 
     resource_types: Annotated[list[i8], Since(1)] = []
 
 
 @response(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Message):
-    """The names and types of the resources that have configs."""
+    """Lists the names and types of the resources that have configs."""
 
     class ConfigResource(Struct):
-        """A resource that has configs."""
+        """Names a resource that has configs."""
 
         resource_name: str = ""
         resource_type: Annotated[i8, Since(1), Ignorable] = 16

@@ -1,4 +1,4 @@
-"""ListGroups, API key 16. Asked by: admin."""
+"""ListGroups, API key 16. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -8,9 +8,10 @@ from protocol.primitives import i16, i32
 
 @request(key=16, versions="0-5", flexible="3+", listeners="broker")
 class ListGroupsRequest(Message):
-    """List the groups that a broker coordinates.
+    """Asks for the groups that a broker coordinates.
 
-    From version 4 by state (KIP-518), 5 by type (KIP-848).
+    From version 4 on it can ask for groups in some states (KIP-518), and from version 5 on for groups of some
+    types (KIP-848).
     """
 
     states_filter: Annotated[list[str], Since(4)] = []
@@ -19,10 +20,10 @@ class ListGroupsRequest(Message):
 
 @response(key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse(Message):
-    """Groups with protocol, state and type."""
+    """Lists the groups with their protocol type, state and type."""
 
     class ListedGroup(Struct):
-        """One group that the broker coordinates."""
+        """Names one group that the broker coordinates."""
 
         group_id: str = ""
         protocol_type: str = ""

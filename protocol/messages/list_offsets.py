@@ -1,4 +1,4 @@
-"""ListOffsets, API key 2. Asked by: client (consumer/admin); follower."""
+"""ListOffsets, API key 2. It is sent by consumers, admin clients and followers."""
 
 from typing import Annotated
 
@@ -8,46 +8,50 @@ from protocol.primitives import i8, i16, i32, i64
 
 @request(key=2, versions="1-11", flexible="6+", listeners="broker")
 class ListOffsetsRequest(Message):
-    """The offset at a time, or at a place: earliest -2, latest -1, greatest timestamp -3, earliest local -4,
-    latest tiered -5, earliest not yet uploaded -6.
+    """Asks for the first offset with a timestamp that is not before a given time, or for one of the special
+    offsets.
 
-    From version 2 an isolation level, 4 leader epochs, 10 a timeout for look-ups in remote storage.
+    Negative timestamps stand for the special ones: -1 latest, -2 earliest, -3 the largest timestamp, -4
+    earliest local, -5 latest tiered, -6 earliest that is not uploaded yet.
+
+    The versions have added: 2 the isolation level, 4 leader epochs, 10 a timeout for look-ups in remote
+    storage.
     """
 
     class ListOffsetsTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partitions: list["ListOffsetsRequest.ListOffsetsPartition"] = []
 
     class ListOffsetsPartition(Struct):
-        """One partition, and the time or place whose offset is wanted."""
+        """Names a partition, and the time whose offset is asked for."""
 
         partition_index: i32 = 0
         current_leader_epoch: Annotated[i32, Since(4), Ignorable] = -1
         timestamp: i64 = 0
-        """A time in milliseconds, or one of the negative numbers above."""
+        """This is a time in milliseconds, or one of the negative numbers of the request's docstring."""
 
     replica_id: i32 = 0
-    """The broker id of a follower; -1 for a client."""
+    """This is the broker id of a follower, or -1 for a client."""
     isolation_level: Annotated[i8, Since(2)] = 0
-    """0 reads uncommitted; with 1 the latest offset is the last stable one."""
+    """With 0 the latest offset is the high watermark, with 1 the last stable offset."""
     topics: list[ListOffsetsTopic] = []
     timeout_ms: Annotated[i32, Since(10), Ignorable] = 0
 
 
 @response(key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse(Message):
-    """The offset and timestamp that were found, -1 if there is none."""
+    """Tells for each partition the offset and the timestamp that were found, or -1 where nothing was."""
 
     class ListOffsetsTopicResponse(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: str = ""
         partitions: list["ListOffsetsResponse.ListOffsetsPartitionResponse"] = []
 
     class ListOffsetsPartitionResponse(Struct):
-        """Says what was found in one partition."""
+        """Tells the offset that was found in one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

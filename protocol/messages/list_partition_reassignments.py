@@ -1,6 +1,6 @@
-"""ListPartitionReassignments, API key 46. Asked by: admin.
+"""ListPartitionReassignments, API key 46. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, Struct, request, response
@@ -12,7 +12,7 @@ class ListPartitionReassignmentsRequest(Message):
     """Asks which partitions are being reassigned (KIP-455)."""
 
     class ListPartitionReassignmentsTopics(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partition_indexes: list[i32] = []
@@ -23,16 +23,16 @@ class ListPartitionReassignmentsRequest(Message):
 
 @response(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """The partitions that are being reassigned, with the replicas that are added and removed."""
+    """Lists the partitions that are being reassigned, with the replicas that are added and removed."""
 
     class OngoingTopicReassignment(Struct):
-        """The partitions of one topic that are being reassigned."""
+        """Lists the partitions of one topic that are being reassigned."""
 
         name: str = ""
         partitions: list["ListPartitionReassignmentsResponse.OngoingPartitionReassignment"] = []
 
     class OngoingPartitionReassignment(Struct):
-        """One partition that is being reassigned."""
+        """Describes one partition that is being reassigned."""
 
         partition_index: i32 = 0
         replicas: list[i32] = []

@@ -1,4 +1,4 @@
-"""ListTransactions, API key 66. Asked by: admin."""
+"""ListTransactions, API key 66. It is sent by admin clients."""
 
 from typing import Annotated
 
@@ -8,7 +8,11 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=66, versions="0-2", flexible="0+", listeners="broker")
 class ListTransactionsRequest(Message):
-    """List transactions by state, producer, from version 1 duration and from version 2 pattern (KIP-664)."""
+    """Asks for transactions by their state and producer (KIP-664).
+
+    From version 1 on it can ask for those that have lasted for some time, and from version 2 on for those
+    whose transactional id matches a pattern.
+    """
 
     state_filters: list[str] = []
     producer_id_filters: list[i64] = []
@@ -18,10 +22,10 @@ class ListTransactionsRequest(Message):
 
 @response(key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """Transactions with producer and state."""
+    """Lists the transactions with their producer and state."""
 
     class TransactionState(Struct):
-        """One transaction."""
+        """Describes one transaction."""
 
         transactional_id: str = ""
         producer_id: i64 = 0

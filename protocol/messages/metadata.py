@@ -1,4 +1,4 @@
-"""Metadata, API key 3. Asked by: client (all)."""
+"""Metadata, API key 3. It is sent by all clients."""
 
 from typing import Annotated
 
@@ -18,14 +18,14 @@ from protocol.values import ZERO_UUID
 
 @request(key=3, versions="0-13", flexible="9+", listeners="broker")
 class MetadataRequest(Message):
-    """What the cluster looks like: brokers, and the partitions of some or all topics.
+    """Asks for the brokers of the cluster, and for the partitions of some or all topics.
 
-    In 0 no topics means all, from version 1 null does; 4 says whether topics may be created, 12 asks by topic
-    id.
+    An empty list of topics means all topics in version 0; from version 1 on null does. From version 4 on it
+    says whether missing topics may be created, and from version 12 on it can name topics by their ids.
     """
 
     class MetadataRequestTopic(Struct):
-        """A topic by name, or from version 10 by id."""
+        """Names a topic by its name, or from version 10 on by its id."""
 
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         name: Annotated[str | None, NullableSince(10)] = ""
@@ -38,14 +38,14 @@ class MetadataRequest(Message):
 
 @response(key=3, versions="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """Brokers, the controller and partitions with their leaders.
+    """Tells the brokers, the controller, and the leader and replicas of each partition.
 
-    From version 5 offline replicas, 7 leader epochs, 8 authorized operations, 10 topic ids, 13 an error of
-    the whole (KIP-1102).
+    The versions have added: 5 offline replicas, 7 leader epochs, 8 authorized operations, 10 topic ids, 13 an
+    error for the whole response (KIP-1102).
     """
 
     class MetadataResponseBroker(Struct):
-        """One broker and its address on this listener."""
+        """Names a broker, and its address on the listener of the connection."""
 
         node_id: i32 = 0
         host: str = ""
@@ -53,7 +53,7 @@ class MetadataResponse(Message):
         rack: Annotated[str | None, Since(1), Ignorable] = None
 
     class MetadataResponseTopic(Struct):
-        """The results for one topic."""
+        """Describes one topic, or says why it cannot be described."""
 
         error_code: i16 = 0
         name: Annotated[str | None, NullableSince(12)] = ""
@@ -63,7 +63,7 @@ class MetadataResponse(Message):
         topic_authorized_operations: Annotated[i32, Since(8)] = -2147483648
 
     class MetadataResponsePartition(Struct):
-        """One partition with its leader and replicas."""
+        """Describes one partition: its leader, its replicas and its ISR."""
 
         error_code: i16 = 0
         partition_index: i32 = 0

@@ -1,4 +1,4 @@
-"""OffsetCommit, API key 8. Asked by: client (consumer, admin)."""
+"""OffsetCommit, API key 8. It is sent by consumers and admin clients."""
 
 from typing import Annotated
 
@@ -9,21 +9,21 @@ from protocol.values import ZERO_UUID
 
 @request(key=8, versions="2-10", flexible="8+", listeners="broker")
 class OffsetCommitRequest(Message):
-    """Record how far a group has read.
+    """Commits the offsets up to which a group has read.
 
-    From version 6 leader epochs, 7 static members, 9 the member epoch of the newer groups (KIP-848), 10 topic
-    ids.
+    The versions have added: 6 leader epochs, 7 static members, 9 the member epoch of the newer groups
+    (KIP-848), 10 topic ids.
     """
 
     class OffsetCommitRequestTopic(Struct):
-        """Offsets of one topic."""
+        """Holds the offsets of one topic's partitions."""
 
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetCommitRequest.OffsetCommitRequestPartition"] = []
 
     class OffsetCommitRequestPartition(Struct):
-        """The offset of one partition."""
+        """Holds the offset that is committed for one partition."""
 
         partition_index: i32 = 0
         committed_offset: i64 = 0
@@ -43,14 +43,14 @@ class OffsetCommitResponse(Message):
     """Says for each partition whether the offset was committed."""
 
     class OffsetCommitResponseTopic(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetCommitResponse.OffsetCommitResponsePartition"] = []
 
     class OffsetCommitResponsePartition(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

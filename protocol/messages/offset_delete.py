@@ -1,4 +1,4 @@
-"""OffsetDelete, API key 47. Asked by: admin."""
+"""OffsetDelete, API key 47. It is sent by admin clients."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import i16, i32
@@ -6,16 +6,16 @@ from protocol.primitives import i16, i32
 
 @request(key=47, versions="0", flexible="none", listeners="broker")
 class OffsetDeleteRequest(Message):
-    """Forget a group's offsets of partitions that it does not read (KIP-496)."""
+    """Deletes committed offsets of a group, for partitions to which it is not subscribed (KIP-496)."""
 
     class OffsetDeleteRequestTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partitions: list["OffsetDeleteRequest.OffsetDeleteRequestPartition"] = []
 
     class OffsetDeleteRequestPartition(Struct):
-        """A partition to forget."""
+        """Names a partition whose committed offset is to be deleted."""
 
         partition_index: i32 = 0
 
@@ -25,16 +25,16 @@ class OffsetDeleteRequest(Message):
 
 @response(key=47, versions="0", flexible="none")
 class OffsetDeleteResponse(Message):
-    """Says for each partition whether its offset was deleted."""
+    """Says for each partition whether its committed offset was deleted."""
 
     class OffsetDeleteResponseTopic(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: str = ""
         partitions: list["OffsetDeleteResponse.OffsetDeleteResponsePartition"] = []
 
     class OffsetDeleteResponsePartition(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""OffsetFetch, API key 9. Asked by: client (consumer, admin)."""
+"""OffsetFetch, API key 9. It is sent by consumers and admin clients."""
 
 from typing import Annotated
 
@@ -19,20 +19,20 @@ from protocol.values import ZERO_UUID
 
 @request(key=9, versions="1-10", flexible="6+", listeners="broker")
 class OffsetFetchRequest(Message):
-    """How far a group has read.
+    """Asks for the committed offsets of a group.
 
-    From version 2 null topics mean all; 7 may insist on stable offsets (KIP-447); 8 asks for several groups;
-    9 carries the member epoch (KIP-848), 10 topic ids.
+    From version 2 on null topics mean all topics. Version 7 has added the wish for stable offsets only
+    (KIP-447), 8 several groups in one request, 9 the member epoch (KIP-848) and 10 topic ids.
     """
 
     class OffsetFetchRequestTopic(Struct):
-        """Partitions of one topic, up to version 7."""
+        """Names partitions of one topic, up to version 7."""
 
         name: str = ""
         partition_indexes: list[i32] = []
 
     class OffsetFetchRequestGroup(Struct):
-        """A group, and the topics whose offsets are wanted; null means all."""
+        """Names a group and the topics whose offsets are asked for. Null means all topics."""
 
         group_id: str = ""
         member_id: Annotated[str | None, Since(9), Ignorable] = None
@@ -40,7 +40,7 @@ class OffsetFetchRequest(Message):
         topics: list["OffsetFetchRequest.OffsetFetchRequestTopics"] | None = []
 
     class OffsetFetchRequestTopics(Struct):
-        """Partitions of one topic, from version 8 on."""
+        """Names partitions of one topic, from version 8 on."""
 
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
@@ -54,19 +54,19 @@ class OffsetFetchRequest(Message):
 
 @response(key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    """Committed offsets, -1 where there is none.
+    """Tells the committed offsets, or -1 where there is none.
 
-    From version 8 an answer per group.
+    From version 8 on it holds results for several groups.
     """
 
     class OffsetFetchResponseTopic(Struct):
-        """Offsets of one topic, up to version 7."""
+        """Holds the committed offsets of one topic's partitions, up to version 7."""
 
         name: str = ""
         partitions: list["OffsetFetchResponse.OffsetFetchResponsePartition"] = []
 
     class OffsetFetchResponsePartition(Struct):
-        """The offset of one partition, up to version 7."""
+        """Holds the committed offset of one partition, up to version 7."""
 
         partition_index: i32 = 0
         committed_offset: i64 = 0
@@ -75,21 +75,21 @@ class OffsetFetchResponse(Message):
         error_code: i16 = 0
 
     class OffsetFetchResponseGroup(Struct):
-        """The result for one group."""
+        """Holds the committed offsets of one group."""
 
         group_id: str = ""
         topics: list["OffsetFetchResponse.OffsetFetchResponseTopics"] = []
         error_code: i16 = 0
 
     class OffsetFetchResponseTopics(Struct):
-        """Offsets of one topic, from version 8 on."""
+        """Holds the committed offsets of one topic's partitions, from version 8 on."""
 
         name: Annotated[str, Until(9), Ignorable] = ""
         topic_id: Annotated[Uuid, Since(10), Ignorable] = ZERO_UUID
         partitions: list["OffsetFetchResponse.OffsetFetchResponsePartitions"] = []
 
     class OffsetFetchResponsePartitions(Struct):
-        """The offset of one partition, from version 8 on."""
+        """Holds the committed offset of one partition, from version 8 on."""
 
         partition_index: i32 = 0
         committed_offset: i64 = 0

@@ -1,4 +1,5 @@
-"""OffsetForLeaderEpoch, API key 23. Asked by: client (consumer truncation check); follower."""
+"""OffsetForLeaderEpoch, API key 23. It is sent by followers, and by consumers that check whether a log was
+truncated."""
 
 from typing import Annotated
 
@@ -8,19 +9,19 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=23, versions="2-4", flexible="4+", listeners="broker")
 class OffsetForLeaderEpochRequest(Message):
-    """Where does a leader epoch end? Asked to find where logs diverge.
+    """Asks where leader epochs end, to find the offset at which two logs diverge.
 
-    From version 3 with the replica's id.
+    From version 3 on it names the replica that asks.
     """
 
     class OffsetForLeaderTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic: str = ""
         partitions: list["OffsetForLeaderEpochRequest.OffsetForLeaderPartition"] = []
 
     class OffsetForLeaderPartition(Struct):
-        """The epoch that is asked about in one partition."""
+        """Names a partition, and the leader epoch whose end offset is asked for."""
 
         partition: i32 = 0
         current_leader_epoch: i32 = -1
@@ -32,16 +33,17 @@ class OffsetForLeaderEpochRequest(Message):
 
 @response(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """The largest epoch not above the one asked for, and its end offset."""
+    """Tells for each partition the largest leader epoch that is not above the one asked for, and its end
+    offset."""
 
     class OffsetForLeaderTopicResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic: str = ""
         partitions: list["OffsetForLeaderEpochResponse.EpochEndOffset"] = []
 
     class EpochEndOffset(Struct):
-        """The largest epoch that leader and follower have in common, and its end offset."""
+        """Names the largest leader epoch that is not above the one asked for, and its end offset."""
 
         error_code: i16 = 0
         partition: i32 = 0

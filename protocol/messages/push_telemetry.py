@@ -1,4 +1,4 @@
-"""PushTelemetry, API key 72. Asked by: client (KIP-714)."""
+"""PushTelemetry, API key 72. It is sent by clients that push their metrics (KIP-714)."""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import Uuid, i8, i16, i32
@@ -7,7 +7,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=72, versions="0", flexible="0+", listeners="broker")
 class PushTelemetryRequest(Message):
-    """A client's metrics in OpenTelemetry's encoding (KIP-714)."""
+    """Holds the metrics of a client, in the encoding of OpenTelemetry (KIP-714)."""
 
     client_instance_id: Uuid = ZERO_UUID
     subscription_id: i32 = 0

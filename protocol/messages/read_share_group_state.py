@@ -1,4 +1,4 @@
-"""ReadShareGroupState, API key 84. Asked by: broker (partition leader -> share coord)."""
+"""ReadShareGroupState, API key 84. It is sent by the leaders of share partitions, to share coordinators."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i8, i16, i32, i64
@@ -7,16 +7,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=84, versions="0", flexible="0+", listeners="broker")
 class ReadShareGroupStateRequest(Message):
-    """Read the stored state of share partitions (KIP-932)."""
+    """Asks for the stored state of share partitions (KIP-932)."""
 
     class ReadStateData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Names a partition, and the leader epoch of the broker that asks."""
 
         partition: i32 = 0
         leader_epoch: i32 = 0
@@ -27,16 +27,16 @@ class ReadShareGroupStateRequest(Message):
 
 @response(key=84, versions="0", flexible="0+")
 class ReadShareGroupStateResponse(Message):
-    """Start offset and batches with their delivery states."""
+    """Tells the start offset of each partition, and the delivery states of its records."""
 
     class ReadStateResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0
@@ -46,7 +46,7 @@ class ReadShareGroupStateResponse(Message):
         state_batches: list["ReadShareGroupStateResponse.StateBatch"] = []
 
     class StateBatch(Struct):
-        """A range of offsets in one delivery state."""
+        """Names a range of offsets whose records are in one delivery state."""
 
         first_offset: i64 = 0
         last_offset: i64 = 0

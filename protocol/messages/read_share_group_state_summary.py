@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary, API key 87. Asked by: broker."""
+"""ReadShareGroupStateSummary, API key 87. It is sent by brokers."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=87, versions="0-1", flexible="0+", listeners="broker")
 class ReadShareGroupStateSummaryRequest(Message):
-    """Read only where share partitions start (KIP-932)."""
+    """Asks only for the start offsets and epochs of share partitions (KIP-932)."""
 
     class ReadStateSummaryData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateSummaryRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Names a partition, and the leader epoch of the broker that asks."""
 
         partition: i32 = 0
         leader_epoch: i32 = 0
@@ -29,16 +29,16 @@ class ReadShareGroupStateSummaryRequest(Message):
 
 @response(key=87, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse(Message):
-    """The start offset and the epochs of each share partition."""
+    """Tells the start offset and the epochs of each share partition."""
 
     class ReadStateSummaryResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ReadShareGroupStateSummaryResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

@@ -1,6 +1,7 @@
-"""RemoveRaftVoter, API key 81. Asked by: admin; auto-join controller.
+"""RemoveRaftVoter, API key 81. It is sent by admin clients, and by controllers that join the metadata quorum
+by themselves.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, request, response
@@ -10,7 +11,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=81, versions="0", flexible="0+", listeners="broker controller")
 class RemoveRaftVoterRequest(Message):
-    """Remove a voter from the metadata quorum (KIP-853)."""
+    """Removes a voter from the metadata quorum (KIP-853)."""
 
     cluster_id: str | None = ""
     voter_id: i32 = 0

@@ -1,6 +1,6 @@
-"""RenewDelegationToken, API key 39. Asked by: admin/client.
+"""RenewDelegationToken, API key 39. It is sent by admin clients and other clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, request, response
@@ -9,7 +9,7 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=39, versions="1-2", flexible="2+", listeners="broker controller")
 class RenewDelegationTokenRequest(Message):
-    """Let a delegation token live longer."""
+    """Has a delegation token expire later."""
 
     hmac: bytes = b""
     renew_period_ms: i64 = 0
@@ -17,7 +17,7 @@ class RenewDelegationTokenRequest(Message):
 
 @response(key=39, versions="1-2", flexible="2+")
 class RenewDelegationTokenResponse(Message):
-    """Says until when the token lives."""
+    """Says until when the token is valid."""
 
     error_code: i16 = 0
     expiry_timestamp_ms: i64 = 0

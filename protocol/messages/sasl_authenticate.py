@@ -1,4 +1,4 @@
-"""SaslAuthenticate, API key 36. Asked by: client (SASL)."""
+"""SaslAuthenticate, API key 36. It is sent by clients that authenticate with SASL."""
 
 from typing import Annotated
 
@@ -8,14 +8,15 @@ from protocol.primitives import i16, i64
 
 @request(key=36, versions="0-2", flexible="2+", listeners="broker controller")
 class SaslAuthenticateRequest(Message):
-    """One token of a SASL exchange."""
+    """Holds a token that the client sends in a SASL exchange."""
 
     auth_bytes: bytes = b""
 
 
 @response(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    """The next token; from version 1 how long the session lives (KIP-368)."""
+    """Holds the token with which the broker answers. From version 1 on it tells how long the session lasts
+    (KIP-368)."""
 
     error_code: i16 = 0
     error_message: str | None = ""

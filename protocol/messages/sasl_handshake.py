@@ -1,4 +1,4 @@
-"""SaslHandshake, API key 17. Asked by: client (SASL)."""
+"""SaslHandshake, API key 17. It is sent by clients that authenticate with SASL."""
 
 from protocol.codec.message import Message, request, response
 from protocol.primitives import i16
@@ -6,9 +6,10 @@ from protocol.primitives import i16
 
 @request(key=17, versions="0-1", flexible="none", listeners="broker controller")
 class SaslHandshakeRequest(Message):
-    """Choose a SASL mechanism.
+    """Chooses a SASL mechanism.
 
-    After 0 raw tokens follow, after 1 SaslAuthenticate requests (KIP-152).
+    After version 0 the tokens of the exchange follow without a header, after version 1 in SaslAuthenticate
+    requests (KIP-152).
     """
 
     mechanism: str = ""
@@ -16,7 +17,7 @@ class SaslHandshakeRequest(Message):
 
 @response(key=17, versions="0-1", flexible="none")
 class SaslHandshakeResponse(Message):
-    """The mechanisms that the listener takes."""
+    """Lists the SASL mechanisms that the listener supports."""
 
     error_code: i16 = 0
     mechanisms: list[str] = []

@@ -1,4 +1,4 @@
-"""ShareAcknowledge, API key 79. Asked by: client (share consumer)."""
+"""ShareAcknowledge, API key 79. It is sent by share consumers."""
 
 from typing import Annotated
 
@@ -11,22 +11,23 @@ from protocol.values import ZERO_UUID
 
 @request(key=79, versions="1-2", flexible="0+", listeners="broker")
 class ShareAcknowledgeRequest(Message):
-    """Acknowledge records of a share group: accept, release, reject, from version 2 renew (KIP-932)."""
+    """Acknowledges records that a share group has acquired: they are accepted, released, rejected, or from
+    version 2 on renewed (KIP-932)."""
 
     class AcknowledgeTopic(Struct):
-        """The acknowledgements for one topic."""
+        """Holds the acknowledgements for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareAcknowledgeRequest.AcknowledgePartition"] = []
 
     class AcknowledgePartition(Struct):
-        """The acknowledgements for one partition."""
+        """Holds the acknowledgements for one partition."""
 
         partition_index: i32 = 0
         acknowledgement_batches: list["ShareAcknowledgeRequest.AcknowledgementBatch"] = []
 
     class AcknowledgementBatch(Struct):
-        """A range of offsets: one acknowledgement for all of them, or one for each."""
+        """Acknowledges a range of offsets, with one type for all of its records or with one for each."""
 
         first_offset: i64 = 0
         last_offset: i64 = 0
@@ -41,16 +42,16 @@ class ShareAcknowledgeRequest(Message):
 
 @response(key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse(Message):
-    """Says for each partition whether the change was recorded."""
+    """Says for each partition whether the acknowledgements were recorded."""
 
     class ShareAcknowledgeTopicResponse(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareAcknowledgeResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -60,13 +61,13 @@ class ShareAcknowledgeResponse(Message):
         )
 
     class LeaderIdAndEpoch(Struct):
-        """The current leader of the partition, and its leader epoch."""
+        """Names the current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class NodeEndpoint(Struct):
-        """The address of a leader that is named in this answer."""
+        """Gives the address of a leader that this response names."""
 
         node_id: i32 = 0
         host: str = ""

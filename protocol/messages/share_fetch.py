@@ -1,4 +1,4 @@
-"""ShareFetch, API key 78. Asked by: client (share consumer)."""
+"""ShareFetch, API key 78. It is sent by share consumers."""
 
 from typing import Annotated
 
@@ -11,33 +11,33 @@ from protocol.values import ZERO_UUID
 
 @request(key=78, versions="1-2", flexible="0+", listeners="broker")
 class ShareFetchRequest(Message):
-    """Acquire records for a share group, and acknowledge earlier ones (KIP-932).
+    """Acquires records for a member of a share group, and acknowledges earlier ones (KIP-932).
 
-    From version 2 with an acquire mode (KIP-1206).
+    From version 2 on it says how strictly the limits on records are kept (KIP-1206).
     """
 
     class FetchTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareFetchRequest.FetchPartition"] = []
 
     class FetchPartition(Struct):
-        """One partition, and the offset from which it is read."""
+        """Names a partition, and acknowledges records that were acquired from it."""
 
         partition_index: i32 = 0
         partition_max_bytes: Annotated[i32, Until(0)] = 0
         acknowledgement_batches: list["ShareFetchRequest.AcknowledgementBatch"] = []
 
     class AcknowledgementBatch(Struct):
-        """A range of offsets: one acknowledgement for all of them, or one for each."""
+        """Acknowledges a range of offsets, with one type for all of its records or with one for each."""
 
         first_offset: i64 = 0
         last_offset: i64 = 0
         acknowledge_types: list[i8] = []
 
     class ForgottenTopic(Struct):
-        """Partitions that leave the session."""
+        """Names partitions that leave the share session."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []
@@ -58,16 +58,16 @@ class ShareFetchRequest(Message):
 
 @response(key=78, versions="1-2", flexible="0+")
 class ShareFetchResponse(Message):
-    """Records, and which of them were acquired."""
+    """Holds records, and says which of them the member has acquired."""
 
     class ShareFetchableTopicResponse(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["ShareFetchResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The result for one partition."""
+        """Holds the records of one partition, and says which of them were acquired."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -81,20 +81,20 @@ class ShareFetchResponse(Message):
         acquired_records: list["ShareFetchResponse.AcquiredRecords"] = []
 
     class LeaderIdAndEpoch(Struct):
-        """The current leader of the partition, and its leader epoch."""
+        """Names the current leader of the partition, and its leader epoch."""
 
         leader_id: i32 = 0
         leader_epoch: i32 = 0
 
     class AcquiredRecords(Struct):
-        """A range of offsets that this member now holds, and how often they have been delivered."""
+        """Names a range of offsets that the member has acquired, and how often its records were delivered."""
 
         first_offset: i64 = 0
         last_offset: i64 = 0
         delivery_count: i16 = 0
 
     class NodeEndpoint(Struct):
-        """The address of a leader that is named in this answer."""
+        """Gives the address of a leader that this response names."""
 
         node_id: i32 = 0
         host: str = ""

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe, API key 77. Asked by: admin."""
+"""ShareGroupDescribe, API key 77. It is sent by admin clients."""
 
 from msgspec import field
 
@@ -9,7 +9,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=77, versions="1", flexible="0+", listeners="broker")
 class ShareGroupDescribeRequest(Message):
-    """Describe share groups (KIP-932)."""
+    """Asks for a description of share groups (KIP-932)."""
 
     group_ids: list[str] = []
     include_authorized_operations: bool = False
@@ -17,10 +17,10 @@ class ShareGroupDescribeRequest(Message):
 
 @response(key=77, versions="1", flexible="0+")
 class ShareGroupDescribeResponse(Message):
-    """Members with their assignments."""
+    """Describes the groups and their members, with the assignment of each."""
 
     class DescribedGroup(Struct):
-        """The result for one group."""
+        """Describes one group, or says why it cannot be described."""
 
         error_code: i16 = 0
         error_message: str | None = None
@@ -33,7 +33,7 @@ class ShareGroupDescribeResponse(Message):
         authorized_operations: i32 = -2147483648
 
     class Member(Struct):
-        """One member of the group."""
+        """Describes one member of the group."""
 
         member_id: str = ""
         rack_id: str | None = None
@@ -46,12 +46,12 @@ class ShareGroupDescribeResponse(Message):
         )
 
     class Assignment(Struct):
-        """The assignment of the member."""
+        """Holds the partitions that are assigned to the member."""
 
         topic_partitions: list["ShareGroupDescribeResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         topic_name: str = ""

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat, API key 76. Asked by: client (share consumer)."""
+"""ShareGroupHeartbeat, API key 76. It is sent by share consumers."""
 
 from protocol.codec.message import Message, Struct, request, response
 from protocol.primitives import Uuid, i16, i32
@@ -7,7 +7,7 @@ from protocol.values import ZERO_UUID
 
 @request(key=76, versions="1", flexible="0+", listeners="broker")
 class ShareGroupHeartbeatRequest(Message):
-    """Join, stay in or leave a share group (KIP-932)."""
+    """Joins, stays in or leaves a share group (KIP-932)."""
 
     group_id: str = ""
     member_id: str = ""
@@ -18,15 +18,15 @@ class ShareGroupHeartbeatRequest(Message):
 
 @response(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """The member's epoch, and its assignment when it has changed."""
+    """Tells the member its epoch, and its assignment when that has changed."""
 
     class Assignment(Struct):
-        """The assignment of the member."""
+        """Holds the partitions that are assigned to the member."""
 
         topic_partitions: list["ShareGroupHeartbeatResponse.TopicPartitions"] = []
 
     class TopicPartitions(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list[i32] = []

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe, API key 89. Asked by: admin."""
+"""StreamsGroupDescribe, API key 89. It is sent by admin clients."""
 
 from msgspec import field
 
@@ -8,7 +8,7 @@ from protocol.primitives import i16, i32, i64, u16
 
 @request(key=89, versions="0", flexible="0+", listeners="broker")
 class StreamsGroupDescribeRequest(Message):
-    """Describe Streams groups (KIP-1071)."""
+    """Asks for a description of Streams groups (KIP-1071)."""
 
     group_ids: list[str] = []
     include_authorized_operations: bool = False
@@ -16,10 +16,10 @@ class StreamsGroupDescribeRequest(Message):
 
 @response(key=89, versions="0", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """Topology, and members with their tasks."""
+    """Describes the groups: their topologies, and their members with the tasks of each."""
 
     class DescribedGroup(Struct):
-        """The result for one group."""
+        """Describes one group, or says why it cannot be described."""
 
         error_code: i16 = 0
         error_message: str | None = None
@@ -32,13 +32,13 @@ class StreamsGroupDescribeResponse(Message):
         authorized_operations: i32 = -2147483648
 
     class Topology(Struct):
-        """The topology of the group: its subtopologies."""
+        """Describes the topology of the group by its subtopologies."""
 
         epoch: i32 = 0
         subtopologies: list["StreamsGroupDescribeResponse.Subtopology"] | None = None
 
     class Subtopology(Struct):
-        """A part of the topology that runs as tasks of its own."""
+        """Describes a part of the topology that runs as tasks of its own."""
 
         subtopology_id: str = ""
         source_topics: list[str] = []
@@ -47,7 +47,7 @@ class StreamsGroupDescribeResponse(Message):
         repartition_source_topics: list["StreamsGroupDescribeResponse.TopicInfo"] = []
 
     class TopicInfo(Struct):
-        """An internal topic that the topology needs."""
+        """Describes an internal topic that the topology needs."""
 
         name: str = ""
         partitions: i32 = 0
@@ -55,13 +55,13 @@ class StreamsGroupDescribeResponse(Message):
         topic_configs: list["StreamsGroupDescribeResponse.KeyValue"] = []
 
     class KeyValue(Struct):
-        """A name and its value."""
+        """Holds a name and its value."""
 
         key: str = ""
         value: str = ""
 
     class Member(Struct):
-        """One member of the group."""
+        """Describes one member of the group."""
 
         member_id: str = ""
         member_epoch: i32 = 0
@@ -84,27 +84,27 @@ class StreamsGroupDescribeResponse(Message):
         is_classic: bool = False
 
     class Endpoint(Struct):
-        """A host and a port."""
+        """Holds a host and a port."""
 
         host: str = ""
         port: u16 = 0
 
     class TaskOffset(Struct):
-        """The offset that a task has reached."""
+        """Holds the offset that a task has reached."""
 
         subtopology_id: str = ""
         partition: i32 = 0
         offset: i64 = 0
 
     class Assignment(Struct):
-        """The assignment of the member."""
+        """Holds the tasks that are assigned to the member."""
 
         active_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []
         standby_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []
         warmup_tasks: list["StreamsGroupDescribeResponse.TaskIds"] = []
 
     class TaskIds(Struct):
-        """Tasks of one subtopology, by partition."""
+        """Names tasks of one subtopology by their partitions."""
 
         subtopology_id: str = ""
         partitions: list[i32] = []

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat, API key 88. Asked by: client (Streams, KIP-1071)."""
+"""StreamsGroupHeartbeat, API key 88. It is sent by Kafka Streams clients (KIP-1071)."""
 
 from msgspec import field
 
@@ -8,19 +8,19 @@ from protocol.primitives import i8, i16, i32, i64, u16
 
 @request(key=88, versions="0", flexible="0+", listeners="broker")
 class StreamsGroupHeartbeatRequest(Message):
-    """Join, stay in or leave a Streams group (KIP-1071).
+    """Joins, stays in or leaves a Streams group (KIP-1071).
 
-    Fields that have not changed are null; the first heartbeat brings the topology.
+    Fields that have not changed since the last heartbeat are null. The first heartbeat holds the topology.
     """
 
     class Topology(Struct):
-        """The topology of the group: its subtopologies."""
+        """Describes the topology of the group by its subtopologies."""
 
         epoch: i32 = 0
         subtopologies: list["StreamsGroupHeartbeatRequest.Subtopology"] = []
 
     class Subtopology(Struct):
-        """A part of the topology that runs as tasks of its own."""
+        """Describes a part of the topology that runs as tasks of its own."""
 
         subtopology_id: str = ""
         source_topics: list[str] = []
@@ -31,7 +31,7 @@ class StreamsGroupHeartbeatRequest(Message):
         copartition_groups: list["StreamsGroupHeartbeatRequest.CopartitionGroup"] = []
 
     class TopicInfo(Struct):
-        """An internal topic that the topology needs."""
+        """Describes an internal topic that the topology needs."""
 
         name: str = ""
         partitions: i32 = 0
@@ -39,32 +39,32 @@ class StreamsGroupHeartbeatRequest(Message):
         topic_configs: list["StreamsGroupHeartbeatRequest.KeyValue"] = []
 
     class KeyValue(Struct):
-        """A name and its value."""
+        """Holds a name and its value."""
 
         key: str = ""
         value: str = ""
 
     class CopartitionGroup(Struct):
-        """Source topics that must have equally many partitions, by index."""
+        """Names source topics by their indexes; they must have the same number of partitions."""
 
         source_topics: list[i16] = []
         source_topic_regex: list[i16] = []
         repartition_source_topics: list[i16] = []
 
     class TaskIds(Struct):
-        """Tasks of one subtopology, by partition."""
+        """Names tasks of one subtopology by their partitions."""
 
         subtopology_id: str = ""
         partitions: list[i32] = []
 
     class Endpoint(Struct):
-        """A host and a port."""
+        """Holds a host and a port."""
 
         host: str = ""
         port: u16 = 0
 
     class TaskOffset(Struct):
-        """The offset that a task has reached."""
+        """Holds the offset that a task has reached."""
 
         subtopology_id: str = ""
         partition: i32 = 0
@@ -91,22 +91,22 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @response(key=88, versions="0", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """The member's epoch, its tasks and what is wrong with the group."""
+    """Tells the member its epoch and its tasks, and what is wrong with the group."""
 
     class Status(Struct):
-        """A problem of the group: its code and a message."""
+        """Names a problem of the group by a code and a message."""
 
         status_code: i8 = 0
         status_detail: str = ""
 
     class TaskIds(Struct):
-        """Tasks of one subtopology, by partition."""
+        """Names tasks of one subtopology by their partitions."""
 
         subtopology_id: str = ""
         partitions: list[i32] = []
 
     class EndpointToPartitions(Struct):
-        """The partitions that can be queried at one member's address."""
+        """Names the partitions that can be queried at the address of one member."""
 
         user_endpoint: "StreamsGroupHeartbeatResponse.Endpoint" = field(
             default_factory=lambda: StreamsGroupHeartbeatResponse.Endpoint()
@@ -115,13 +115,13 @@ class StreamsGroupHeartbeatResponse(Message):
         standby_partitions: list["StreamsGroupHeartbeatResponse.TopicPartition"] = []
 
     class Endpoint(Struct):
-        """A host and a port."""
+        """Holds a host and a port."""
 
         host: str = ""
         port: u16 = 0
 
     class TopicPartition(Struct):
-        """The result for one partition."""
+        """Names partitions of one topic."""
 
         topic: str = ""
         partitions: list[i32] = []

@@ -1,4 +1,4 @@
-"""SyncGroup, API key 14. Asked by: client (classic group)."""
+"""SyncGroup, API key 14. It is sent by the members of classic groups."""
 
 from typing import Annotated
 
@@ -8,13 +8,14 @@ from protocol.primitives import i16, i32
 
 @request(key=14, versions="0-5", flexible="4+", listeners="broker")
 class SyncGroupRequest(Message):
-    """The leader hands in the assignment of a generation; the others ask for their part.
+    """Asks for the assignment of a member. The request of the group's leader holds the assignment of all
+    members.
 
-    From version 5 the protocol type and name are checked.
+    From version 5 on it holds the protocol type and name, and the coordinator checks them.
     """
 
     class SyncGroupRequestAssignment(Struct):
-        """The part of one member."""
+        """Holds the assignment of one member."""
 
         member_id: str = ""
         assignment: bytes = b""
@@ -30,7 +31,7 @@ class SyncGroupRequest(Message):
 
 @response(key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse(Message):
-    """The member's part of the assignment."""
+    """Holds the assignment of the member."""
 
     throttle_time_ms: Annotated[i32, Since(1), Ignorable] = 0
     error_code: i16 = 0

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit, API key 28. Asked by: client (txn)."""
+"""TxnOffsetCommit, API key 28. It is sent by transactional producers."""
 
 from typing import Annotated
 
@@ -8,20 +8,20 @@ from protocol.primitives import i16, i32, i64
 
 @request(key=28, versions="0-5", flexible="3+", listeners="broker")
 class TxnOffsetCommitRequest(Message):
-    """Record a group's offsets as part of a transaction.
+    """Commits the offsets of a group as part of a transaction.
 
-    From version 3 with the member's generation (KIP-447); 5 adds the group's partition to the transaction
-    (KIP-890).
+    From version 3 on it names the member and its generation (KIP-447). From version 5 on it adds the
+    partition of the offsets to the transaction (KIP-890).
     """
 
     class TxnOffsetCommitRequestTopic(Struct):
-        """Offsets of one topic."""
+        """Holds the offsets of one topic's partitions."""
 
         name: str = ""
         partitions: list["TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition"] = []
 
     class TxnOffsetCommitRequestPartition(Struct):
-        """The offset of one partition."""
+        """Holds the offset that is committed for one partition."""
 
         partition_index: i32 = 0
         committed_offset: i64 = 0
@@ -43,13 +43,13 @@ class TxnOffsetCommitResponse(Message):
     """Says for each partition whether the offset was committed."""
 
     class TxnOffsetCommitResponseTopic(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: str = ""
         partitions: list["TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition"] = []
 
     class TxnOffsetCommitResponsePartition(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0

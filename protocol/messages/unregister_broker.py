@@ -1,6 +1,6 @@
-"""UnregisterBroker, API key 64. Asked by: admin.
+"""UnregisterBroker, API key 64. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from protocol.codec.message import Message, request, response
@@ -9,7 +9,7 @@ from protocol.primitives import i16, i32
 
 @request(key=64, versions="0", flexible="0+", listeners="broker controller")
 class UnregisterBrokerRequest(Message):
-    """Unregister a broker that will not come back."""
+    """Unregisters a broker that will not come back."""
 
     broker_id: i32 = 0
 

@@ -1,6 +1,6 @@
-"""UpdateFeatures, API key 57. Asked by: admin.
+"""UpdateFeatures, API key 57. It is sent by admin clients.
 
-Brokers forward it to the controller.
+Brokers forward the request to the controller.
 """
 
 from typing import Annotated
@@ -11,13 +11,13 @@ from protocol.primitives import i8, i16, i32
 
 @request(key=57, versions="0-2", flexible="0+", listeners="broker controller")
 class UpdateFeaturesRequest(Message):
-    """Raise or lower feature levels (KIP-584).
+    """Raises or lowers feature levels (KIP-584).
 
-    From version 1 an upgrade type and a dry run (KIP-778).
+    From version 1 on it names the type of the upgrade and can ask for validation only (KIP-778).
     """
 
     class FeatureUpdateKey(Struct):
-        """A feature and the level that it shall have."""
+        """Names a feature, and the level that it shall have."""
 
         feature: str = ""
         max_version_level: i16 = 0
@@ -31,10 +31,10 @@ class UpdateFeaturesRequest(Message):
 
 @response(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """Says whether the levels were changed."""
+    """Says whether the feature levels were changed."""
 
     class UpdatableFeatureResult(Struct):
-        """Says whether one feature was changed."""
+        """Says whether the level of one feature was changed."""
 
         feature: str = ""
         error_code: i16 = 0

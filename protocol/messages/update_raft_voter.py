@@ -1,4 +1,4 @@
-"""UpdateRaftVoter, API key 82. Asked by: controller."""
+"""UpdateRaftVoter, API key 82. It is sent by controllers."""
 
 from typing import Annotated
 
@@ -11,17 +11,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=82, versions="0", flexible="0+", listeners="controller")
 class UpdateRaftVoterRequest(Message):
-    """A voter's new addresses and versions (KIP-853)."""
+    """Tells the leader of the quorum the addresses and kraft.version levels of a voter (KIP-853)."""
 
     class Listener(Struct):
-        """One address of the node, with the listener that it belongs to."""
+        """Names a listener of the node, and the address at which it is reached."""
 
         name: str = ""
         host: str = ""
         port: u16 = 0
 
     class KRaftVersionFeature(Struct):
-        """The kraft.version levels that the voter can run."""
+        """Tells the kraft.version levels that the voter can run."""
 
         min_supported_version: i16 = 0
         max_supported_version: i16 = 0
@@ -39,7 +39,7 @@ class UpdateRaftVoterResponse(Message):
     """Says whether the voter's addresses were recorded, and who leads."""
 
     class CurrentLeader(Struct):
-        """The leader of the quorum, and its address."""
+        """Names the leader of the quorum, and its address."""
 
         leader_id: i32 = -1
         leader_epoch: i32 = -1

@@ -1,4 +1,4 @@
-"""Vote, API key 52. Asked by: controller (raft voter)."""
+"""Vote, API key 52. It is sent by the voters of the metadata quorum."""
 
 from typing import Annotated
 
@@ -9,16 +9,17 @@ from protocol.values import ZERO_UUID
 
 @request(key=52, versions="0-2", flexible="0+", listeners="controller")
 class VoteRequest(Message):
-    """A candidate's request for a vote (KIP-595); from version 2 also before it stands (KIP-996)."""
+    """Asks a voter for its vote in an epoch (KIP-595). From version 2 on a replica can ask before it raises
+    the epoch (KIP-996)."""
 
     class TopicData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["VoteRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Describes the candidate: its epoch, its id, and the end of its log."""
 
         partition_index: i32 = 0
         replica_epoch: i32 = 0
@@ -36,19 +37,19 @@ class VoteRequest(Message):
 
 @response(key=52, versions="0-2", flexible="0+")
 class VoteResponse(Message):
-    """Whether the vote was given.
+    """Says whether the vote was granted.
 
-    From version 1 with the leader's address (KIP-853).
+    From version 1 on it tells the address of the leader (KIP-853).
     """
 
     class TopicData(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_name: str = ""
         partitions: list["VoteResponse.PartitionData"] = []
 
     class PartitionData(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
@@ -57,7 +58,7 @@ class VoteResponse(Message):
         vote_granted: bool = False
 
     class NodeEndpoint(Struct):
-        """The address of a leader that is named in this answer."""
+        """Gives the address of a leader that this response names."""
 
         node_id: i32 = 0
         host: str = ""

@@ -1,4 +1,4 @@
-"""WriteShareGroupState, API key 85. Asked by: broker (partition leader -> share coord)."""
+"""WriteShareGroupState, API key 85. It is sent by the leaders of share partitions, to share coordinators."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from protocol.values import ZERO_UUID
 
 @request(key=85, versions="0-1", flexible="0+", listeners="broker")
 class WriteShareGroupStateRequest(Message):
-    """Store the state of share partitions (KIP-932)."""
+    """Stores the state of share partitions (KIP-932)."""
 
     class WriteStateData(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["WriteShareGroupStateRequest.PartitionData"] = []
 
     class PartitionData(Struct):
-        """What the request says about one partition."""
+        """Holds the new state of one partition."""
 
         partition: i32 = 0
         state_epoch: i32 = 0
@@ -28,7 +28,7 @@ class WriteShareGroupStateRequest(Message):
         state_batches: list["WriteShareGroupStateRequest.StateBatch"] = []
 
     class StateBatch(Struct):
-        """A range of offsets in one delivery state."""
+        """Names a range of offsets whose records are in one delivery state."""
 
         first_offset: i64 = 0
         last_offset: i64 = 0
@@ -41,16 +41,16 @@ class WriteShareGroupStateRequest(Message):
 
 @response(key=85, versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse(Message):
-    """Says for each partition whether it was stored."""
+    """Says for each partition whether its state was stored."""
 
     class WriteStateResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         topic_id: Uuid = ZERO_UUID
         partitions: list["WriteShareGroupStateResponse.PartitionResult"] = []
 
     class PartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition: i32 = 0
         error_code: i16 = 0

@@ -1,4 +1,5 @@
-"""WriteTxnMarkers, API key 27. Asked by: broker (txn coordinator); admin abortTransaction."""
+"""WriteTxnMarkers, API key 27. It is sent by transaction coordinators, and by admin clients that abort a
+transaction."""
 
 from typing import Annotated
 
@@ -8,13 +9,13 @@ from protocol.primitives import i8, i16, i32, i64
 
 @request(key=27, versions="1-2", flexible="1+", listeners="broker")
 class WriteTxnMarkersRequest(Message):
-    """The transaction coordinator's markers for partition leaders.
+    """Has the leaders of partitions write the markers that end transactions.
 
-    From version 2 with the transaction version (KIP-1228).
+    From version 2 on it tells the transaction version (KIP-1228).
     """
 
     class WritableTxnMarker(Struct):
-        """One transaction to end."""
+        """Names a transaction that ends, and says whether it is committed."""
 
         producer_id: i64 = 0
         producer_epoch: i16 = 0
@@ -24,7 +25,7 @@ class WriteTxnMarkersRequest(Message):
         transaction_version: Annotated[i8, Since(2), Ignorable] = 0
 
     class WritableTxnMarkerTopic(Struct):
-        """The partitions of one topic."""
+        """Names partitions of one topic."""
 
         name: str = ""
         partition_indexes: list[i32] = []
@@ -37,19 +38,19 @@ class WriteTxnMarkersResponse(Message):
     """Says for each partition whether the marker was written."""
 
     class WritableTxnMarkerResult(Struct):
-        """The answer for one producer."""
+        """Holds the results for one producer."""
 
         producer_id: i64 = 0
         topics: list["WriteTxnMarkersResponse.WritableTxnMarkerTopicResult"] = []
 
     class WritableTxnMarkerTopicResult(Struct):
-        """The results for one topic."""
+        """Holds the results for the partitions of one topic."""
 
         name: str = ""
         partitions: list["WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult"] = []
 
     class WritableTxnMarkerPartitionResult(Struct):
-        """The result for one partition."""
+        """Holds the result for one partition."""
 
         partition_index: i32 = 0
         error_code: i16 = 0
