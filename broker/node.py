@@ -85,8 +85,8 @@ class Node:
         on_stopped: Callable[[], None],
     ) -> None:
         self.is_stopping = False
-        self.has_failed = False
-        """It stops because it cannot do its work, and not because it was told to."""
+        self.failure = ""
+        """Why it stops, if it cannot do its work; empty if it was told to stop."""
         self._surroundings = surroundings
         self._config = config
         self._on_ready = on_ready
@@ -100,6 +100,11 @@ class Node:
         self._pauses = surroundings.collector_pauses
         self._idle_work = IdleWork(self._shared.clock, self._shared.timers, codec_imports())
         self._watchdog = surroundings.watch_loop(self._current_request)
+
+    @property
+    def has_failed(self) -> bool:
+        """It stops because it cannot do its work, and not because it was told to."""
+        return bool(self.failure)
 
     # Start
 
@@ -217,7 +222,7 @@ class Node:
 
     def _failed(self, sentence: str) -> None:
         _log.error("%s", sentence)
-        self.has_failed = True
+        self.failure = sentence
         self.stop()
 
     def _housekeep(self) -> None:

@@ -4,15 +4,21 @@ In reading order:
 
 * `cluster_world`        all of it: nodes, clients, rules and who is told
 * `event_loop`           the loop with simulated time, and the clock and timers of one machine
+* `links`                the ways between machines, and what is wrong with them
 * `memory_network`       connections between machines, over which real frames go
+* `host_files`           the files of one life of a machine, which fail as its disk does
 * `surroundings`         a machine with its disk, what it gives to a node, and the cut of its power
 * `simulated_node`       a node of the cluster and its lives, and what of it the rules see
+* `active_faults`        the faults that are at work, each with its end
+* `restarts`             nodes that have ended are started again
 * `tasks`                coroutines on the loop, for clients
 * `client`               a client's machine, from which tasks ask the brokers
 * `cluster_plan`         what a seed makes of a cluster before anything happens
 * `cluster_steps`        what befalls it, and when
 * `cluster_changes`      an operator changes configs and feature levels
 * `partition_changes`    an operator moves, makes and deletes partitions, and has leaders elected
+* `machine_faults`       processes that are killed, stopped and paused
+* `network_faults`       ways that are cut, and connections that break
 * `cluster_run`          one run: start, trouble, calm, the end
 * `drawn_plan`           the plan that a seed draws
 * `story`                what happened in a run, told to people

@@ -15,11 +15,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
+from broker.simulation.cluster.active_faults import ActiveFaults
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.event_loop import EventLoop
 from broker.simulation.cluster.memory_network import MemoryNetwork
+from broker.simulation.cluster.restarts import Restarts
 from broker.simulation.cluster.simulated_node import FirstVoters, NodePlace, SimulatedNode
-from broker.simulation.cluster.surroundings import Machine
+from broker.simulation.cluster.surroundings import LifeEnd, Machine
 from broker.simulation.coverage import Coverage
 from broker.simulation.histories.history import Event
 from broker.simulation.seeded_random import SeededRandom
@@ -59,8 +61,10 @@ class ClusterWorld:
     ) -> None:
         self.seed = seed
         self.loop = EventLoop()
-        self.network = MemoryNetwork(self.loop, seed)
         self.coverage = Coverage()
+        self.network = MemoryNetwork(self.loop, seed, self.coverage)
+        self.faults = ActiveFaults(self.loop)
+        self.restarts = Restarts(self)
         self.rules: list[Rule] = []
         self.nodes: dict[int, SimulatedNode] = {}
         self.former_nodes: dict[int, SimulatedNode] = {}
@@ -92,6 +96,7 @@ class ClusterWorld:
         machine = Machine(self.network, place.host, self.seed)
         node = SimulatedNode(place, machine, self.voters, features=self.features)
         machine.on_turn = partial(self._after_turn, node)
+        machine.on_life_ended = partial(self._life_ended, node)
         node.format()
         self.nodes[place.node_id] = node
         return node
@@ -118,10 +123,13 @@ class ClusterWorld:
         for rule in self.rules:
             rule.after_turn(node)
 
-    def life_has_ended(self, node: SimulatedNode) -> None:
-        """Whoever ends a life of a node says so here, after it."""
+    def _life_ended(self, node: SimulatedNode, end: LifeEnd) -> None:
+        """A life of the node is over, and its machine says how."""
+        self.coverage.count(f"end of a life: {end.how}")
+        self.tell(f"{node} has {end.how}" + (f": {end.sentence}" if end.sentence else ""))
         for rule in self.rules:
             rule.has_ended(node)
+        self.restarts.has_ended(node, end)
 
     # What is told
 

@@ -4,7 +4,8 @@
 does through sockets, and its frames are real ones. Bytes of one direction arrive in the order in which they
 were sent, sometimes in several parts. A connection ends as TCP's do: after the last byte (FIN), or with a
 reset. A machine that loses its power says nothing; its peers notice by their own time-outs, or by a reset
-when the machine is back.
+when the machine is back. Where a way is cut (see `links`), bytes wait until it is open again, as TCP sends
+them again; after a while whoever sent them gives the connection up.
 
 All that arrives goes into one digest with its time and its addresses, so two runs can be compared.
 """
@@ -25,12 +26,22 @@ from broker.network.interfaces import Channel, ChannelUser, ListenerSettings, Tr
 from broker.network.limits import ConnectionLimits
 from broker.network.response_pieces import Piece, joined_bytes, release_pieces
 from broker.simulation.cluster.event_loop import EventLoop, HostClock, HostTimers
+from broker.simulation.cluster.links import Links
+from broker.simulation.coverage import Coverage
 from broker.simulation.seeded_random import SeededRandom
 
 LEAST_DELAY_NS: Final = 100_000
 MOST_DELAY_NS: Final = 1_000_000
 SPLIT_PROBABILITY: Final = 0.1
 """How often what is sent at once arrives in two parts."""
+LEAST_PATIENCE_NS: Final = 3_000_000_000
+MOST_PATIENCE_NS: Final = 30_000_000_000
+"""For so long a machine sends bytes again before it gives a connection up: a real one may be told to give up
+as early (tcp_retries2, TCP_USER_TIMEOUT)."""
+LONGEST_SILENCE_NS: Final = 1_000_000_000
+"""Until what waited for a way is sent once more after the way is open again."""
+KNOCK_AGAIN_NS: Final = 1_000_000_000
+"""As the first bytes of a connection (SYN) are sent again."""
 
 _FIRST_FREE_PORT: Final = 49_152
 
@@ -38,9 +49,11 @@ _FIRST_FREE_PORT: Final = 49_152
 class MemoryNetwork:
     """All machines of one simulation, and what is under way between them."""
 
-    def __init__(self, loop: EventLoop, seed: int) -> None:
+    def __init__(self, loop: EventLoop, seed: int, coverage: Coverage | None = None) -> None:
         self.loop = loop
+        self.coverage = Coverage() if coverage is None else coverage
         self.random = SeededRandom(seed, "memory network")
+        self.links = Links()
         self.arrivals = 0
         """How many parts have arrived."""
         self.listeners: dict[tuple[str, int], MemoryListener] = {}
@@ -48,6 +61,10 @@ class MemoryNetwork:
         self.lost: list[MemoryChannel] = []
         """Ends whose peer's machine has lost its power."""
         self.is_on: dict[str, bool] = {}
+        self.hosts: dict[str, HostNetwork] = {}
+        """The present or last life of each machine."""
+        self.stalled: dict[MemoryChannel, None] = {}
+        """Ends whose bytes wait for a way to the peer."""
         self._digest = sha256()
         self._ports: dict[str, int] = {}
 
@@ -56,8 +73,22 @@ class MemoryNetwork:
         """Of everything that has arrived so far, with times and addresses."""
         return self._digest.hexdigest()
 
-    def delay_ns(self) -> int:
-        return self.random.between(LEAST_DELAY_NS, MOST_DELAY_NS)
+    def delay_ns(self, source: str, target: str) -> int:
+        delay_ns = self.random.between(LEAST_DELAY_NS, MOST_DELAY_NS)
+        for least_ns, most_ns in self.links.of(source, target).delays:
+            delay_ns += self.random.between(least_ns, most_ns)
+        return delay_ns
+
+    def channels(self, host: str, peer: str) -> list[MemoryChannel]:
+        """The open ends on one machine of its connections with another."""
+        there = self.hosts.get(host)
+        return [] if there is None else [each for each in there.open_channels() if each.host == peer]
+
+    def flow(self) -> None:
+        """What waited for a way goes on, where there is one again."""
+        for channel in [each for each in self.stalled if not each.is_held]:
+            del self.stalled[channel]
+            channel.flow(self.random.between(LEAST_DELAY_NS, LONGEST_SILENCE_NS))
 
     def free_port(self, host: str) -> int:
         port = self._ports[host] = self._ports.get(host, _FIRST_FREE_PORT - 1) + 1
@@ -98,6 +129,13 @@ class MemoryChannel:
         self._told_finished = False
         self.last_arrival_ns = 0
         """When the last part that was sent arrives."""
+        self.holds = 0
+        """Faults that hold back what this end sends, on this connection alone."""
+        self._flight: deque[tuple[int, str, bytes]] = deque()
+        """What is under way to the peer, each part with the time of its arrival."""
+        self._way, self._way_back = network.links.of(own, host), network.links.of(host, own)
+        self._has_patience = False
+        """A moment will come in which it gives up what is not acknowledged."""
 
     # What its user and the node call
 
@@ -146,20 +184,42 @@ class MemoryChannel:
 
     # What the network calls
 
+    @property
+    def is_held(self) -> bool:
+        return bool(self.holds or self._way.cuts)
+
     def _transmit(self, what: str, data: bytes) -> None:
         """Sends a part to the peer's machine; it arrives after those that were sent before it."""
-        network = self._network
-        self.last_arrival_ns = max(self.last_arrival_ns + 1, network.loop.now_ns + network.delay_ns())
-        network.loop.call_at(self.last_arrival_ns, partial(self._arrive, what, data))
+        network, way = self._network, self._way
+        if way.resets and what == "data":
+            way.resets -= 1
+            network.coverage.count("answer lost by a reset")
+            self.reset()
+            return
+        delay_ns = network.delay_ns(self.own, self.host)
+        self.last_arrival_ns = max(self.last_arrival_ns + 1, network.loop.now_ns + delay_ns)
+        self._flight.append((self.last_arrival_ns, what, data))
+        if len(self._flight) == 1:
+            network.loop.call_at(self.last_arrival_ns, self._arrive)
+        if way.cuts or self._way_back.cuts:
+            self._wait_for_acknowledgement()
 
-    def _arrive(self, what: str, data: bytes) -> None:
-        """At the peer's machine, if it has power."""
-        peer, network = self.peer, self._network
+    def _arrive(self) -> None:
+        """The next part comes to the peer's machine, if there is a way and the machine has power."""
+        peer, network, flight = self.peer, self._network, self._flight
+        if not flight:
+            return
+        if self.is_held:
+            network.stalled[self] = None
+            return
+        _, what, data = flight.popleft()
+        if flight:
+            network.loop.call_at(flight[0][0], self._arrive)
         if peer is None or not network.is_on.get(self.host, False):
             return
         network.arrived(f"{self.own}>{self.host} {what}", data)
         if what == "reset":
-            peer.broken("connection reset by peer")
+            peer.tell_broken("connection reset by peer")
         elif not peer.open:
             if what == "data":
                 peer.send_reset()
@@ -168,8 +228,46 @@ class MemoryChannel:
         else:
             peer.received(data)
 
+    def flow(self, delay_ns: int) -> None:
+        """What was held back is sent once more."""
+        if self._flight:
+            self._network.coverage.count("bytes came later, for the way was cut")
+            self._network.loop.call_later(delay_ns, self._arrive)
+
+    def _forget_flight(self) -> None:
+        self._flight.clear()
+        self._network.stalled.pop(self, None)
+
+    def _wait_for_acknowledgement(self) -> None:
+        if not self._has_patience:
+            self._has_patience = True
+            network = self._network
+            patience_ns = network.random.between(LEAST_PATIENCE_NS, MOST_PATIENCE_NS)
+            network.loop.call_later(patience_ns, self._give_up)
+
+    def _give_up(self) -> None:
+        """Its system has sent the bytes again and again, and nobody has acknowledged them."""
+        self._has_patience = False
+        if self._way.cuts or self._way_back.cuts:
+            if self._way.cuts:
+                self._forget_flight()
+            self._network.coverage.count("connections broken")
+            self.tell_broken("connection timed out")
+
     def send_reset(self) -> None:
         self._transmit("reset", b"")
+
+    def reset(self) -> None:
+        """Something on the way breaks the connection: what is under way is lost, and both ends are told."""
+        for end in (self, self.peer):
+            if end is not None:
+                end._forget_flight()
+                end._is_broken = True
+                later = partial(end.tell_broken, "connection reset by peer")
+                self._network.loop.call_later(self._network.delay_ns(end.host, end.own), later)
+
+    def tell_broken(self, reason: str) -> None:
+        self._timers.enter(partial(self.broken, reason))
 
     def received(self, data: bytes) -> None:
         self._inbox += data
@@ -206,6 +304,8 @@ class MemoryChannel:
     def lose_power(self) -> None:
         """Its machine is off: nothing is sent or heard, and nobody there is told."""
         self.open = False
+        if self.is_held:
+            self._forget_flight()
         if self.peer is not None:
             self._network.lost.append(self.peer)
 
@@ -218,10 +318,17 @@ class MemoryChannel:
 class Attempt:
     """A connection that is being made: `broker.network.interfaces.ConnectAttempt`."""
 
-    def __init__(self, channel: MemoryChannel, port: int, done: Callable[[Channel | OSError], None]) -> None:
-        """channel: the end of whoever connects. port: of its machine."""
+    def __init__(
+        self,
+        channel: MemoryChannel,
+        port: int,
+        timers: HostTimers,
+        done: Callable[[Channel | OSError], None],
+    ) -> None:
+        """channel: the end of whoever connects. port: of its machine. timers: of its life."""
         self.channel = channel
         self.port = port
+        self._timers = timers
         self._done: Callable[[Channel | OSError], None] | None = done
 
     @property
@@ -230,19 +337,28 @@ class Attempt:
 
     def cancel(self) -> None:
         self._done = None
+        self.channel.open = False
 
     def succeed(self) -> None:
-        if self.channel.open:
-            self._end(self.channel)
+        if self.is_over:
+            self.channel.send_reset()
+        elif self.channel.open:
+            self._timers.enter(partial(self._end, self.channel))
         else:
             self.fail(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
     def fail(self, error: OSError) -> None:
-        self._end(error)
+        self._timers.enter(partial(self._end, error))
+
+    def expire(self) -> None:
+        """In a turn of whoever connects."""
+        self._end(OSError("no answer in time"))
 
     def _end(self, outcome: Channel | OSError) -> None:
         done, self._done = self._done, None
         if done is not None:
+            if isinstance(outcome, OSError):
+                self.channel.open = False
             done(outcome)
 
 
@@ -275,14 +391,21 @@ class MemoryListener:
         self._accept()
 
     def close(self) -> None:
-        self._is_started = False
         self._network.forget(self)
+        self.refuse_waiting()
+
+    def is_of(self, network: HostNetwork) -> bool:
+        return self._network is network
+
+    def refuse_waiting(self) -> None:
+        self._is_started = False
         while self._backlog:
             self._network.answer(self._backlog.popleft(), None)
 
     def knock(self, attempt: Attempt) -> None:
+        """Its system has heard of somebody; the node will."""
         self._backlog.append(attempt)
-        self._accept()
+        self._network.timers.enter(self._accept)
 
     def _accept(self) -> None:
         name, limits = self.settings.name, self._limits
@@ -321,6 +444,8 @@ class HostNetwork:
         self.call_soon = timers.call_soon
         self._network = network
         self._channels: dict[MemoryChannel, None] = {}
+        self._is_over = False
+        network.hosts[name] = self
         self._switch_on()
 
     def _switch_on(self) -> None:
@@ -329,9 +454,8 @@ class HostNetwork:
         network.is_on[self.name] = True
         lost, network.lost = network.lost, []
         for channel in lost:
-            if channel.host == self.name:
-                broken = partial(channel.broken, "connection reset by peer")
-                network.loop.call_later(network.delay_ns(), broken)
+            if channel.host == self.name and channel.peer is not None:
+                channel.peer.send_reset()
             else:
                 network.lost.append(channel)
 
@@ -343,16 +467,22 @@ class HostNetwork:
 
     def lose_process(self) -> None:
         """The process that used it has ended; the machine is still there and refuses connections."""
+        for listener in [each for each in self._network.listeners.values() if each.is_of(self)]:
+            listener.refuse_waiting()
         for channel in self._end():
             channel.lose_process()
 
     def _end(self) -> list[MemoryChannel]:
         """The channels that were open."""
+        self._is_over = True
         for address in [each for each in self._network.listeners if each[0] == self.name]:
             del self._network.listeners[address]
-        channels = [channel for channel in self._channels if channel.open]
+        channels = self.open_channels()
         self._channels.clear()
         return channels
+
+    def open_channels(self) -> list[MemoryChannel]:
+        return [channel for channel in self._channels if channel.open]
 
     # The port
 
@@ -386,22 +516,27 @@ class HostNetwork:
         """See `broker.network.interfaces.Network`."""
         network = self._network
         channel = self.new_channel(host, traffic, on_closed)
-        attempt = Attempt(channel, network.free_port(self.name), done)
-
-        def knock() -> None:
-            if not network.is_on.get(host, False):
-                return
-            network.arrived(f"{self.name}:{attempt.port}>{host}:{port} connect", b"")
-            listener = network.listeners.get((host, port))
-            if listener is None:
-                self.answer(attempt, None)
-            else:
-                listener.knock(attempt)
-
-        network.loop.call_later(network.delay_ns(), knock)
-        late = partial(attempt.fail, OSError("no answer in time"))
-        self.timers.call_later(timeout_ms * 1_000_000, late)
+        attempt = Attempt(channel, network.free_port(self.name), self.timers, done)
+        if not self._is_over:
+            delay_ns = network.delay_ns(self.name, host)
+            network.loop.call_later(delay_ns, partial(self._knock, attempt, host, port))
+        self.timers.call_later(timeout_ms * 1_000_000, attempt.expire)
         return attempt
+
+    def _knock(self, attempt: Attempt, host: str, port: int) -> None:
+        """Where a way is cut, it is tried again and again."""
+        network, links = self._network, self._network.links
+        if attempt.is_over or self._is_over or not network.is_on.get(host, False):
+            return
+        if links.is_cut(self.name, host):
+            network.loop.call_later(KNOCK_AGAIN_NS, partial(self._knock, attempt, host, port))
+            return
+        network.arrived(f"{self.name}:{attempt.port}>{host}:{port} connect", b"")
+        listener = network.listeners.get((host, port))
+        if listener is None or links.of(self.name, host).refusals:
+            self.answer(attempt, None)
+        else:
+            listener.knock(attempt)
 
     def host_name(self) -> str:
         """See `broker.network.interfaces.Network`."""
@@ -431,15 +566,22 @@ class HostNetwork:
 
     def answer(self, attempt: Attempt, channel: MemoryChannel | None) -> None:
         """Tells whoever knocked. channel: this machine's end of the new connection, None for a refusal."""
-        network = self._network
-        arrival_ns = network.loop.now_ns + network.delay_ns()
+        network, asker = self._network, attempt.channel
+        arrival_ns = network.loop.now_ns + network.delay_ns(asker.host, asker.own)
         if channel is None:
             refusal = ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
             network.loop.call_at(arrival_ns, partial(attempt.fail, refusal))
             return
-        channel.peer, attempt.channel.peer = attempt.channel, channel
+        channel.peer, asker.peer = asker, channel
         channel.last_arrival_ns = arrival_ns
-        network.loop.call_at(arrival_ns, attempt.succeed)
+        network.loop.call_at(arrival_ns, partial(self._answered, attempt))
+
+    def _answered(self, attempt: Attempt) -> None:
+        network, asker = self._network, attempt.channel
+        if network.links.is_cut(asker.own, asker.host) and not attempt.is_over:
+            network.loop.call_later(KNOCK_AGAIN_NS, partial(self._answered, attempt))
+        else:
+            attempt.succeed()
 
     def forget(self, listener: MemoryListener) -> None:
         self._network.listeners.pop((self.name, listener.port), None)

@@ -11,16 +11,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+import msgspec
+
 from broker.admin.pages import Pages
 from broker.metrics.loop_health import CollectorPauses
-from broker.node import Node
+from broker.node import Node, StartFailed
 from broker.ports.surroundings import HelperThreads, Surroundings
-from broker.simulation.cluster.event_loop import HostClock, HostTimers
+from broker.simulation.cluster.event_loop import HostClock, HostTimers, LifeOver
+from broker.simulation.cluster.host_files import DiskTrouble, HostFiles
 from broker.simulation.cluster.memory_network import HostNetwork, MemoryNetwork
 from broker.simulation.seeded_random import SeededRandom
 from config.broker_config import BrokerConfig
 from config.limits import MIB
 from config.ports import ChildProcess
+from controller.raft.log_failure import MetadataLogFailed
 from protocol.errors import EndsProcess
 from protocol.serving.request_context import RequestContext
 from storage.background_task_lanes import one_after_the_other
@@ -48,6 +52,16 @@ class Halted(EndsProcess):
     """A node has ended its process, with this last sentence."""
 
 
+class LifeEnd(msgspec.Struct, frozen=True):
+    """How a life of a machine has ended. by_itself: the node has ended its process, and nobody asked it to.
+    disk_errors: how many calls to the disk had failed in this life. sentence: what the node said last."""
+
+    how: str
+    by_itself: bool = False
+    disk_errors: int = 0
+    sentence: str = ""
+
+
 class Machine:
     """One machine and the lives of the node on it. name: its address in the network."""
 
@@ -63,10 +77,16 @@ class Machine:
             network.loop, began_wall_ms=BEGAN_WALL_MS + skew_ms, up_ms=self.random.between(1, 1_000_000)
         )
         self.files = MemoryFiles(self.clock.wall_ms)
+        """What is on its disk, without what is wrong with the disk."""
+        self.trouble = DiskTrouble(SeededRandom(seed, f"disk of {name}"))
         self.on_turn: Callable[[], None] = _nothing
         """Is called after each turn of the node's loop."""
+        self.on_life_ended: Callable[[LifeEnd], None] = _nothing
+        """Is called after the end of each life of a node."""
         self._network = network
         self._life: _Life | None = None
+        self._runs_node = self._is_starting = False
+        self._untold: LifeEnd | None = None
 
     @property
     def appends_under_way(self) -> int:
@@ -76,38 +96,125 @@ class Machine:
 
     def surroundings(self) -> Surroundings:
         """Those of a new life, for a node or for whoever wants to use the network from here."""
+        self.trouble.begin_life()
         self._life = _Life(self, self._network)
         return self._life.surroundings()
 
-    def start(self, config: BrokerConfig, cluster_id: str) -> Node:
-        """Starts a node on this machine, whose directories are formatted. Raises what its start raises."""
+    def start(self, config: BrokerConfig, cluster_id: str) -> Node | None:
+        """Starts a node on this machine, whose directories are formatted. None if the life was over before it
+        had started. Raises what the start of a node raises; its process has ended then."""
         self.ready_line, self.has_stopped = None, False
-        self.node = Node(
-            self.surroundings(), config, cluster_id, on_ready=self._ready, on_stopped=self._stopped
-        )
-        self.node.start()
-        return self.node
+        surroundings = self.surroundings()
+        self._runs_node = self._is_starting = True
+        try:
+            node = self.node = Node(
+                surroundings, config, cluster_id, on_ready=self._ready, on_stopped=self._stopped
+            )
+            node.start()
+            return node
+        except LifeOver:
+            return None
+        except EndsProcess as error:
+            if not self.contains(error):
+                raise
+            return None
+        except (StartFailed, OSError) as error:
+            self._end_process(LifeEnd("failed at its start", True, self.trouble.errors, str(error)))
+            raise
+        finally:
+            self._is_starting = False
+            self.tell_end()
 
     def _ready(self, line: str) -> None:
         self.ready_line = line
 
     def _stopped(self) -> None:
         self.has_stopped = True
+        if self._life is not None:
+            self._life.timers.call_soon(self.close)
+
+    # The end of a life
+
+    def stop(self) -> None:
+        """Asks the node to stop in order (SIGTERM)."""
+        node, life = self.node, self._life
+        if node is not None and life is not None:
+            life.timers.call_soon(node.stop)
 
     def close(self) -> None:
-        """After the node has stopped in order: it writes what it has, and its process ends."""
-        if self.node is not None:
-            self.node.close()
-        if self._life is not None:
-            self._life.lose_process()
-        self._life = self.node = None
+        """After the node has stopped in order: it writes what it has, and its process ends. It does so by
+        itself in the turn after it has stopped."""
+        node = self.node
+        if node is None:
+            self._end_process(LifeEnd("stopped"))
+            return
+        end = LifeEnd("stopped", node.has_failed, self.trouble.errors, node.failure)
+        try:
+            node.close()
+        except OSError as error:
+            if not self.trouble.errors:
+                raise
+            end = LifeEnd("stopped, with a disk that failed", False, self.trouble.errors, str(error))
+        self._end_process(end)
+
+    def kill(self) -> None:
+        """Ends the process in the middle of whatever it does (SIGKILL). What was written stays, synced or
+        not; the system closes its connections."""
+        self._end_process(LifeEnd("been killed"))
 
     def cut_power(self, tear_plan: TearPlan, *, keep_names: bool = True) -> None:
         """In the middle of whatever it does. See `MemoryFiles.cut_power` for what the disk keeps."""
         if self._life is not None:
             self._life.lose_power()
-        self._life = self.node = None
         self.files.cut_power(tear_plan, keep_names=keep_names)
+        self._ended(LifeEnd("lost its power"))
+
+    def lose_disk(self) -> None:
+        """The disk is broken, and another one, empty and not formatted, is in its place. For a machine whose
+        node is down."""
+        self.files = MemoryFiles(self.clock.wall_ms)
+
+    def _end_process(self, end: LifeEnd) -> None:
+        if self._life is not None:
+            self._life.lose_process()
+        self.files.kill_process()
+        self._ended(end)
+
+    def _ended(self, end: LifeEnd) -> None:
+        """It is told when the node's own code is no more on the stack."""
+        life, self._life, self.node = self._life, None, None
+        if self._runs_node:
+            self._runs_node = False
+            self._untold = end
+        if life is None or not (life.timers.is_in_turn or self._is_starting):
+            self.tell_end()
+
+    def tell_end(self) -> None:
+        end, self._untold = self._untold, None
+        if end is not None:
+            self.on_life_ended(end)
+
+    def contains(self, error: EndsProcess) -> bool:
+        """Whether a node may end its process with this; then it has."""
+        if not isinstance(error, Halted | MetadataLogFailed):
+            return False
+        self._end_process(LifeEnd("halted", True, self.trouble.errors, str(error)))
+        return True
+
+    # A machine that stands still
+
+    @property
+    def is_still(self) -> bool:
+        return self._life is not None and self._life.timers.is_still
+
+    def stand_still(self, duration_ns: int) -> None:
+        """Its node makes no turn for so long (SIGSTOP), while its system goes on taking bytes."""
+        if self._life is not None:
+            self._life.timers.stand_still(duration_ns)
+
+    def go_on(self) -> None:
+        if self._life is not None:
+            self._life.timers.go_on()
 
 
 class _Life:
@@ -115,21 +222,29 @@ class _Life:
 
     def __init__(self, machine: Machine, network: MemoryNetwork) -> None:
         self._machine = machine
-        self._timers = HostTimers(network.loop, machine.clock, machine.on_turn)
-        self._network = HostNetwork(network, machine.name, machine.clock, self._timers)
+        self.timers = HostTimers(
+            network.loop,
+            machine.clock,
+            machine.on_turn,
+            on_end=machine.tell_end,
+            contains=machine.contains,
+        )
+        self._network = HostNetwork(network, machine.name, machine.clock, self.timers)
+        self._files = HostFiles(machine.files, machine.trouble, self._wait)
+        self._stalls = _Stalls(machine.clock)
         self._collector_pauses = CollectorPauses(machine.clock)
         self.appends = self._thread()
 
     def surroundings(self) -> Surroundings:
-        machine, timers = self._machine, self._timers
+        machine, timers = self._machine, self.timers
         return Surroundings(
             clock=machine.clock,
             timers=timers,
             random_source=machine.random,
-            stalls=_NoStalls(machine.clock),
-            files=machine.files,
+            stalls=self._stalls,
+            files=self._files,
             threads=self._threads(),
-            workers=SimulatedWorkers(machine.files, self._thread()),
+            workers=SimulatedWorkers(self._files, self._thread()),
             start_process=_no_process,
             network=self._network,
             service_manager=_NoServiceManager(),
@@ -155,25 +270,38 @@ class _Life:
         )
 
     def _thread(self) -> SimulatedThread:
-        return SimulatedThread(self._timers, self._machine.random)
+        machine = self._machine
+        return SimulatedThread(self.timers, machine.random, machine.trouble, self._files)
+
+    def _wait(self, duration_ns: int) -> None:
+        """A call of the loop's own thread waits for the disk, and the loop with it."""
+        self._stalls.waited_ns += duration_ns
+        self.timers.stand_still(duration_ns)
 
     def lose_power(self) -> None:
-        self._timers.end()
         self._network.lose_power()
-        self._collector_pauses.remove()
+        self._end()
 
     def lose_process(self) -> None:
-        self._timers.end()
         self._network.lose_process()
+        self._end()
+
+    def _end(self) -> None:
+        self.timers.end()
+        self._files.end()
         self._collector_pauses.remove()
 
 
 class SimulatedThread:
     """`config.ports.Offload`: calls one after the other, each of which takes a while."""
 
-    def __init__(self, timers: HostTimers, random: SeededRandom) -> None:
+    def __init__(
+        self, timers: HostTimers, random: SeededRandom, trouble: DiskTrouble, files: HostFiles
+    ) -> None:
         self._timers = timers
         self._random = random
+        self._trouble = trouble
+        self._files = files
         self._calls: list[tuple[Callable[[], object], Callable[[object], None]]] = []
         self.waiting = 0
         """Calls of whose end the loop has not heard."""
@@ -186,15 +314,19 @@ class SimulatedThread:
             self._work_on()
 
     def _work_on(self) -> None:
-        self._timers.call_later(self._random.between(LEAST_CALL_NS, MOST_CALL_NS), self._call)
+        duration_ns = self._random.between(LEAST_CALL_NS, MOST_CALL_NS) + self._trouble.slow_call_ns()
+        self._timers.call_later(duration_ns, self._call)
 
     def _call(self) -> None:
         call, done = self._calls[0]
         result: object
+        self._files.is_in_helper = True
         try:
             result = call()
         except Exception as error:
             result = error
+        finally:
+            self._files.is_in_helper = False
         self._timers.call_later(WAY_BACK_NS, partial(self._finish, done, result))
         del self._calls[0]
         if self._calls:
@@ -208,7 +340,7 @@ class SimulatedThread:
 class SimulatedWorkers(DirectWorkers):
     """`storage.jobs.Workers`: the jobs are done in this process, and their results come later."""
 
-    def __init__(self, files: MemoryFiles, thread: SimulatedThread) -> None:
+    def __init__(self, files: HostFiles, thread: SimulatedThread) -> None:
         super().__init__(files)
         self._thread = thread
 
@@ -230,11 +362,15 @@ class SimulatedWorkers(DirectWorkers):
         self._thread.submit(lambda: self.run_all(job, [plan], 1, _nothing)[0], came)
 
 
-class _NoStalls:
-    """`config.ports.Stalls`: a simulated disk answers at once."""
+class _Stalls:
+    """`config.ports.Stalls`: time goes on between turns, and while a call waits for a slow disk."""
 
     def __init__(self, clock: HostClock) -> None:
-        self.stalled_ns = clock.monotonic_ns
+        self._clock = clock
+        self.waited_ns = 0
+
+    def stalled_ns(self) -> int:
+        return self._clock.monotonic_ns() + self.waited_ns
 
     def ran_ns(self) -> int:
         return 0
