@@ -11,6 +11,10 @@ In reading order:
 * `answer_errors`        the error codes of an answer, and which of them are worth another try
 * `client_batches`       records as clients make them, and fetched ones as clients must read them
 * `admin_client`         asks for what the steps of a run want changed
+* `group_consumer`       what consumers of both group protocols have in common
+* `classic_consumer`     a consumer whose group's leader distributes the partitions
+* `classic_assignors`    how that leader does it
+* `consumer_protocol`    a consumer whose coordinator distributes the partitions (KIP-848)
 
 May be imported by `broker.cli` and by tests.
 """

@@ -22,7 +22,7 @@ _MEMORY_BYTES: Final = 16 * MIB
 
 class SimulatedClient:
     """name: in the network, in histories and in stories. What it does is a subclass's `run`, or what others
-    let it do. Each address that it asks has one connection.
+    let it do. Each address that it asks has one connection, or one for each lane of requests.
 
     is_patient: whether requests to a broker that cannot be reached wait for it, as far as their time allows;
     else they fail at once. last_versions: by API key, beyond which it does not go.
@@ -36,7 +36,7 @@ class SimulatedClient:
         self.tasks: list[Task] = []
         self.is_patient = True
         self.last_versions: dict[int, int] = {}
-        self._peers: dict[tuple[str, int], TcpPeer] = {}
+        self._peers: dict[tuple[str, int, int], TcpPeer] = {}
 
     def now_ms(self) -> int:
         """By its monotonic clock."""
@@ -64,15 +64,22 @@ class SimulatedClient:
     ) -> Message | PeerError:
         """The answer, or why there is none. Record bytes of an answer are valid until the next await."""
         answer: Awaited[Message | PeerError] = Awaited()
-        self._peer(host, port).send(request, answer.settle, timeout_ms=timeout_ms)
+        self._peer(host, port, self.lane(request)).send(request, answer.settle, timeout_ms=timeout_ms)
         return await answer
+
+    def lane(self, request: Message) -> int:
+        """Requests of different lanes go over different connections: a broker answers those of one connection
+        one after the other, however long one of them waits."""
+        del request
+        return 0
 
     def send(self, host: str, port: int, request: Message) -> None:
         """For what gets no answer (Produce with acks=0)."""
-        self._peer(host, port).send(request, lambda _: None, timeout_ms=REQUEST_TIMEOUT_MS)
+        lane = self.lane(request)
+        self._peer(host, port, lane).send(request, lambda _: None, timeout_ms=REQUEST_TIMEOUT_MS)
 
-    def _peer(self, host: str, port: int) -> TcpPeer:
-        address = (host, port)
+    def _peer(self, host: str, port: int, lane: int) -> TcpPeer:
+        address = (host, port, lane)
         if address not in self._peers:
             surroundings = self.surroundings
             self._peers[address] = TcpPeer(
@@ -90,9 +97,8 @@ class SimulatedClient:
 
     def hang_up(self, host: str, port: int) -> None:
         """Gives up a connection, as a client does that waited too long; the next request makes another."""
-        peer = self._peers.pop((host, port), None)
-        if peer is not None:
-            peer.close_channel()
+        for address in [each for each in self._peers if each[:2] == (host, port)]:
+            self._peers.pop(address).close_channel()
 
     def kill(self) -> None:
         """Its process ends in the middle of whatever it does."""

@@ -25,6 +25,15 @@ A process does one thing after the other. The operations:
                   read_uncommitted), and knows that nothing more was there; `high_watermarks` of these
                   partitions may be above. One line. A history whose readers never come to an end does not
                   say what became of the last records.
+* `own`           from here on the process takes `partitions`, and no others, for its own, as `member` of
+                  `group` in `generation` (a member epoch, where the coordinator distributes the partitions);
+                  `instance` if it is a static member. One line. It is written as long as the process would
+                  act on it: without partitions when it gives them up, or when its process ends.
+* `commit`        asks that `positions` be committed for `group`, as `member` in `generation`.
+* `committed`     asks what `group` has committed: `invoke` names the partitions, and `ok` has `positions`, -1
+                  where nothing is committed. `broker` says who answered, as far as the client knows.
+* `reset`         somebody goes on at `positions` of `group` whatever is committed: what a consumer had not
+                  read is gone, or an administrator wants it so. One line.
 * `fault`         `name` says what was done to the cluster between `invoke` and `ok`.
 
 How an operation ends: `ok`, it has been done. `fail`, it has not been done and never will be: the transaction
@@ -58,7 +67,8 @@ __all__ = [
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 
-OF_ONE_LINE: Final = frozenset({"poll", "assign", "end"})
+OF_ONE_LINE: Final = frozenset({"poll", "assign", "end", "own", "reset"})
+_OF_GROUPS: Final = frozenset({"commit", "committed"})
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -78,7 +88,9 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     time_ms: float
     process: str
     type: Literal["invoke", "asks", "ok", "fail", "info"]
-    operation: Literal["transaction", "write", "poll", "assign", "end", "fault"]
+    operation: Literal[
+        "transaction", "write", "poll", "assign", "end", "own", "commit", "committed", "reset", "fault"
+    ]
     transactional_id: str = ""
     writes: tuple[Record, ...] = ()
     reads: tuple[Record, ...] = ()
@@ -87,6 +99,11 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     positions: dict[str, int] = {}
     high_watermarks: dict[str, int] = {}
     isolation: Literal["read_committed", "read_uncommitted"] = READ_COMMITTED
+    partitions: tuple[str, ...] = ()
+    member: str = ""
+    instance: str = ""
+    generation: int = -1
+    broker: str = ""
     name: str = ""
     """Of a fault."""
     why: str = ""
@@ -151,6 +168,8 @@ class History:
         self.events = list(events)
         self.operations: list[Operation] = []
         """Transactions and writes, as they began."""
+        self.group_operations: list[Operation] = []
+        """What was committed for groups, and looked up."""
         self.faults: list[Operation] = []
         open_operations: dict[str, Operation] = {}
         for line, event in enumerate(self.events):
@@ -161,11 +180,16 @@ class History:
                 if event.type != "invoke":
                     raise ValueError(f"line {line + 1}: {event.process} ends what it has not begun")
                 operation = open_operations[event.process] = Operation(line, event)
-                (self.faults if event.operation == "fault" else self.operations).append(operation)
+                self._of_kind(event).append(operation)
             elif under_way.event.operation != event.operation:
                 raise ValueError(f"line {line + 1}: {event.process} does two things at once")
             elif not under_way.goes_on(line, event):
                 del open_operations[event.process]
+
+    def _of_kind(self, event: Event) -> list[Operation]:
+        if event.operation == "fault":
+            return self.faults
+        return self.group_operations if event.operation in _OF_GROUPS else self.operations
 
     def fault_counts(self) -> Counter[str]:
         return Counter(fault.event.name for fault in self.faults)

@@ -1,0 +1,88 @@
+"""What consumers of groups tell the history, and how the leader of a classic group distributes partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from broker.simulation.clients.classic_assignors import ASSIGNORS, COOPERATIVE, Subscriber, places_of
+from broker.simulation.histories.history import Event, read_history
+
+MEMBERS = [Subscriber("m-2"), Subscriber("m-1"), Subscriber("m-3", "instance-1")]
+TOPICS = {"a": 4, "b": 1}
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+def test_every_partition_goes_to_one_member(name: str) -> None:
+    assigned = ASSIGNORS[name](MEMBERS, TOPICS)
+    assert sorted(place for each in assigned.values() for place in each) == places_of(TOPICS)
+    assert list(assigned) == ["m-3", "m-1", "m-2"]
+    assert ASSIGNORS[name](MEMBERS[::-1], TOPICS) == assigned
+
+
+def test_ranges_go_to_static_members_first() -> None:
+    assigned = ASSIGNORS["range"](MEMBERS, TOPICS)
+    assert assigned["m-3"] == [("a", 0), ("a", 1), ("b", 0)]
+    assert assigned["m-2"] == [("a", 3)]
+
+
+def test_what_somebody_has_is_given_to_nobody_else_before_it_was_given_up() -> None:
+    everything = tuple(places_of(TOPICS))
+    assign = ASSIGNORS[COOPERATIVE]
+    first = assign([Subscriber("old", owned=everything), Subscriber("new")], TOPICS)
+    assert first == {"new": [], "old": [("a", 0), ("a", 1), ("a", 2)]}
+    second = assign([Subscriber("old", owned=tuple(first["old"])), Subscriber("new")], TOPICS)
+    assert second == {"new": [("a", 3), ("b", 0)], "old": first["old"]}
+
+
+def test_what_two_take_for_their_own_goes_to_nobody_at_first() -> None:
+    both = (("a", 0),)
+    assigned = ASSIGNORS[COOPERATIVE](
+        [Subscriber("m-1", owned=both), Subscriber("m-2", owned=both)], {"a": 2}
+    )
+    assert sorted(place for each in assigned.values() for place in each) == [("a", 1)]
+
+
+def test_a_history_tells_of_groups(tmp_path: Path) -> None:
+    own = Event(
+        time_ms=1,
+        process="c",
+        type="ok",
+        operation="own",
+        group="g",
+        member="m",
+        generation=3,
+        partitions=("a-0",),
+    )
+    begun = Event(
+        time_ms=2,
+        process="c",
+        type="invoke",
+        operation="commit",
+        group="g",
+        member="m",
+        generation=3,
+        positions={"a-0": 7},
+    )
+    ended = msgspec.structs.replace(begun, time_ms=3, type="fail", why="ILLEGAL_GENERATION")
+    asked = Event(
+        time_ms=4, process="c", type="invoke", operation="committed", group="g", partitions=("a-0",)
+    )
+    told = Event(
+        time_ms=5,
+        process="c",
+        type="ok",
+        operation="committed",
+        group="g",
+        positions={"a-0": -1},
+        broker="node-1",
+    )
+    path = tmp_path / "history.jsonl"
+    events = [own, begun, ended, asked, told]
+    path.write_bytes(b"\n".join(msgspec.json.encode(each) for each in events))
+    history = read_history(path)
+    assert history.events == events
+    assert [each.outcome for each in history.group_operations] == ["fail", "ok"]
+    assert history.operations == []
