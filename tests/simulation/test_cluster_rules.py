@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from struct import pack_into, unpack_from
 from typing import Any
 
 import msgspec
@@ -15,8 +16,11 @@ from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import BROKER_PORT, NodePlace, SimulatedNode
-from broker.simulation.rules import partition_rules
+from broker.simulation.rules import log_rules, partition_rules
+from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.rule_table import all_rules
+from broker.simulation.rules.seen_logs import SeenBatch
+from broker.simulation.rules.seen_partitions import SeenPartition
 from broker.simulation.verdict import Violation, without_logs
 from controller.metadata.image.topics import TopicsImage
 from protocol.errors import ErrorCode
@@ -32,9 +36,9 @@ LIMIT_MS = 60_000
 class Traffic:
     """A world of three nodes with all rules, a topic with three replicas, and a client that writes to it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, allows_unclean: bool = False) -> None:
         places = tuple(NodePlace(number, True, True) for number in NODES)
-        plan = ClusterPlan(places, (), (), {}, 0)
+        plan = ClusterPlan(places, (), (), {}, 0, allows_unclean=allows_unclean)
         self.world = ClusterWorld(seed, places)
         self.world.rules += all_rules(self.world, plan)
         self.client = SimulatedClient(self.world.network, "client-1", seed)
@@ -85,6 +89,21 @@ class Traffic:
             assert isinstance(answer, ProduceResponse), answer
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE, answer
 
+    @property
+    def seen(self) -> SeenPartition:
+        watch = self.world.rules[0]
+        assert isinstance(watch, PartitionWatch)
+        return watch.cluster.partition(TOPIC, self.topic_id, 0)
+
+    def content(self, node: SimulatedNode) -> bytearray:
+        """The bytes of its log. Whoever changes them has the rules read them again."""
+        hosted = self.hosted(node)
+        assert hosted is not None
+        hosted.log.segments.truncations += 1
+        content = node.machine.files.content(hosted.log.active.log.path)
+        assert content is not None
+        return content
+
     def turn(self, node: SimulatedNode) -> None:
         """What the rules see after a turn of a node."""
         for rule in self.world.rules:
@@ -113,12 +132,21 @@ def on_leader(traffic: Traffic) -> tuple[SimulatedNode, Partition]:
     return node, hosted
 
 
+def first_batch_bytes(content: bytearray) -> int:
+    """How long the first batch of a log is."""
+    return int(unpack_from(">i", content, 8)[0]) + 12
+
+
 def test_a_cluster_with_traffic_breaks_no_rule_and_all_is_looked_at(traffic: Traffic) -> None:
     traffic.write(20)
     counts = traffic.world.coverage.counts
     assert counts["looked at: leader of a partition"] > 20
     assert counts["looked at: high watermark beside the ISR"] > 20
     assert counts["looked at: registration of a partition"] >= len(NODES)
+    assert counts["looked at: batches of a log"] >= 23 * len(NODES)
+    assert counts["looked at: commitment by a leader"] == 23
+    assert counts["looked at: log beside what is committed"] >= 23 * len(traffic.followers)
+    assert counts["looked at: log of a new leader"] > 0
 
 
 def test_a_high_watermark_that_falls(traffic: Traffic) -> None:
@@ -186,3 +214,90 @@ def test_an_image_that_says_what_cannot_be(traffic: Traffic, rule: str, change: 
     assert node.broker is not None
     node.broker.metadata.image = msgspec.structs.replace(image, topics=topics)
     strikes(rule, lambda: traffic.turn(node))
+
+
+def test_an_offset_that_is_there_twice(traffic: Traffic) -> None:
+    node, _ = on_leader(traffic)
+    second = first_batch_bytes(traffic.content(node))
+    pack_into(">q", traffic.content(node), second, 0)
+    strikes(log_rules.GAP, lambda: traffic.turn(node))
+
+
+def test_an_epoch_that_falls_within_a_log(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    second = first_batch_bytes(traffic.content(node))
+    pack_into(">i", traffic.content(node), second + 12, hosted.leader_epoch - 1)
+    strikes(log_rules.EPOCH_FALLS, lambda: traffic.turn(node))
+
+
+def test_a_list_of_epochs_that_differs_from_the_log(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    traffic.content(node)
+    hosted.log.leader_epochs.clear()
+    strikes(log_rules.EPOCHS_DISAGREE, lambda: traffic.turn(node))
+
+
+def test_a_log_end_without_a_batch(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    hosted.log.segments.log_end_offset += 1
+    strikes(log_rules.WRONG_END, lambda: traffic.turn(node))
+
+
+def test_other_records_where_some_are_committed(traffic: Traffic) -> None:
+    follower = traffic.followers[0]
+    second = first_batch_bytes(traffic.content(follower))
+    traffic.content(follower)[second + 17] ^= 1
+    strikes(log_rules.CHANGED, lambda: traffic.turn(follower))
+
+
+def test_a_follower_that_cuts_off_what_is_committed(traffic: Traffic) -> None:
+    follower = traffic.followers[0]
+    hosted = traffic.hosted(follower)
+    assert hosted is not None
+    hosted.log.truncate_to(1, now_ms=0)
+    strikes(log_rules.CUT_OFF, lambda: traffic.turn(follower))
+
+
+def test_a_follower_that_takes_too_much_for_committed(traffic: Traffic) -> None:
+    follower = traffic.followers[0]
+    traffic.seen.committed.cut(1)
+    traffic.content(follower)
+    strikes(log_rules.AHEAD, lambda: traffic.turn(follower))
+
+
+def make_leader(node: SimulatedNode, hosted: Partition) -> None:
+    """In a new epoch, without asking anybody."""
+    hosted.leader_epoch += 1
+    hosted.partition_epoch += 1
+    hosted._change_leader(node.node_id, (node.node_id,), 0)
+
+
+def commit_more(traffic: Traffic) -> None:
+    """What only a node that is gone has had."""
+    committed = traffic.seen.committed
+    offset = committed.end_offset
+    committed.batches.append(SeenBatch(offset, offset, 0, 0, -1, -1, -1, 0))
+    committed.lasts.append(offset)
+
+
+def test_a_leader_that_lacks_what_is_committed(traffic: Traffic) -> None:
+    follower = traffic.followers[0]
+    hosted = traffic.hosted(follower)
+    assert hosted is not None
+    commit_more(traffic)
+    make_leader(follower, hosted)
+    strikes(log_rules.LOST, lambda: traffic.turn(follower))
+
+
+def test_a_leader_may_lack_it_where_the_plan_allows_that() -> None:
+    with without_logs():
+        traffic = Traffic(2, allows_unclean=True)
+        traffic.write(3)
+    follower = traffic.followers[0]
+    hosted = traffic.hosted(follower)
+    assert hosted is not None
+    commit_more(traffic)
+    make_leader(follower, hosted)
+    traffic.turn(follower)
+    assert traffic.world.coverage.counts["committed records lost by lost disks"] == 1
+    assert traffic.seen.committed.end_offset == hosted.log.log_end_offset

@@ -8,6 +8,7 @@ In reading order:
 * `seen_logs`            what lies in a log, by the headers of its batches
 * `committed_logs`       what is committed in a partition: the reference for every log
 * `partition_rules`      who leads, who is in sync, how far all is committed
+* `log_rules`            offsets and epochs of each log, and that nothing committed is lost or changed
 
 May be imported by `broker.cli` and by tests. Rules look at nodes and change nothing of them.
 """

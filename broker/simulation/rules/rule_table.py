@@ -12,6 +12,7 @@ from typing import Final
 
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
+from broker.simulation.rules import log_rules as logs
 from broker.simulation.rules import partition_rules as partitions
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.seen_partitions import SeenCluster
@@ -26,6 +27,14 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         partitions.HIGH_WATERMARK_FALLS: "as long as one node leads in one epoch, what is committed stays so",
         partitions.HIGH_WATERMARK_OUTSIDE: "log start <= high watermark <= log end",
         partitions.NOT_HELD: "all that may be elected, as the leader has to reckon, hold what is committed",
+        logs.GAP: "each batch begins where the one before ends, but where the cleaner has been",
+        logs.EPOCH_FALLS: "no batch is of an earlier leader epoch than one before it",
+        logs.EPOCHS_DISAGREE: "leader-epoch-checkpoint, as kept in memory, gives each batch its epoch",
+        logs.WRONG_END: "the log end and the high watermark lie between the batches of the files",
+        logs.CHANGED: "leaders and all in sync have exactly the batches that once were committed",
+        logs.LOST: "a leader of a new epoch has all that leaders before it have committed",
+        logs.CUT_OFF: "no replica cuts off what is committed and in its log",
+        logs.AHEAD: "no follower takes more for committed than any leader has committed",
     }
 )
 """What each rule says, by its name."""
@@ -38,6 +47,10 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
         PartitionWatch(
             cluster,
             images=[partitions.RegistrationRules(cluster)],
-            rules=[partitions.LeaderRules(cluster)],
+            rules=[
+                logs.BatchRules(cluster),
+                partitions.LeaderRules(cluster),
+                logs.CommitmentRules(cluster),
+            ],
         )
     ]

@@ -59,6 +59,7 @@ class SeenBatch(NamedTuple):
 class SeenLog:
     """batches, lasts: all that are known, and their last offsets. cut_offset: where the last look found that
     something had been cut off since the one before, else None. readings: how often all was read.
+    is_unreadable: the last look did not find the files as long as the log says.
     """
 
     def __init__(self, log: PartitionLog, files: MemoryFiles) -> None:
@@ -66,6 +67,7 @@ class SeenLog:
         self.lasts: list[int] = []
         self.cut_offset: int | None = None
         self.readings = 0
+        self.is_unreadable = False
         self._log = log
         self._files = files
         self._segment_base = -1
@@ -119,9 +121,12 @@ class SeenLog:
     def _read_on(self, number: int) -> None:
         segments = self._log.segments
         end_offset = segments.log_end_offset
+        self.is_unreadable = False
         while True:
             segment = segments[number]
             content = self._files.content(segment.log.path)
+            if len(content or b"") < segment.size_bytes:
+                self.is_unreadable = True
             if content is not None:
                 self._read_segment(content, min(segment.size_bytes, len(content)), end_offset)
             if number + 1 == len(segments):

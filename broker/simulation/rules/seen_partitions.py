@@ -6,7 +6,7 @@ disk held at that moment, until the node has the partition again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -69,9 +69,11 @@ class SeenPartition:
     def __str__(self) -> str:
         return self.name
 
-    def leading(self) -> Iterator[SeenReplica]:
-        """The live replicas that lead, or believe that they do."""
-        return (each for each in self.replicas.values() if each.is_live and each.leader is not None)
+    @property
+    def latest_epoch(self) -> int:
+        """The latest leader epoch that anybody has led in, or that an image has shown."""
+        led = max(self.leaders, default=-1)
+        return led if self.newest is None else max(led, self.newest.leader_epoch)
 
 
 class SeenReplica:
@@ -115,9 +117,10 @@ class SeenReplica:
             self.verified_end = self.verified_before = 0
         self.now = standing
         self.judged = self.log.look()
+        if self.judged == 0:
+            self.verified_end = 0
         if self.log.cut_offset is not None:
             self.held_end = min(self.held_end, self.log.cut_offset)
-            self.verified_end = min(self.verified_end, self.log.cut_offset)
         self.held_end = max(self.held_end, standing.log_end_offset)
         committed = self.partition.committed
         committed.merged_end = max(committed.merged_end, self.log.merged_end)
