@@ -88,6 +88,8 @@ class AdminClient(ClusterClient):
         super().__init__(world, plan, bootstrap)
         self.leaving: dict[int, None] = {}
         """Nodes that shall leave the cluster, or have left it."""
+        self.under_way: dict[str, None] = {}
+        """What is done once at a time, and is being done."""
         self._give_up_ms: int | None = None
 
     # Its life

@@ -19,6 +19,7 @@ In reading order:
 * `partition_changes`    an operator moves, makes and deletes partitions, and has leaders elected
 * `machine_faults`       processes that are killed, stopped and paused
 * `network_faults`       ways that are cut, and connections that break
+* `membership_changes`   nodes join and leave, voters change, all restart one after the other
 * `cluster_run`          one run: start, trouble, calm, the end
 * `drawn_plan`           the plan that a seed draws
 * `story`                what happened in a run, told to people
