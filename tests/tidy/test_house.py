@@ -215,13 +215,21 @@ def test_pure_code_iterates_over_no_set() -> None:
     for path, _, tree in python_files(*PURE):
         for node in ast.walk(tree):
             iterated = node.iter if isinstance(node, ast.For | ast.comprehension) else None
-            if isinstance(iterated, ast.Set | ast.SetComp) or (
-                isinstance(iterated, ast.Call)
-                and isinstance(iterated.func, ast.Name)
-                and iterated.func.id in {"set", "frozenset"}
-            ):
+            if iterated is not None and _is_set(iterated):
                 faults.append(f"{path}:{iterated.lineno}")
     complain(faults, "Sort it, or keep a dict or a tuple")
+
+
+def _is_set(iterated: ast.expr) -> bool:
+    """Whether an expression makes a set, as far as it can be seen without types."""
+    if isinstance(iterated, ast.BinOp):
+        return any(
+            isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and side.func.attr == "keys"
+            for side in (iterated.left, iterated.right)
+        )
+    if isinstance(iterated, ast.Call):
+        return isinstance(iterated.func, ast.Name) and iterated.func.id in {"set", "frozenset"}
+    return isinstance(iterated, ast.Set | ast.SetComp)
 
 
 def test_tests_are_found() -> None:

@@ -336,7 +336,8 @@ def subscriptions_with(
     subscriptions = group.subscriptions.copy()
     known = member if member.member_id in group.members else group.static_member(updated.instance_id)
     subscriptions.change_member(known, updated)
-    for regex in group.subscriptions.regexes.keys() - subscriptions.regexes.keys():
+    gone = [regex for regex in group.subscriptions.regexes if regex not in subscriptions.regexes]
+    for regex in gone:
         subscriptions.change_resolved(group.resolved.get(regex), None)
     return subscriptions
 

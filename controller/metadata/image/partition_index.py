@@ -104,7 +104,7 @@ class PartitionIndex(msgspec.Struct, frozen=True):
         if not added and not removed:
             return self
         groups = copied(self.groups)
-        for key in added.keys() | removed.keys():
+        for key in {**added, **removed}:
             members = _merged(groups.get(key, {}), added.get(key, {}), removed.get(key, {}))
             if members:
                 groups[key] = MappingProxyType(members)
@@ -128,7 +128,7 @@ def _merged(
     members: _Members, added: Mapping[bytes, list[int]], removed: Mapping[bytes, list[int]]
 ) -> dict[bytes, tuple[int, ...]]:
     merged = copied(members)
-    for topic_id in added.keys() | removed.keys():
+    for topic_id in {**added, **removed}:
         indexes = set(merged.get(topic_id, ())).difference(removed.get(topic_id, ()))
         indexes.update(added.get(topic_id, ()))
         if indexes:
