@@ -27,6 +27,11 @@ WRONG = [
         "w1 write a-0:x; w1 ok a-0:x@0; w2 write a-0:y; w2 ok a-0:y@1; r1 assign a-0@0; r1 poll a-0:y@1",
     ),
     ("lost write", "w1 write a-0:x; w1 ok; r1 assign a-0@0; r1 end a-0@4"),
+    ("lost write", "w1 write a-0:x; w1 ok a-0:x@5; r1 assign a-0@0; r1 end a-0@3"),
+    (
+        "lost write",
+        "w1 write a-0:x; w1 info; r1 assign a-0@0; r1 poll a-0:x@5; r2 assign a-0@0; r2 end a-0@3",
+    ),
     (
         "lost write",
         "w1 write a-0:x; w1 info; r1 assign a-0@0; r1 poll a-0:x@0; r2 assign a-0@0; r2 end a-0@1",
@@ -89,6 +94,11 @@ RIGHT = [
     UNCLEAR + FROM_THE_BEGINNING + "r1 poll a-0:x@0 a-0:y@1",
     UNTOLD + FROM_THE_BEGINNING + "r1 poll a-0:x@0; r1 end a-0@3 b-0@0",
     "w1 write a-0:x a-0:y; w1 info; r1 assign a-0@0; r1 poll a-0:y@0; r1 end a-0@1",
+    # Of records outside of transactions each is written or not.
+    (
+        "w1 write a-0:x b-0:y; w1 info; r1 assign a-0@0; r1 poll a-0:x@0; "
+        "r2 assign a-0@0 b-0@0; r2 poll a-0:x@0; r2 end a-0@1 b-0@0"
+    ),
     # Seen before the answer has come, and after the commit was asked for.
     "w1 transaction a-0:x; w1 commit; r1 poll a-0:x@0; w1 ok a-0:x@0",
     # Those who read all may see what is aborted or open.
@@ -98,6 +108,7 @@ RIGHT = [
     COMMITTED + FROM_THE_BEGINNING,
     COMMITTED + "r1 assign a-0@2 b-0@1; r1 end a-0@3 b-0@2",
     "w1 write a-0:x; r1 assign a-0@0; r1 end a-0@0; w1 ok",
+    "w1 write a-0:x; r1 assign a-0@0; r1 end a-0@0; w1 ok a-0:x@0",
     # A reader is sent back, and reads again.
     "w1 write a-0:x; w1 ok a-0:x@0; r1 assign a-0@0; r1 poll a-0:x@0; r1 assign a-0@0; r1 poll a-0:x@0",
     # Two write side by side, and lie in different orders.

@@ -213,14 +213,18 @@ class Evidence:
             if write is not None and value not in reading.values and self.must_be_visible(write):
                 yield write, offset
         if reading.is_whole:
-            for write in self.unplaced.get(reading.partition, ()):
-                if self._committed_since(write) < reading.line:
-                    yield write, None
+            beyond = places[bisect_left(places, (reading.beyond, "")) :]
+            behind = [(self.writes[value], offset) for offset, value in beyond if value in self.writes]
+            unplaced = [(write, None) for write in self.unplaced.get(reading.partition, ())]
+            for write, found in (*behind, *unplaced):
+                if self.must_be_visible(write) and self._committed_since(write) < reading.line:
+                    yield write, found
 
     def _committed_since(self, write: KnownWrite) -> float:
         """The line in which somebody knew that it must be visible, and so was stored before."""
         operation = write.operation
         if write.is_acknowledged and operation.ended is not None:
             return operation.ended
-        seen = [each[0].line for record in operation.writes if (each := self.seen(record.value))]
+        values = [record.value for record in operation.writes] if operation.is_transaction else [write.value]
+        seen = [each[0].line for value in values if (each := self.seen(value))]
         return min(seen) if seen and operation.begun in self.committed else inf
