@@ -12,8 +12,8 @@ PeerError if there was none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any, Final
 
 from broker.simulation.clients.answer_errors import COORDINATOR_MOVED, REFRESHES, RETRIABLE, codes_in
 from broker.simulation.clients.client_history import ClientHistory
@@ -22,6 +22,7 @@ from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import BROKER_PORT
+from broker.simulation.cluster.tasks import Awaited
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -93,6 +94,23 @@ class ClusterClient(SimulatedClient):
         """That nobody else writes."""
         self._values += 1
         return f"{self.name}:{self._values}"
+
+    async def together(self, coroutines: Sequence[Coroutine[Any, None, None]]) -> None:
+        """Side by side, begun in their order, until all are over."""
+        over: Awaited[None] = Awaited()
+        left = len(coroutines)
+
+        async def run(coroutine: Coroutine[Any, None, None]) -> None:
+            nonlocal left
+            await coroutine
+            left -= 1
+            if left == 0:
+                over.settle(None)
+
+        for each in coroutines:
+            self.begin(run(each))
+        if coroutines:
+            await over
 
     # Asking
 

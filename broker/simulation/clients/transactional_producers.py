@@ -1,0 +1,280 @@
+"""Transactional producers, and the ways in which their transactions end.
+
+    commit, abort   as they should
+    overdue         the client is slower than its own time-out, and then asks for the commit
+    left open       the client does not end it; somebody else does, or its time-out
+    crash           the client dies anywhere in it, requests under way, and comes back with the same
+                    transactional id
+    zombie          another incarnation gets an epoch, and the old one goes on: it must be refused
+
+With the options `group` and `source` a transaction takes in records of that topic and commits their offsets
+for the group, which is this client's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from broker.simulation.clients.client_batches import read_fetched
+from broker.simulation.clients.client_metadata import PartitionLeader
+from broker.simulation.clients.cluster_client import GROUP
+from broker.simulation.clients.outgoing_batches import OutgoingBatch, Place, written
+from broker.simulation.clients.producers import WritingClient
+from broker.simulation.clients.transactional_session import LAST_VERSIONS_OF_1, TransactionalSession
+from broker.simulation.cluster.cluster_plan import ClientPlan
+from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.histories.history import Record
+from broker.simulation.verdict import Violation
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+__all__ = ["TransactionalProducer"]
+
+TIMEOUT_MS: Final = 8_000
+MOST_BATCHES: Final = 3
+"""Of one partition in one transaction."""
+MOST_TAKEN: Final = 8
+"""Records of one partition that a transaction takes in."""
+FETCH_BYTES: Final = 1 << 20
+REFUSED: Final = "a fenced producer is refused"
+
+COMMIT, ABORT, OVERDUE, LEFT_OPEN, CRASH, ZOMBIE = range(6)
+WEIGHTS: Final = (70, 14, 2, 4, 6, 4)
+
+
+class Taken(NamedTuple):
+    """Records of the source, and the offsets that follow them."""
+
+    reads: list[Record]
+    offsets: dict[Place, int]
+
+
+class TransactionalProducer(WritingClient):
+    """Options: `transactional_id` (the client's name), `timeout_ms`, `protocol` 1 for a client that does not
+    know the second one, `group` and `source`."""
+
+    def __init__(self, world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str]) -> None:
+        super().__init__(world, plan, bootstrap)
+        self.transactional_id = self.option("transactional_id", plan.name)
+        self.group = self.option("group", plan.group)
+        self.source = self.option("source")
+        self.timeout_ms = int(self.option("timeout_ms", str(TIMEOUT_MS)))
+        self.session: TransactionalSession | None = None
+        self._is_v2: bool | None = None
+        self._positions: dict[Place, int] | None = None
+        """Up to which the group has taken in the source; None while that is not known."""
+
+    async def write_some(self) -> None:
+        """One transaction."""
+        session = await self._ready_session()
+        if session is None:
+            return
+        places = await self.some_places()
+        taken = await self._take_in() if self.group and self.source else Taken([], {})
+        if not places or taken is None:
+            return
+        batches = [
+            session.batch(place, self.some_values())
+            for place in places
+            for _ in range(self.random.between(1, MOST_BATCHES))
+        ]
+        fate = self.random.weighted(WEIGHTS)
+        self.history.begin_transaction(
+            self.transactional_id,
+            [record for batch in batches for record in batch.records],
+            reads=taken.reads,
+            group=self.group if taken.reads else "",
+        )
+        if fate == CRASH:
+            await self._crash(session, batches, taken)
+            return
+        if fate == ZOMBIE:
+            await self._be_fenced(session, batches, taken)
+            return
+        await self._transact(session, batches, taken, fate)
+
+    async def _ready_session(self) -> TransactionalSession | None:
+        """One that can begin a transaction; None if it gets no epoch now."""
+        if self.session is None or not self.session.is_of_use:
+            self.session = await self._new_session()
+            self._positions = None
+        return self.session
+
+    async def _new_session(self) -> TransactionalSession | None:
+        if self._is_v2 is None:
+            self._is_v2 = await self._speaks_v2()
+            if self._is_v2 is None:
+                return None
+            if not self._is_v2:
+                self.last_versions.update(LAST_VERSIONS_OF_1)
+        session = TransactionalSession(
+            self, self.maker, self.transactional_id, timeout_ms=self.timeout_ms, is_v2=self._is_v2
+        )
+        return session if await session.open() else None
+
+    async def _speaks_v2(self) -> bool | None:
+        """As Kafka's clients find out; None if nobody answers."""
+        if self.option("protocol") == "1":
+            return False
+        answer = await self.ask_any(ApiVersionsRequest("simulated", "1"))
+        if not isinstance(answer, ApiVersionsResponse):
+            return None
+        levels = {each.name: each.max_version_level for each in answer.finalized_features}
+        return levels.get("transaction.version", 0) >= 2
+
+    # Ends that the client knows
+
+    async def _transact(
+        self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken, fate: int
+    ) -> None:
+        why = await self._fill(session, batches, taken)
+        if fate == OVERDUE:
+            await self.sleep_ms(self.timeout_ms * self.random.between(8, 25) // 10)
+        if fate == LEFT_OPEN:
+            self.history.ends("info", writes=written(batches), why="left open")
+            session.is_of_use = False
+            if self.random.happens(0.5):
+                await self.sleep_ms(2 * self.timeout_ms)
+            return
+        is_commit = not why and fate != ABORT
+        self.history.asks("commit" if is_commit else "abort")
+        end = await session.end(committed=is_commit)
+        self.world.coverage.count(f"transaction: {'commit' if is_commit else 'abort'} {end}")
+        if end != "done":
+            self.history.ends("info", writes=written(batches), why=f"its end is {end}")
+            return
+        self.history.ends("ok" if is_commit else "fail", writes=written(batches), why=why)
+        if is_commit and self._positions is not None:
+            self._positions.update(taken.offsets)
+        if why and not session.is_v2:
+            await session.open(is_bump=True)
+
+    async def _fill(
+        self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken
+    ) -> str:
+        """Why the transaction cannot be committed; nothing if it can."""
+        why = await session.produce(batches)
+        if not why and taken.offsets:
+            why = await session.commit_offsets(self.group, taken.offsets)
+        if why:
+            self.world.coverage.count(f"transaction aborted after {why}")
+        return why
+
+    # Ends that it does not live to see
+
+    async def _crash(
+        self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken
+    ) -> None:
+        """What was sent goes on; nobody is there to hear the answers."""
+        stage = self.random.below(4)
+        if stage == 1 and session.is_v2:
+            self.begin(session.produce_once(batches))
+        elif stage >= 2:
+            why = await self._fill(session, batches, taken)
+            if stage == 3 and not why:
+                self.history.asks("commit")
+                self.begin(self._end_unheard(session))
+        await self.sleep_ms(self.random.below(5))
+        self.history.renew()
+        session.is_of_use = False
+        if self.random.happens(0.5):
+            for address in self.metadata.addresses():
+                self.hang_up(*address)
+        await self.sleep_ms(self.random.below(2_000))
+
+    async def _end_unheard(self, session: TransactionalSession) -> None:
+        await session.end_once(committed=True)
+
+    async def _be_fenced(
+        self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken
+    ) -> None:
+        """Another incarnation gets an epoch before the last batch and the commit are asked for."""
+        late = session.batch(batches[0].place, [self.new_value()])
+        why = await self._fill(session, batches, taken)
+        successor = await self._new_session()
+        session.is_of_use = False
+        self.session = successor
+        self._positions = None
+        if successor is None or why:
+            self.history.ends("info", writes=written(batches), why=why or "no other incarnation")
+            return
+        await session.produce_once([late])
+        if late.outcome == "ok":
+            raise Violation(REFUSED, self._told(session, successor, f"writes {late.values[0]}"))
+        self.history.asks("commit")
+        code = await session.end_once(committed=True)
+        if code == ErrorCode.NONE:
+            raise Violation(REFUSED, self._told(session, successor, "commits"))
+        known = "nothing" if code is None else ErrorCode.of(code).name
+        self.world.coverage.count(f"zombie: commit is answered {known}")
+        self.history.ends("info", writes=written(batches), why=f"fenced, and told {known}")
+
+    def _told(self, old: TransactionalSession, new: TransactionalSession, what: str) -> str:
+        return (
+            f"{self.name} {what} with epoch {old.producer_epoch} of producer {old.producer_id}, after "
+            f"producer {new.producer_id} got epoch {new.producer_epoch} for {self.transactional_id}"
+        )
+
+    # What it takes in
+
+    async def _take_in(self) -> Taken | None:
+        """Some records behind the group's offsets; None if these are not known."""
+        if self._positions is None:
+            self._positions = await self._committed_offsets()
+        positions = self._positions
+        if positions is None:
+            return None
+        taken = Taken([], {})
+        for place in positions:
+            await self._take_in_from(place, positions, taken)
+        return taken
+
+    async def _take_in_from(self, place: Place, positions: dict[Place, int], taken: Taken) -> None:
+        topic, partition = place
+        position = positions[place]
+
+        def request(leader: PartitionLeader) -> FetchRequest:
+            part = FetchRequest.FetchPartition(
+                partition, leader.leader_epoch, position, partition_max_bytes=FETCH_BYTES
+            )
+            asked = FetchRequest.FetchTopic(topic, leader.topic_id, [part])
+            return FetchRequest(max_wait_ms=50, isolation_level=1, topics=[asked])
+
+        answer = await self.ask_leader(topic, partition, request, limit_ms=2_000)
+        if not isinstance(answer, FetchResponse) or not answer.responses:
+            return
+        data = answer.responses[0].partitions[0]
+        if data.error_code != ErrorCode.NONE:
+            return
+        fetched = read_fetched(data, position, is_committed=True)
+        chosen = fetched.records[: self.random.between(1, MOST_TAKEN)]
+        is_all = len(chosen) == len(fetched.records)
+        following = fetched.next_offset if is_all else chosen[-1].offset + 1
+        if not chosen:
+            positions[place] = following
+            return
+        taken.reads.extend(Record(f"{topic}-{partition}", each.value, each.offset) for each in chosen)
+        taken.offsets[place] = following
+
+    async def _committed_offsets(self) -> dict[Place, int] | None:
+        count = await self.partitions(self.source)
+        topic = OffsetFetchRequest.OffsetFetchRequestTopics(
+            self.source, self.metadata.topic_ids.get(self.source, bytes(16)), list(range(count))
+        )
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(self.group, topics=[topic])
+        request = OffsetFetchRequest(groups=[group], require_stable=True)
+        answer = await self.ask_coordinator(self.group, GROUP, request)
+        if not count or not isinstance(answer, OffsetFetchResponse):
+            return None
+        found: dict[Place, int] = {}
+        for told in answer.groups:
+            if told.error_code != ErrorCode.NONE:
+                return None
+            for each in (part for topics in told.topics for part in topics.partitions):
+                if each.error_code != ErrorCode.NONE:
+                    return None
+                found[self.source, each.partition_index] = max(each.committed_offset, 0)
+        return found
