@@ -217,7 +217,9 @@ class SocketChannel:
             release_pieces(pieces)
             return
         output = self._output
-        if not output and len(pieces) == 1 and isinstance(data := pieces[0], _SENT_DIRECTLY):
+        if output.cost_bytes:
+            self._append(pieces)
+        elif len(pieces) == 1 and isinstance(data := pieces[0], _SENT_DIRECTLY):
             try:
                 sent = self._send(data, 0)
             except (BlockingIOError, InterruptedError):
@@ -226,12 +228,14 @@ class SocketChannel:
                 self._broken(error)
                 return
             self._traffic.sent_bytes += sent
-            if sent == len(data):
-                return
-            pieces = [memoryview(data)[sent:]]
-        elif not output:
+            if sent != len(data):
+                self._append([memoryview(data)[sent:]])
+        else:
             self._write(pieces)
-            return
+
+    def _append(self, pieces: list[Piece]) -> None:
+        """Puts pieces behind those that wait, if any do."""
+        output = self._output
         try:
             output.append(pieces)
         except OSError as error:
