@@ -106,6 +106,7 @@ class LogSegments(Sequence[Segment]):
 
     def set_config(self, config: LogConfig) -> None:
         self.config = config
+        self.active.index_room = 0
         if self.active.size_bytes:
             self.roll_timestamp = self.roll_timestamp_after(self.active.first_batch_timestamp())
 
@@ -172,19 +173,21 @@ class LogSegments(Sequence[Segment]):
             del self.recent_positions[:_REMEMBERED_BATCHES]
         self.log_end_offset = last_offset + 1
 
-    def note_appends(self, placed: Sequence[PlacedBatch]) -> None:
+    def note_appends(
+        self, placed: Sequence[PlacedBatch], base_offsets: Sequence[int], positions: Sequence[int]
+    ) -> None:
         """`note_append` for batches that were written behind each other to the active segment, which was not
         empty before and has room for so many index entries."""
         segment, config = self.active, self.config
         if segment.appended_in_row(placed, config.index_interval_bytes):
             segment.is_full = segment.has_full_index(config.segment_index_bytes)
         recent = self.recent_offsets
-        recent.extend([batch[2] for batch in placed])
-        self.recent_positions.extend([batch[0] for batch in placed])
+        recent.extend(base_offsets)
+        self.recent_positions.extend(positions)
         if len(recent) >= 2 * _REMEMBERED_BATCHES:
             del recent[:_REMEMBERED_BATCHES]
             del self.recent_positions[:_REMEMBERED_BATCHES]
-        self.log_end_offset = placed[-1][3] + 1
+        self.log_end_offset = placed[-1][2] + 1
 
     def write(self, segment: Segment, group: Sequence[PreparedAppend]) -> None:
         """Writes batches one after the other to where the first one belongs. Raises OSError."""

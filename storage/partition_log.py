@@ -31,7 +31,6 @@ from protocol.errors import ErrorCode
 from protocol.records.errors import RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.validation import place, validate_client_batch
-from protocol.records.verdict import ValidationRules
 from storage import lookup, retention, time_lookup, truncation
 from storage.append import (
     LATEST_PRODUCE_VERSION,
@@ -64,7 +63,6 @@ class PartitionLog:
     """All numbers are plain to read; they change through the methods only."""
 
     __slots__ = (
-        "_rules",
         "appends",
         "background_tasks",
         "config",
@@ -76,6 +74,7 @@ class PartitionLog:
         "log_start_offset",
         "partition",
         "producer_state",
+        "rules",
         "segments",
         "topic",
         "topic_id",
@@ -114,7 +113,8 @@ class PartitionLog:
         """Below it everything is committed; log start <= high watermark <= log end."""
         self.is_abandoned = False
         """The log's directory is about to go, or has failed: nothing is appended any more."""
-        self._rules = config.validation_rules(self.name)
+        self.rules = config.validation_rules(self.name)
+        """A client's batch is validated by them now."""
         self.appends = AppendPipeline(self)
 
     # What it is
@@ -159,11 +159,6 @@ class PartitionLog:
         return self.segments.truncations
 
     @property
-    def rules(self) -> ValidationRules:
-        """The rules by which a client's batch is validated now."""
-        return self._rules
-
-    @property
     def last_stable_offset(self) -> int:
         """Below it every transaction is decided, and the decision replicated."""
         first = self.producer_state.transactions.first_unstable_offset(self.high_watermark)
@@ -175,7 +170,7 @@ class PartitionLog:
         """Takes over the topic's new settings, from the next append on."""
         self.config = config
         self.segments.set_config(config)
-        self._rules = config.validation_rules(self.name)
+        self.rules = config.validation_rules(self.name)
         self.appends.config_changed()
 
     def set_topic_id(self, topic_id: bytes) -> None:
@@ -240,7 +235,7 @@ class PartitionLog:
             now_ns = appends.disk.now_ns
         try:
             batch = validate_client_batch(
-                records, 0, len(records), self._rules, now_ms=now_ms, walk=walk,
+                records, 0, len(records), self.rules, now_ms=now_ms, walk=walk,
                 request_version=request_version, inline_bytes=appends.inline_bytes,
             )  # fmt: skip
         except RecordsError as error:

@@ -4,10 +4,10 @@
 lie in a receive buffer and need nothing but an offset. A batch that is not plain is left, before anything has
 changed, to `append_as_leader`, which decides by the same rules::
 
-    judge    the header is valid (`validation.is_plain`), the sequence is the next one, the segment has room;
-             nothing changes
-    write    if no append waits and the disk is quick: offset and leader epoch are written into the batches,
-             and these into the file by one system call. If that fails, the batches get their bytes back
+    judge    the header is valid (`validation.plain_headers`), the sequence is the next one, the segment has
+             room: then offset and leader epoch are written into the batch
+    write    if no append waits and the disk is quick: all of them are written into the file by one system
+             call. If that fails, the batches get their bytes back
     note     the batches are in the log from here on
 
 No batch is plain where an append has to wait for a helper thread, a segment is to be rolled, or a failed
@@ -17,10 +17,10 @@ write is to be repaired.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from protocol.records.header import HEADER, patch_place
-from protocol.records.validation import is_plain
+from protocol.records.header import LOG_OVERHEAD_BYTES, patch_place
+from protocol.records.validation import plain_headers
 from storage.file_io import write_fully
 from storage.log_disk import SLOW_NS
 from storage.producer_state import LAST_SEQUENCE, ProducerBatch, ProducerEntry
@@ -31,107 +31,114 @@ if TYPE_CHECKING:
 
 __all__ = ["append_plain"]
 
-_read: Final = HEADER.unpack_from
-
 BatchRange = tuple[int, int]
 """The position of a batch in the buffer, and its size in bytes."""
 
-Appended = tuple[ProducerEntry, list[ProducerBatch]]
-"""What is known of a producer, and its batches that follow."""
+Sequences = dict[int, tuple[ProducerEntry, list[ProducerBatch]]]
+"""By producer id: what is known of the producer, and its batches that follow."""
 
 
 def append_plain(
     log: PartitionLog,
     buffer: memoryview,
     batches: Sequence[BatchRange],
-    *,
     leader_epoch: int,
     now_ms: int,
     request_version: int,
-) -> list[int]:
-    """Appends batches of clients, in order, up to the first that is not plain. Returns the base offsets of
-    those that were appended.
+) -> tuple[list[int], int]:
+    """Appends batches of clients, in order, up to the first that is not plain; none is smaller than a header.
+    Returns the base offsets of those that were appended, and their size.
 
     If the write fails, none is in the log and the list is empty; `append_as_leader` raises the error then.
     """
+    segments = log.segments
+    segment = segments.active
+    if (
+        segments.has_failed_write
+        or leader_epoch != log.leader_epochs.latest_epoch
+        or segment.is_full
+        or not segment.size_bytes
+    ):
+        return [], 0
+    config = segments.config
+    if segment.index_room < len(batches):
+        batches = batches[: segment.index_entries_left(config.segment_index_bytes)]
+    placed: list[PlacedBatch] = []
+    base_offsets: list[int] = []
+    positions: list[int] = []
+    buffers: list[memoryview] = []
+    sequences: Sequences = {}
+    begin = position = segment.size_bytes
+    base_offset = segments.log_end_offset
+    segment_bytes, roll_timestamp = config.segment_bytes, segments.roll_timestamp
+    largest_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+    headers = plain_headers(buffer, batches, log.rules, now_ms, request_version)
+    for header, (at, size_bytes) in zip(headers, batches, strict=False):
+        end = position + size_bytes
+        last_offset = base_offset + header[6]
+        max_timestamp = header[8]
+        if end > segment_bytes or max_timestamp > roll_timestamp or last_offset > largest_offset:
+            break
+        if header[9] >= 0 and not _is_next(log, sequences, header, base_offset, last_offset):
+            break
+        patch_place(buffer, at, base_offset, header[1], leader_epoch)
+        buffers.append(buffer[at : at + size_bytes])
+        placed.append((position, size_bytes, last_offset, max_timestamp))
+        base_offsets.append(base_offset)
+        positions.append(position)
+        position, base_offset = end, last_offset + 1
+    if not placed or not _write(log, buffers, begin, position, now_ms):
+        return [], 0
+    if sequences:
+        for entry, appended in sequences.values():
+            log.producer_state.put(entry.followed_by_all(appended))
+    segments.note_appends(placed, base_offsets, positions)
+    return base_offsets, position - begin
+
+
+def _is_next(
+    log: PartitionLog, sequences: Sequences, header: tuple[int, ...], base_offset: int, last_offset: int
+) -> bool:
+    """Whether a producer's batch is the one that follows, and nothing else is to be said of it. If so, it is
+    noted among the sequences."""
+    producer_id, epoch, first = header[9:12]
+    own = sequences.get(producer_id)
+    if own is None:
+        entry = log.producer_state.get(producer_id)
+        if entry is None or first != entry.sequence_after(epoch):
+            return False
+        own = sequences[producer_id] = (entry, [])
+    elif epoch != own[0].epoch or first != own[1][-1].last_sequence + 1:
+        return False
+    last = (first + header[6]) & LAST_SEQUENCE
+    own[1].append(ProducerBatch(first, last, base_offset, last_offset, header[8]))
+    return True
+
+
+def _write(log: PartitionLog, buffers: Sequence[memoryview], position: int, end: int, now_ms: int) -> bool:
+    """Writes batches to the end of the segment; whether that was allowed, and succeeded. If not, the buffers
+    are as they came but for the leader epoch, which has no meaning in a batch of a client."""
     segments, appends = log.segments, log.appends
-    if segments.has_failed_write or leader_epoch != log.leader_epochs.latest_epoch:
-        return []
-    placed, sequences = _judge(log, buffer, batches, now_ms, request_version)
-    if not placed:
-        return []
-    now_ns = None
+    now_ns, began_ns = None, 0
     if now_ms != appends.inline_ms:
         if appends.must_detour(now_ms):
-            return []
+            _take_back(buffers)
+            return False
         now_ns = appends.disk.now_ns
-    buffers = []
-    for (at, size_bytes), batch in zip(batches, placed, strict=False):
-        patch_place(buffer, at, batch[2], size_bytes, leader_epoch)
-        buffers.append(buffer[at : at + size_bytes])
-    began_ns = 0 if now_ns is None else now_ns()
-    if not _write(log, buffers, placed):
-        return []
-    if now_ns is not None and (took_ns := now_ns() - began_ns) > SLOW_NS:
-        appends.write_was_slow(took_ns)
-    for entry, appended in sequences.values():
-        log.producer_state.put(entry.followed_by_all(appended))
-    segments.note_appends(placed)
-    return [batch[2] for batch in placed]
-
-
-def _judge(
-    log: PartitionLog, buffer: memoryview, batches: Sequence[BatchRange], now_ms: int, request_version: int
-) -> tuple[list[PlacedBatch], dict[int, Appended]]:
-    """Those of the batches that are plain, with the places that they would get; and of each producer its
-    entry so far, with what would follow."""
-    placed: list[PlacedBatch] = []
-    sequences: dict[int, Appended] = {}
-    rules, segments = log.rules, log.segments
-    segment, config, roll_timestamp = segments.active, segments.config, segments.roll_timestamp
-    if segment.is_full or segment.size_bytes == 0:
-        return placed, sequences
-    most = segment.index_entries_left(config.segment_index_bytes)
-    largest_offset = segment.base_offset + MAX_RELATIVE_OFFSET
-    position, base_offset = segment.size_bytes, segments.log_end_offset
-    for at, size_bytes in batches[:most] if most < len(batches) else batches:
-        fields = _read(buffer, at)
-        if not is_plain(fields, buffer, at, size_bytes, rules, now_ms, request_version):
-            break
-        end = position + size_bytes
-        last_offset = base_offset + fields[6]
-        max_timestamp = fields[8]
-        if end > config.segment_bytes or max_timestamp > roll_timestamp or last_offset > largest_offset:
-            break
-        producer_id = fields[9]
-        if producer_id >= 0:
-            first, own = fields[11], sequences.get(producer_id)
-            if own is None:
-                entry = log.producer_state.get(producer_id)
-                if entry is None or first != entry.sequence_after(fields[10]):
-                    break
-                own = sequences[producer_id] = (entry, [])
-            elif fields[10] != own[0].epoch or first != own[1][-1].last_sequence + 1:
-                break
-            last = (first + fields[6]) & LAST_SEQUENCE
-            own[1].append(ProducerBatch(first, last, base_offset, last_offset, max_timestamp))
-        placed.append((position, size_bytes, base_offset, last_offset, max_timestamp))
-        position, base_offset = end, last_offset + 1
-    return placed, sequences
-
-
-def _write(log: PartitionLog, buffers: Sequence[memoryview], placed: Sequence[PlacedBatch]) -> bool:
-    """Writes batches to the end of the segment; whether that succeeded. If not, the buffers are as they came
-    but for the leader epoch, which has no meaning in a batch of a client."""
-    segments, segment = log.segments, log.active
-    position = placed[0][0]
-    size_bytes = placed[-1][0] + placed[-1][1] - position
+        began_ns = now_ns()
     try:
-        if segments.active_write(buffers, position) != size_bytes:
-            write_fully(segment.log.file(), buffers, size_bytes, position, segment.log.path)
+        if segments.active_write(buffers, position) != end - position:
+            file = segments.active.log
+            write_fully(file.file(), buffers, end - position, position, file.path)
     except OSError:
         segments.cut_off_failed_write(whole=len(buffers) > 1)
-        for buffer in buffers:
-            patch_place(buffer, 0, 0, len(buffer), 0)
+        _take_back(buffers)
         return False
+    if now_ns is not None and (took_ns := now_ns() - began_ns) > SLOW_NS:
+        appends.write_was_slow(took_ns)
     return True
+
+
+def _take_back(buffers: Sequence[memoryview]) -> None:
+    for buffer in buffers:
+        patch_place(buffer, 0, 0, len(buffer) - LOG_OVERHEAD_BYTES, 0)

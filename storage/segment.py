@@ -59,9 +59,9 @@ _READ_BYTES: Final = 4096
 _SMALLEST_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
-PlacedBatch: TypeAlias = tuple[int, int, int, int, int]
-"""A batch and its place: position, size, base offset, last offset, largest timestamp. A plain tuple, since it
-is made for each batch that producers send."""
+PlacedBatch: TypeAlias = tuple[int, int, int, int]
+"""A batch and its place: position, size, last offset, largest timestamp. A plain tuple, since it is made for
+each batch that producers send."""
 
 
 class Located(NamedTuple):
@@ -84,6 +84,7 @@ class Segment:
         "bytes_since_index_entry",
         "created_ms",
         "first_timestamp",
+        "index_room",
         "is_full",
         "is_sealed",
         "log",
@@ -126,6 +127,8 @@ class Segment:
         """Largest timestamp of the first batch: the segment's age counts from it. None: not looked up."""
         self.created_ms = created_ms
         """When this process made or opened the segment."""
+        self.index_room = 0
+        """So many more index entries there may be for sure, see `index_entries_left`."""
         self.is_full = False
         """An index file has no room for another entry: the next batch begins a new segment."""
         self.is_sealed = False
@@ -165,7 +168,7 @@ class Segment:
     def appended_in_row(self, placed: Sequence[PlacedBatch], interval: int) -> bool:
         """`appended` for batches behind each other, of which none is the segment's first."""
         since, largest, is_indexed = self.bytes_since_index_entry, self.max_timestamp, False
-        for position, size_bytes, _, last_offset, max_timestamp in placed:
+        for position, size_bytes, last_offset, max_timestamp in placed:
             if max_timestamp > largest:
                 self.max_timestamp = largest = max_timestamp
                 self.max_timestamp_offset = last_offset
@@ -174,13 +177,14 @@ class Segment:
                 self._index(last_offset, position)
                 since, is_indexed = 0, True
             since += size_bytes
-        position, size_bytes, _, _, _ = placed[-1]
+        position, size_bytes, _, _ = placed[-1]
         self.size_bytes = position + size_bytes
         self.bytes_since_index_entry = since
         return is_indexed
 
     def _index(self, last_offset: int, position: int) -> None:
         """Both indexes get an entry for a batch."""
+        self.index_room -= 1
         try:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
@@ -189,17 +193,18 @@ class Segment:
 
     def has_full_index(self, segment_index_bytes: int) -> bool:
         """Whether an index could not take another entry (and the last timestamp's at the seal)."""
-        return (
+        return self.index_room <= 0 and (
             self.offset_index.count >= segment_index_bytes // OFFSET_ENTRY_BYTES
             or self.time_index.count >= segment_index_bytes // TIME_ENTRY_BYTES - 1
         )
 
     def index_entries_left(self, segment_index_bytes: int) -> int:
-        """How many more entries there may be before `has_full_index` says so."""
-        return min(
+        """How many more entries there may be before `has_full_index` says so; it is noted in `index_room`."""
+        self.index_room = room = min(
             segment_index_bytes // OFFSET_ENTRY_BYTES - self.offset_index.count,
             segment_index_bytes // TIME_ENTRY_BYTES - 1 - self.time_index.count,
         )
+        return max(room, 0)
 
     def seal(self) -> None:
         """Writes the indexes to their end: after this the segment only changes by truncation."""
@@ -375,6 +380,7 @@ class Segment:
     def remake_indexes(self) -> None:
         """From the headers of all batches, as far as they are batches. Raises OSError."""
         _logger.warning("An index of %s is gone or was cut; it is made again", self.log.path)
+        self.index_room = 0
         offsets: list[tuple[int, int]] = []
         times: list[tuple[int, int]] = []
         newest, since_entry = (NO_TIMESTAMP, self.base_offset), 0

@@ -22,7 +22,7 @@ As a varint it takes one to five bytes: where the batch begins depends on how la
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,15 +66,23 @@ _LENGTH_BYTES: Final = (1, 2, 3, 4, 5)
 """Of a varint; an int32 takes four."""
 
 _pack_int32: Final = Struct(">i").pack
+_read_int32: Final = Struct(">i").unpack_from
+
+_Layout = tuple[Callable[[memoryview, int], tuple[Any, ...]], bytes, int, int]
+"""Of a request of some size: `PlainProduce.unpack`, its length field, where its batch lies, and the batch's
+size."""
+
+_Run = tuple[list[int], list[tuple[int, int]]]
+"""The correlation ids of some requests, and where their batches lie, with their sizes."""
 
 
 class PlainProduce:
     """One request that is remembered: what was decided for it, and how it is answered.
 
-    frame_bytes, batch_bytes, length, batch_at: sizes of the request that came last, its length field, and
-    where its batch begins. unpack: gives size, API key and version, correlation id, key and length field of
-    such a request. pack: of the answer's size, correlation id, `before`, base offset, append time, log start,
-    `behind`.
+    begin, fixed, tags: the bytes that a request like the one that came last consists of, beside correlation
+    id and batch; `unpack` gives them from such a request, with the correlation id after `begin`. frame_bytes,
+    batch_at, batch_bytes: its size, and where its batch lies in it. pack: of the answer's size, correlation
+    id, `before`, base offset, append time, log start, `behind`.
     """
 
     __slots__ = (
@@ -84,15 +92,17 @@ class PlainProduce:
         "batch_at",
         "batch_bytes",
         "before",
+        "begin",
         "behind",
         "context",
+        "fixed",
         "frame_bytes",
+        "head",
         "key",
-        "length",
         "pack",
         "partition",
         "route",
-        "tag_bytes",
+        "tags",
         "timeout_ms",
         "unpack",
     )
@@ -102,22 +112,23 @@ class PlainProduce:
         route: Route,
         context: RequestContext,
         partition: Partition,
+        head: bytes,
         key: bytes,
         request: ProduceRequest,
     ) -> None:
         self.route = route
         self.context = context
         self.partition = partition
+        self.head = head
         self.key = key
         self.acks_all = request.acks == ACKS_ALL
         self.timeout_ms = request.timeout_ms
-        self.tag_bytes = len(_TAGS) if route.flexible else 0
+        self.tags = _TAGS if route.flexible else b""
         self.at_once = TURN_REQUESTS
         """So many like requests are looked at together: one, as long as none is plain."""
-        self.frame_bytes = self.batch_bytes = 0
-        self.length = b""
-        self.batch_at = 0
+        self.begin = self.fixed = b""
         self.unpack: Callable[[memoryview, int], tuple[Any, ...]] = _no_fields
+        self.frame_bytes = self.batch_at = self.batch_bytes = 0
         self.before = self.behind = b""
         self.answer_bytes = 0
         self.pack: Callable[..., bytes] = _no_frame
@@ -157,38 +168,75 @@ class PlainProduce:
         pieces: list[Any] = self.route.encode(self.response(number, number), self.route.version, 0)
         return b"".join(pieces)
 
-    def resize(self, frame_bytes: int) -> bool:
-        """A request has another size than the one before. Whether there is room in it for a batch."""
-        left = SIZE_PREFIX_BYTES + frame_bytes - BEFORE_KEY_BYTES - len(self.key) - self.tag_bytes
-        for length_bytes in _LENGTH_BYTES:
-            batch_bytes = left - length_bytes
-            if batch_bytes < HEADER_BYTES:
-                return False
-            length = _length_field(batch_bytes, flexible=self.route.flexible)
-            if len(length) == length_bytes:
-                break
-        else:
+    def resize(self, size: int) -> bool:
+        """A request comes with another size field than the one before. Whether there is room in it for a
+        batch."""
+        layout = _layout(len(self.key), size, self.route.flexible)
+        if layout is None:
             return False
-        self.frame_bytes, self.batch_bytes, self.length = frame_bytes, batch_bytes, length
-        layout = _layout(len(self.key), length_bytes)
-        self.unpack, self.batch_at = layout.unpack_from, layout.size
+        self.unpack, length, self.batch_at, self.batch_bytes = layout
+        self.begin = _pack_int32(size) + self.head
+        self.fixed = self.key + length
+        self.frame_bytes = SIZE_PREFIX_BYTES + size
         return True
 
+    def fits(self, view: memoryview, at: int, end: int, max_frame_bytes: int) -> bool:
+        """Whether there is a whole request of another size at `at`, like this one up to its length field; if
+        so, it is the one that came last."""
+        key_at = at + BEFORE_KEY_BYTES
+        if key_at > end:
+            return False
+        size = _read_int32(view, at)[0]
+        return (
+            size + SIZE_PREFIX_BYTES != self.frame_bytes
+            and size <= max_frame_bytes
+            and at + SIZE_PREFIX_BYTES + size <= end
+            and view[key_at : key_at + len(self.key)] == self.key
+            and self.resize(size)
+        )
 
-@cache
-def _layout(key_bytes: int, length_bytes: int) -> Struct:
-    return Struct(f">i4sI{key_bytes}s{length_bytes}s")
+
+@lru_cache(maxsize=1024)
+def _layout(key_bytes: int, size: int, flexible: bool) -> _Layout | None:
+    """How a request with this size field is laid out; None if it has no room for a batch."""
+    tag_bytes = len(_TAGS) if flexible else 0
+    left = size + SIZE_PREFIX_BYTES - BEFORE_KEY_BYTES - key_bytes - tag_bytes
+    for length_bytes in _LENGTH_BYTES:
+        batch_bytes = left - length_bytes
+        if batch_bytes < HEADER_BYTES:
+            return None
+        length = _length_field(batch_bytes, flexible=flexible)
+        if len(length) == length_bytes:
+            break
+    else:
+        return None
+    layout = Struct(f">8sI{key_bytes + length_bytes}s{batch_bytes}x{tag_bytes}s")
+    return layout.unpack_from, length, BEFORE_KEY_BYTES + key_bytes + length_bytes, batch_bytes
 
 
 class ProduceLane:
     """The lane of one connection, see `broker.network.interfaces.FastLane`."""
 
-    __slots__ = ("_appends", "_dispatcher", "has_declined", "remembered", "sent_bytes", "taken")
+    __slots__ = (
+        "_appends",
+        "_dispatcher",
+        "_epoch",
+        "_last",
+        "_number",
+        "has_declined",
+        "remembered",
+        "sent_bytes",
+        "taken",
+    )
 
     def __init__(self, dispatcher: Dispatcher, appends: PartitionAppends, epoch: LaneEpoch) -> None:
         self._dispatcher = dispatcher
         self._appends = appends
+        self._epoch = epoch
         self.remembered: RememberedRequests[PlainProduce] = RememberedRequests(epoch)
+        self._last: PlainProduce | None = None
+        """What the last requests were like; it holds for `_number` of the epoch."""
+        self._number = -1
         self.has_declined = False
         """The request that takes the long way now is remembered already."""
         self.taken = 0
@@ -197,56 +245,68 @@ class ProduceLane:
     def take(
         self, connection: Connection, view: memoryview, at: int, end: int, left: int, out: list[Piece]
     ) -> int:
+        plain = self._last if self._number == self._epoch.number else None
+        most = connection.max_frame_bytes
+        if plain is None or not (run := _like_requests(plain, view, at, end, left, most))[0]:
+            plain = self._find(view, at, end)
+            self.has_declined = plain is not None
+            if plain is None or not (run := _like_requests(plain, view, at, end, left, most))[0]:
+                return at
+        self.has_declined = True
+        return self._append(connection, plain, view, at, *run, out)
+
+    def _find(self, view: memoryview, at: int, end: int) -> PlainProduce | None:
         found = self.remembered.find(view, at, end)
-        self.has_declined = found is not None
         if found is None:
-            return at
-        shape, plain = found
+            return None
+        self._last, self._number = found[1], self._epoch.number
+        return found[1]
+
+    def _append(
+        self,
+        connection: Connection,
+        plain: PlainProduce,
+        view: memoryview,
+        at: int,
+        correlation_ids: list[int],
+        batches: list[tuple[int, int]],
+        out: list[Piece],
+    ) -> int:
+        """Appends the batches of like requests and answers them; returns the position behind the last one."""
         partition, waiting = plain.partition, connection.waiting
         is_replicated = partition.is_alone or not plain.acks_all
-        if self._appends.is_failing or not (is_replicated or _may_be_replicated(partition)):
+        if self._appends.failing or not (is_replicated or _may_be_replicated(partition)):
             return at
-        began_ns = connection.now_ns
-        now_ms = self._dispatcher.begin_remembered(plain.context, began_ns)
-        if left > plain.at_once:
-            left = plain.at_once
-        if waiting or not is_replicated:
-            left = min(left, WAITING_PRODUCE_PER_CONNECTION - waiting)
+        is_awaited = waiting or not is_replicated
+        if is_awaited:
+            del batches[max(WAITING_PRODUCE_PER_CONNECTION - waiting, 0) :]
+        dispatcher, began_ns, log = self._dispatcher, connection.now_ns, partition.log
+        now_ms = dispatcher.begin_remembered(plain.context, began_ns)
         plain.at_once = 1
-        correlation_ids, batches = _like_requests(
-            plain, shape.head, view, at, end, left, connection.max_frame_bytes
-        )
-        offsets = append_plain(
-            partition.log,
-            view,
-            batches,
-            leader_epoch=partition.leader_epoch,
-            now_ms=now_ms,
-            request_version=plain.route.version,
+        offsets, size_bytes = append_plain(
+            log, view, batches, partition.leader_epoch, now_ms, plain.route.version
         )
         if not offsets:
             return at
         plain.at_once = TURN_REQUESTS
         self.taken = requests = len(offsets)
-        answers = plain.answers(correlation_ids, offsets)
-        begin, size_bytes = batches[requests - 1]
-        reached = begin + size_bytes + plain.tag_bytes
-        for _, size in batches[: requests - 1]:
-            size_bytes += size
         self._appends.appended_plain(
-            partition, requests, partition.log.log_end_offset - offsets[0], size_bytes
+            partition, requests, log.segments.log_end_offset - offsets[0], size_bytes
         )
+        answers = plain.answers(correlation_ids, offsets)
+        last_at, last_bytes = batches[requests - 1]
+        reached = last_at + last_bytes + len(plain.tags)
         received_bytes = reached - at - SIZE_PREFIX_BYTES * requests
-        if waiting or not is_replicated:
+        if is_awaited:
             self.sent_bytes = take_waiting(
-                self._dispatcher, connection, plain, correlation_ids, offsets, answers, out,
+                dispatcher, connection, plain, correlation_ids, offsets, answers, out,
                 began_ns=began_ns, received_bytes=received_bytes,
             )  # fmt: skip
             return reached
         answer = b"".join(answers)
         self.sent_bytes = len(answer)
         out.append(answer)
-        self._dispatcher.count_remembered(connection, plain.route.counts, requests, received_bytes, began_ns)
+        dispatcher.count_remembered(connection, plain.route.counts, requests, received_bytes, began_ns)
         return reached
 
 
@@ -256,41 +316,27 @@ def _may_be_replicated(partition: Partition) -> bool:
 
 
 def _like_requests(
-    plain: PlainProduce,
-    head: bytes,
-    view: memoryview,
-    at: int,
-    end: int,
-    left: int,
-    max_frame_bytes: int,
-) -> tuple[list[int], list[tuple[int, int]]]:
-    """The correlation ids of all like requests that lie next to each other from `at` on, and where their
-    batches lie, with their sizes."""
-    unpack, key, batch_at, tag_bytes = plain.unpack, plain.key, plain.batch_at, plain.tag_bytes
-    frame_bytes, batch_bytes, expected = plain.frame_bytes, plain.batch_bytes, plain.length
+    plain: PlainProduce, view: memoryview, at: int, end: int, left: int, max_frame_bytes: int
+) -> _Run:
+    """All like requests that lie next to each other from `at` on."""
     correlation_ids: list[int] = []
     batches: list[tuple[int, int]] = []
-    while at + batch_at <= end and left:
-        size, found_head, correlation_id, found_key, length = unpack(view, at)
-        if found_key != key or found_head != head or size > max_frame_bytes:
-            break
-        stop = at + SIZE_PREFIX_BYTES + size
-        if stop > end:
-            break
-        if size != frame_bytes:
-            if not plain.resize(size):
+    if left > plain.at_once:
+        left = plain.at_once
+    tags = plain.tags
+    while left:
+        unpack, begin, fixed, frame_bytes = plain.unpack, plain.begin, plain.fixed, plain.frame_bytes
+        batch_at, batch_bytes = plain.batch_at, plain.batch_bytes
+        while left and at + frame_bytes <= end:
+            found_begin, correlation_id, found, found_tags = unpack(view, at)
+            if found != fixed or found_tags != tags or found_begin != begin:
                 break
-            unpack, batch_at, frame_bytes = plain.unpack, plain.batch_at, size
-            batch_bytes, expected = plain.batch_bytes, plain.length
-            continue
-        if length != expected:
+            correlation_ids.append(correlation_id)
+            batches.append((at + batch_at, batch_bytes))
+            at += frame_bytes
+            left -= 1
+        if not left or at == end or not plain.fits(view, at, end, max_frame_bytes):
             break
-        if tag_bytes and (view[stop - 1] or view[stop - 2] or view[stop - 3]):
-            break
-        correlation_ids.append(correlation_id)
-        batches.append((at + batch_at, batch_bytes))
-        at = stop
-        left -= 1
     return correlation_ids, batches
 
 
@@ -340,9 +386,10 @@ class ProduceLanes:
         if not isinstance(lane, ProduceLane):
             lane = ProduceLane(dispatcher, self._replicas.appends, self._replicas.lane_epoch)
             connection.use_fast_lane(_PRODUCE, lane)
-        plain = PlainProduce(route, context, partition, key, request)
+        head = bytes(frame[:4])
+        plain = PlainProduce(route, context, partition, head, key, request)
         if plain.resize(len(frame)):
-            lane.remembered.add(bytes(frame[:4]), key, "", plain)
+            lane.remembered.add(head, key, "", plain)
 
     def _plain_partition(
         self,

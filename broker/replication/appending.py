@@ -43,7 +43,8 @@ class PartitionAppends:
         failed, and with what."""
         self._watched = watched
         self._suspect = suspect
-        self._failing: dict[Partition, None] = {}
+        self.failing: dict[Partition, None] = {}
+        """Whose last append met a disk error: whether the disk works again is for `append` to find out."""
         """Partitions whose last append met a disk error; logged when it begins and when it ends."""
 
     def append(
@@ -85,7 +86,7 @@ class PartitionAppends:
             raise self._disk_failed(partition, error) from error
         if isinstance(result, WaitingAppend):
             return self._append_later(partition, result)
-        if self._failing:
+        if self.failing:
             self._disk_works(partition)
         if not result.is_duplicate:
             size_bytes = len(records)
@@ -104,7 +105,7 @@ class PartitionAppends:
             waiting.outcome = self._disk_failed(partition, outcome)
         if not isinstance(outcome, AppendResult):
             return
-        if self._failing:
+        if self.failing:
             self._disk_works(partition)
         if not outcome.is_duplicate:
             self._count(partition, outcome, waiting.size_bytes)
@@ -114,12 +115,6 @@ class PartitionAppends:
         partition.counters.bytes_in += size_bytes
         partition.counters.messages_in += result.last_offset - result.base_offset + 1
         partition.appended(size_bytes)
-
-    @property
-    def is_failing(self) -> bool:
-        """The last append to some partition met a disk error: whether its disk works again is for `append` to
-        find out."""
-        return bool(self._failing)
 
     def appended_plain(self, partition: Partition, requests: int, records: int, size_bytes: int) -> None:
         """Batches of so many requests were appended past `append` (`storage.plain_appends`)."""
@@ -152,25 +147,25 @@ class PartitionAppends:
             raise self._disk_failed(partition, error) from error
         if isinstance(result, WaitingAppend):
             return self._append_later(partition, result)
-        if self._failing:
+        if self.failing:
             self._disk_works(partition)
         self._count(partition, result, len(batch))
         return result
 
     def forget(self, partition: Partition) -> None:
         """The partition is hosted here no longer."""
-        self._failing.pop(partition, None)
+        self.failing.pop(partition, None)
 
     def _disk_failed(self, partition: Partition, error: LogStorageError) -> AppendRefused:
-        if partition not in self._failing:
-            self._failing[partition] = None
+        if partition not in self.failing:
+            self.failing[partition] = None
             LOG.error("Appends to %r fail, producers get KAFKA_STORAGE_ERROR: %s", partition, error)
         self._suspect(partition.log.directory, error.__cause__)
         return AppendRefused(ErrorCode.KAFKA_STORAGE_ERROR, str(error), (), partition.log.log_start_offset)
 
     def _disk_works(self, partition: Partition) -> None:
-        if partition in self._failing:
-            del self._failing[partition]
+        if partition in self.failing:
+            del self.failing[partition]
             LOG.info("Appends to %r work again", partition)
 
 

@@ -511,7 +511,7 @@ class Partition(Watched):
             self.advance_high_watermark()
             return
         log = self.log
-        log.update_high_watermark(log.log_end_offset)
+        log.update_high_watermark(log.segments.log_end_offset)
         if self.commit_waiters:
             self._acknowledge(log.high_watermark)
         if self.watchers:

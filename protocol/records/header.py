@@ -192,11 +192,9 @@ def patch_offset_and_epoch(buffer: WriteBuffer, position: int, base_offset: int,
     _LENGTH.pack_into(buffer, position + 12, leader_epoch)
 
 
-def patch_place(
-    buffer: WriteBuffer, position: int, base_offset: int, size_bytes: int, leader_epoch: int
-) -> None:
-    """`patch_offset_and_epoch` for who knows the batch's size, which stays what it is: one call for both."""
-    _PLACE.pack_into(buffer, position, base_offset, size_bytes - LOG_OVERHEAD_BYTES, leader_epoch)
+patch_place: Final = _PLACE.pack_into
+"""`patch_offset_and_epoch` for who knows the length field, which stays what it is, in one call: of a buffer,
+the batch's position in it, base offset, length field and leader epoch."""
 
 
 def patch_timestamps(

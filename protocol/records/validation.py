@@ -26,6 +26,7 @@ compressed). Bytes after the one batch that are no second batch are ignored as K
 `header.size_bytes` only.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from protocol.crc import crc32c
@@ -62,6 +63,7 @@ from protocol.records.single_batch import (
 from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch, ValidationRules
 from protocol.records.walk import RECORDS_PER_SLICE
 
+_read: Final = HEADER.unpack_from
 _UNFOLDS_INLINE: Final = 4
 """A batch that is only decompressed, not compressed again, may be so many times larger to be handled inline,
 because decompressing is much faster than compressing."""
@@ -91,12 +93,13 @@ def validate_client_batch(
     """
     if size_bytes < HEADER_BYTES:
         raise too_short_for_a_batch(buffer, position, size_bytes, request_version)
-    fields = HEADER.unpack_from(buffer, position)
-    header = BatchHeader(*fields)
-    if not walk and is_plain(fields, buffer, position, size_bytes, rules, now_ms, request_version):
-        return ValidatedBatch(
-            header, header.max_timestamp, header.last_offset_delta, False, False, False, None
-        )
+    if not walk:
+        for fields in plain_headers(buffer, ((position, size_bytes),), rules, now_ms, request_version):
+            header = BatchHeader(*fields)
+            return ValidatedBatch(
+                header, header.max_timestamp, header.last_offset_delta, False, False, False, None
+            )
+    header = BatchHeader(*_read(buffer, position))
     batch_bytes = header.batch_length + LOG_OVERHEAD_BYTES
     if batch_bytes != size_bytes or header.magic != MAGIC:
         require_one_batch(buffer, position, size_bytes, header, request_version)
@@ -135,42 +138,46 @@ def validate_client_batch(
     return ValidatedBatch(header, header.max_timestamp, last_delta, False, False, False, None)
 
 
-def is_plain(
-    fields: tuple[int, ...],
+def plain_headers(
     buffer: ReadBuffer,
-    position: int,
-    size_bytes: int,
+    batches: Iterable[tuple[int, int]],
     rules: ValidationRules,
     now_ms: int,
     request_version: int,
-) -> bool:
-    """Whether a batch is good by its header and checksum alone, belongs to no transaction, and is stored as
-    it came but for its offset and leader epoch. Everything else is looked at in the order of Kafka's checks
-    by `validate_client_batch`, which would accept this batch, too.
+) -> Iterator[tuple[int, ...]]:
+    """The headers of the batches up to the first that is not plain: good by its header and checksum alone, of
+    no transaction, and stored as it came but for its offset and leader epoch. Everything else is looked at in
+    the order of Kafka's checks by `validate_client_batch`, which would accept plain ones, too.
 
-    fields: of its header, in the order of `BatchHeader`; the attributes hold a codec and nothing else. 0.4 µs
-    and the checksum.
+    batches: position and size of each; none is smaller than a header. The fields are in the order of
+    `BatchHeader`; the attributes hold a codec and nothing else. 0.4 µs a batch and the checksum.
     """
+    if rules.compacted or rules.log_append_time or rules.before_max_ms != NO_BOUND_MS:
+        return
     view = buffer if buffer.__class__ is memoryview else memoryview(buffer)
-    (
-        base_offset, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, _,
-        base_sequence, count,
-    ) = fields  # fmt: skip
-    return (
-        length == size_bytes - LOG_OVERHEAD_BYTES
-        and magic == MAGIC
-        and base_offset == 0
-        and HEADER_BYTES <= size_bytes <= rules.max_message_bytes
-        and last_delta + 1 == count > 0
-        and (0 <= attributes < ZSTD or (attributes == ZSTD and request_version >= FIRST_VERSION_WITH_ZSTD))
-        and (producer_id < 0 or base_sequence >= 0)
-        and (rules.codec is None or rules.codec == attributes)
-        and not rules.compacted
-        and not rules.log_append_time
-        and max_timestamp - now_ms <= rules.after_max_ms
-        and rules.before_max_ms == NO_BOUND_MS
-        and crc32c(view[position + CRC_START : position + size_bytes]) == crc
-    )
+    codec, last_codec = rules.codec, ZSTD if request_version >= FIRST_VERSION_WITH_ZSTD else ZSTD - 1
+    largest_bytes, latest_ms = rules.max_message_bytes, now_ms + rules.after_max_ms
+    for position, size_bytes in batches:
+        fields = _read(view, position)
+        (
+            base_offset, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, _,
+            base_sequence, count,
+        ) = fields  # fmt: skip
+        if (
+            length != size_bytes - LOG_OVERHEAD_BYTES
+            or magic != MAGIC
+            or base_offset
+            or size_bytes > largest_bytes
+            or last_delta + 1 != count
+            or count <= 0
+            or not 0 <= attributes <= last_codec
+            or (codec is not None and codec != attributes)
+            or (producer_id >= 0 and base_sequence < 0)
+            or max_timestamp > latest_ms
+            or crc32c(view[position + CRC_START : position + size_bytes]) != crc
+        ):
+            return
+        yield fields
 
 
 def place(

@@ -34,10 +34,10 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
-from protocol.records.validation import is_plain
+from protocol.records.header import HEADER, seal
+from protocol.records.validation import plain_headers
 from storage import plain_appends
 from storage.faulty_files import Fault
-from storage.partition_log import PartitionLog
 from storage.segment import PlacedBatch, Segment
 from tests.support.rigs.produce_world import WALKED, ProduceWorld
 from tests.support.samples import bad_batches as bad
@@ -351,7 +351,7 @@ def test_the_lane_changes_nothing() -> None:
 
 
 def _appended_without_index(self: Segment, placed: Sequence[PlacedBatch], interval: int) -> bool:
-    for position, size_bytes, _, last_offset, max_timestamp in placed:
+    for position, size_bytes, last_offset, max_timestamp in placed:
         self.appended(position, last_offset, max_timestamp, size_bytes, 1 << 40)
     return False
 
@@ -362,12 +362,39 @@ def _count_without_bytes(
     counts.requests += requests
 
 
-def _is_plain_but_for_attributes(fields: tuple[int, ...], *arguments: Any) -> bool:
-    return bool(_IS_PLAIN((*fields[:5], 0, *fields[6:]), *arguments))
+def _headers_without_checksum(
+    buffer: memoryview, batches: Sequence[tuple[int, int]], *_: object
+) -> list[tuple[int, ...]]:
+    headers = [HEADER.unpack_from(buffer, position) for position, _ in batches]
+    return [header for header in headers if header[3] == 2]
+
+
+def _headers_whatever_the_attributes(
+    buffer: memoryview, batches: Sequence[tuple[int, int]], *arguments: Any
+) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    for position, size_bytes in batches:
+        copy = bytearray(buffer[position : position + size_bytes])
+        copy[ATTRIBUTES] = bytes(2)
+        seal(copy, 0, size_bytes)
+        found += _PLAIN_HEADERS(copy, [(0, size_bytes)], *arguments)
+    return found
 
 
 def _like_requests_of_any_end(plain: Any, *arguments: Any) -> Any:
     return _LIKE_REQUESTS(_Untagged(plain), *arguments)  # type: ignore[arg-type]
+
+
+class _AnyBytes(bytes):
+    """Equal to all others."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = bytes.__hash__
 
 
 class _Untagged:
@@ -376,7 +403,7 @@ class _Untagged:
     def __init__(self, plain: Any) -> None:
         self._plain = plain
 
-    tag_bytes = 0
+    tags = _AnyBytes()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plain, name)
@@ -388,13 +415,14 @@ def _answered_at_once(dispatcher: Dispatcher, connection: Connection, *arguments
     return answer
 
 
-def _write_anyhow(log: PartitionLog, buffers: Sequence[memoryview], placed: Sequence[PlacedBatch]) -> bool:
-    _WRITE(log, buffers, placed)
+def _write_anyhow(*arguments: Any) -> bool:
+    _WRITE(*arguments)
     return True
 
 
 _LIKE_REQUESTS: Final = produce_lane._like_requests
-_IS_PLAIN: Final = is_plain
+_PLAIN_HEADERS: Final = plain_headers
+ATTRIBUTES: Final = slice(21, 23)
 _WRITE: Final = plain_appends._write
 
 
@@ -408,8 +436,10 @@ class Mutant(NamedTuple):
 
 MUTANTS: Final = {
     "nothing is forgotten": Mutant(LaneEpoch, "bump", lambda self: None),
-    "checksums are not looked at": Mutant(plain_appends, "is_plain", lambda fields, *_: fields[3] == 2),
-    "transactions are not looked at": Mutant(plain_appends, "is_plain", _is_plain_but_for_attributes),
+    "checksums are not looked at": Mutant(plain_appends, "plain_headers", _headers_without_checksum),
+    "transactions are not looked at": Mutant(
+        plain_appends, "plain_headers", _headers_whatever_the_attributes
+    ),
     "an index may be overfull": Mutant(Segment, "index_entries_left", lambda self, size_bytes: 1 << 20),
     "no index is noted": Mutant(Segment, "appended_in_row", _appended_without_index),
     "requests are not counted": Mutant(Dispatcher, "count_remembered", _count_without_bytes),

@@ -1,4 +1,4 @@
-"""What `is_plain` takes at one glance is what the whole examination would have taken, unchanged."""
+"""What `plain_headers` takes at one glance is what the whole examination would have taken, unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from protocol.records import validation
 from protocol.records.errors import RecordsError
 from protocol.records.header import HEADER
-from protocol.records.validation import is_plain, validate_client_batch
+from protocol.records.validation import plain_headers, validate_client_batch
 from protocol.records.verdict import ValidatedBatch, ValidationRules
 from tests.support.samples import bad_batches as bad
 from tests.support.samples.mutated_batches import mutated_batches
@@ -58,9 +58,9 @@ def test_the_glance_and_the_examination_agree(name: str, monkeypatch: pytest.Mon
     rules = RULES[name]
     now_ms = bad.now_ms()
     found = samples()
-    glances = [is_plain(HEADER.unpack_from(data), data, 0, len(data), rules, now_ms, v) for data, v in found]
+    glances = [list(plain_headers(data, [(0, len(data))], rules, now_ms, version)) for data, version in found]
     with_glance = [verdict(data, rules, version, now_ms) for data, version in found]
-    monkeypatch.setattr(validation, "is_plain", lambda *_: False)
+    monkeypatch.setattr(validation, "plain_headers", lambda *_: ())
     without = [verdict(data, rules, version, now_ms) for data, version in found]
     assert with_glance == without
     for plain, examined in zip(glances, without, strict=True):
