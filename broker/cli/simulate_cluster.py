@@ -33,7 +33,7 @@ def simulate_cluster(options: argparse.Namespace) -> int:
     """0 if every rule held, 1 after telling the first run in which one did not, 2 for a file that is none."""
     coverage = Coverage()
     began = time.monotonic()
-    simulated_ms = calls = 0
+    simulated_ms = events = 0
     result = None
     for recipe in _recipes(options):
         if recipe is None:
@@ -41,7 +41,7 @@ def simulate_cluster(options: argparse.Namespace) -> int:
         result = play(recipe, is_told=options.trace)
         coverage.add(result.coverage)
         simulated_ms += result.simulated_ms
-        calls += result.calls
+        events += result.events
         if result.failure is not None:
             _tell_failure(result, options)
             return 1
@@ -53,8 +53,8 @@ def simulate_cluster(options: argparse.Namespace) -> int:
     passed = max(time.monotonic() - began, 0.001)
     last = "" if result is None else f" (the last with digest {result.digest[:16]})"
     print(
-        f"{options.seeds} seed{'s' if options.seeds != 1 else ''}{last}: every rule held in {calls:,} turns "
-        f"and {simulated_ms / 60_000:,.1f} simulated minutes, {calls / passed:,.0f} turns and "
+        f"{options.seeds} seed{'s' if options.seeds != 1 else ''}{last}: every rule held in {events:,} turns "
+        f"and {simulated_ms / 60_000:,.1f} simulated minutes, {events / passed:,.0f} turns and "
         f"{simulated_ms / 1_000 / passed:,.0f} simulated seconds a second"
     )
     return 0
@@ -87,7 +87,7 @@ def _write_history(result: ClusterResult, options: argparse.Namespace) -> None:
 
 
 def _tell_failure(result: ClusterResult, options: argparse.Namespace) -> None:
-    seed = result.recipe.seed
+    seed = result.seed
     print(f"seed {seed} broke a rule: {result.failure}", file=sys.stderr)
     if options.shrink:
         print("looking for the smallest run that fails in the same way …", file=sys.stderr)

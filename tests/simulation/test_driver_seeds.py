@@ -6,11 +6,12 @@ The long run is `python -m tests.simulation.many_seeds --real-driver`, its resul
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
 
 from broker.simulation.quorum.running import run, shrink
-from tests.simulation.many_seeds import printed_under_two_hash_seeds, run_some
+from tests.simulation.many_seeds import printed_under_two_hash_seeds, quorum_seed, run_some
 
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_DRIVER_SEEDS", "100"))
 EVENTS = 3_000
@@ -20,7 +21,7 @@ EVENTS = 3_000
 @pytest.mark.slow
 def test_every_rule_holds_under_every_seed() -> None:
     """And the seeds have met what a driver and its disk must get over."""
-    hundred = run_some(1, SEEDS, EVENTS, real_driver=True)
+    hundred = run_some(1, SEEDS, partial(quorum_seed, events=EVENTS, real_driver=True))
     for result in hundred.failures:
         told = shrink(result)
         pytest.fail(f"seed {result.seed}: {result.failure}\n" + "\n".join(told.lines[-200:]), pytrace=False)

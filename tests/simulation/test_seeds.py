@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+from functools import partial
 
 import pytest
 
@@ -15,7 +16,7 @@ from broker.simulation.quorum.running import run, shrink
 from broker.simulation.quorum.trace import Trace
 from broker.simulation.quorum.world import World
 from controller.raft.transitions import TRANSITIONS, Role
-from tests.simulation.many_seeds import printed_under_two_hash_seeds, run_many
+from tests.simulation.many_seeds import printed_under_two_hash_seeds, quorum_seed, run_many
 
 SEEDS = int(os.environ.get("BARNABAS_SIMULATED_SEEDS", "1500"))
 FIRST = int(os.environ.get("BARNABAS_SIMULATED_FIRST_SEED", "1"))
@@ -35,7 +36,7 @@ def test_every_rule_holds_under_every_seed() -> None:
     """And every hundred seeds have met what a quorum must get over."""
     seen = 0
     coverage = Coverage()
-    for hundred in run_many(FIRST, SEEDS, EVENTS, processes=2, nice=False):
+    for hundred in run_many(FIRST, SEEDS, 2, partial(quorum_seed, events=EVENTS), nice=False):
         for result in hundred.failures:
             told = shrink(result)
             pytest.fail(

@@ -6,62 +6,98 @@
                     the end: clients finish what they do, and all that was told to them is judged
 
 What verbs need to befall the cluster is here: the world, the plan, the administrator that asks the cluster
-for changes, and the budget of disks that may still be lost.
+for changes. Whatever a rule or a node raises goes through to whoever runs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from broker.simulation.clients.admin_client import AdminClient
+from broker.simulation.clients.client_kinds import last_readers, make_client
+from broker.simulation.clients.cluster_client import ClusterClient
+from broker.simulation.clients.readers import Reader
+from broker.simulation.cluster.cluster_changes import CHANGE_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.machine_faults import MACHINE_VERBS
+from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
+from broker.simulation.cluster.network_faults import NETWORK_VERBS
+from broker.simulation.cluster.partition_changes import PARTITION_VERBS
+from broker.simulation.histories.checker import check
+from broker.simulation.histories.history import History
+from broker.simulation.rules.rule_table import all_rules
+from broker.simulation.verdict import Violation
 
 __all__ = ["VERBS", "ClusterRun"]
 
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType({})
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {**NETWORK_VERBS, **MACHINE_VERBS, **CHANGE_VERBS, **PARTITION_VERBS, **MEMBERSHIP_VERBS}
+)
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before
 what stands upon it."""
 
 START_LIMIT_MS: Final = 60_000
+QUIET_MS: Final = 10_000
+"""How long clients go on after the trouble is over."""
+FINISH_LIMIT_MS: Final = 180_000
+"""Within so long, when the trouble is over, clients have finished and the cluster is well again."""
+LOOK_EVERY_MS: Final = 250
+
+WRITING: Final = frozenset({"producer", "transactional"})
+
+CLIENTS_FINISH: Final = "clients finish when the trouble is over"
+BECOMES_WELL: Final = "the cluster is well when the trouble is over"
+PROMISES: Final = "what clients were told holds"
 
 
 class ClusterRun:
-    """calm: whether the trouble is over."""
+    """is_calm: whether the trouble is over."""
 
     def __init__(self, seed: int, plan: ClusterPlan, steps: Sequence[ClusterStep]) -> None:
         self.seed = seed
         self.plan = plan
         self.steps = steps
         self.world = ClusterWorld(seed, plan.places, is_dynamic=plan.is_dynamic, features=plan.features)
-        self.admin = AdminClient(
-            self.world,
-            ClientPlan("admin", "admin", ()),
-            [each.host for each in plan.places if each.is_broker],
-        )
+        self.world.rules += all_rules(self.world, plan)
+        self.bootstrap = [each.host for each in plan.places if each.is_broker]
+        self.admin = AdminClient(self.world, ClientPlan("admin", "admin", ()), self.bootstrap)
+        self.world.add_client(self.admin)
+        self.clients = [make_client(self.world, client, self.bootstrap) for client in plan.clients]
         self.is_calm = False
-        self.began_ns = 0
-        """When the trouble began."""
 
     def run(self) -> None:
-        """From the start to the verdict. Raises what a rule or a node raises."""
+        """From the start to the verdict."""
         self.start()
         self.make_trouble()
         self.calm()
+        self.finish()
+        self.judge()
 
     def start(self) -> None:
-        """All nodes, until they are ready."""
+        """All nodes, until they are ready and have the plan's topics; then the clients."""
         self.world.start_all(limit_ms=START_LIMIT_MS)
         self.admin.start()
+        for topic in self.plan.topics:
+            self.admin.carry_out(
+                self.admin.create_topic(topic.name, topic.partitions, topic.replication_factor, topic.configs)
+            )
+        self.world.loop.run_until(self._knows_topics, limit_ms=START_LIMIT_MS)
+        for client in self.clients:
+            client.start()
+
+    def _knows_topics(self) -> bool:
+        images = [node.image for node in self.world.brokers]
+        names = {topic.name for topic in self.plan.topics}
+        return all(image is not None and names <= image.topics.by_name.keys() for image in images)
 
     def make_trouble(self) -> None:
         """Every step at its time, and what the cluster makes of it."""
         loop = self.world.loop
-        self.began_ns = loop.now_ns
         for step in self.steps:
             loop.call_later(step.at_ms * 1_000_000, partial(self._play, step))
         loop.run_for(self.plan.duration_ms)
@@ -77,6 +113,64 @@ class ClusterRun:
     def calm(self) -> None:
         """Ends all trouble at once."""
         self.is_calm = True
+        self.world.tell("the trouble is over")
         for verb in VERBS.values():
             if verb.heal is not None:
                 verb.heal(self)
+
+    def finish(self) -> None:
+        """Clients go on for a while, and end: those who write, then those who read what was written."""
+        self.world.loop.run_for(QUIET_MS)
+        self._finish([each for each in self.clients if each.plan.kind in WRITING])
+        self._until(self._reason_not_well, BECOMES_WELL)
+        self._finish([each for each in self.clients if each.plan.kind not in WRITING])
+        self._read_all()
+        self._finish([self.admin])
+
+    def _reason_not_well(self) -> str | None:
+        down = [node for node in self.world.nodes.values() if not node.is_ready]
+        return f"{down} are not ready" if down else None
+
+    def _read_all(self) -> None:
+        """Without this nobody knows what became of the last records."""
+        readers = last_readers(self.world, [topic.name for topic in self.plan.topics], self.bootstrap)
+        read: list[bool] = []
+
+        async def read_all(reader: Reader) -> None:
+            read.append(await reader.read_to_end())
+
+        for reader in readers:
+            reader.begin(read_all(reader))
+        self._finish(readers)
+        if not all(read):
+            raise Violation(CLIENTS_FINISH, "a partition could not be read to its end")
+
+    def _finish(self, clients: Iterable[ClusterClient]) -> None:
+        for client in clients:
+            client.finish()
+        self._until(lambda: _unfinished(clients), CLIENTS_FINISH)
+
+    def _until(self, reason_against: Callable[[], str | None], rule: str) -> None:
+        """Until there is no reason against it, or else it is a violation of the rule."""
+        loop = self.world.loop
+        limit_ms = self.world.now_ms + FINISH_LIMIT_MS
+        while (reason := reason_against()) is not None:
+            if self.world.now_ms > limit_ms:
+                raise Violation(rule, f"not so after {FINISH_LIMIT_MS // 1_000} s: {reason}")
+            loop.run_for(LOOK_EVERY_MS)
+        self.world.coverage.longest(
+            f"longest ms until {rule}", int(self.world.now_ms - limit_ms + FINISH_LIMIT_MS)
+        )
+
+    def judge(self) -> None:
+        """What clients were told, before the checker of histories."""
+        verdict = check(History(self.world.history))
+        for name, count in verdict.counts.items():
+            self.world.coverage.add({f"history: {name}": count})
+        if not verdict.is_clean:
+            raise Violation(PROMISES, f"{', '.join(sorted(verdict.kinds))}\n{verdict.stories}")
+
+
+def _unfinished(clients: Iterable[ClusterClient]) -> str | None:
+    names = [client.name for client in clients if not client.is_over]
+    return f"{', '.join(names)} at work" if names else None

@@ -53,17 +53,21 @@ class ClusterRecipe(msgspec.Struct, frozen=True):
 
 
 class ClusterResult(msgspec.Struct, frozen=True):
-    """What became of one run. digest: of every byte that arrived anywhere, with its time. calls: how many the
-    loop has made."""
+    """What became of one run. digest: of every byte that arrived anywhere, with its time. events: calls that
+    the loop has made, most of them turns of a machine."""
 
     recipe: ClusterRecipe
-    calls: int
+    events: int
     simulated_ms: int
     digest: str
     coverage: Mapping[str, int]
     failure: Failure | None
     lines: Sequence[str] = ()
     history: Sequence[Event] = ()
+
+    @property
+    def seed(self) -> int:
+        return self.recipe.seed
 
 
 def recipe_of(seed: int, duration_ms: int, nodes: int | None = None) -> ClusterRecipe:
@@ -101,7 +105,7 @@ def play(recipe: ClusterRecipe, *, is_told: bool = False) -> ClusterResult:
             lines = [*story.lines, *errors, *story.holdings(failure.text)]
     return ClusterResult(
         recipe=recipe,
-        calls=world.loop.calls,
+        events=world.loop.calls,
         simulated_ms=int(world.now_ms),
         digest=world.network.digest,
         coverage=world.coverage.counts,

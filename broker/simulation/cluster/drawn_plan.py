@@ -39,6 +39,7 @@ def drawn_plan(
         duration_ms=duration_ms,
         gap_ms=random.one_of((500, 2_000, 2_000, 8_000)),
         min_insync_replicas=min(2, replicas),
+        is_dynamic=random.below(3) > 0,
         allows_unclean=random.below(5) == 0,
     )
 
@@ -99,19 +100,42 @@ def _topic_configs(random: SeededRandom) -> dict[str, str]:
 def _clients(random: SeededRandom, topics: tuple[TopicPlan, ...]) -> tuple[ClientPlan, ...]:
     """Some of each kind, and never none that writes."""
     names = tuple(topic.name for topic in topics)
-    made = [ClientPlan("producer", "producer-1", names, options={"acks": "all", "idempotent": "true"})]
+    pace = {"pause_ms": str(random.one_of((100, 400, 1_500)))}
+    made = [ClientPlan("producer", "producer-1", names, options={"acks": "all", **pace})]
     for number in range(2, random.between(2, 4)):
-        acks = random.one_of(("0", "1", "all", "all"))
-        made.append(ClientPlan("producer", f"producer-{number}", names, options={"acks": acks}))
-    for number in range(1, random.between(1, 4)):
-        version = random.one_of(("1", "2"))
-        made.append(
-            ClientPlan("transactional", f"transactional-{number}", names, options={"version": version})
-        )
-    for number, isolation in enumerate(("read_committed", "read_uncommitted"), 1):
-        made.append(ClientPlan("reader", f"reader-{number}", names, options={"isolation": isolation}))
-    for kind in ("classic_consumer", "consumer"):
-        members = random.one_of((0, 2, 3))
-        group = f"group-of-{kind}s"
-        made += [ClientPlan(kind, f"{kind}-{number}", names, group) for number in range(1, members + 1)]
-    return tuple(made)
+        options = {"acks": random.one_of(("0", "1", "all")), "idempotent": "false", **pace}
+        made.append(ClientPlan("producer", f"producer-{number}", names, options=options))
+    made += [_transactional(random, number, names, pace) for number in range(1, random.between(1, 4))]
+    for number in range(1, random.between(1, 3)):
+        options = {
+            "isolation": random.one_of(("read_committed", "read_uncommitted")),
+            "sessions": random.one_of(("true", "false")),
+            "checks": random.one_of(("fetch", "ask")),
+        }
+        made.append(ClientPlan("reader", f"reader-{number}", names, options=options))
+    return (*made, *_group(random, "classic_consumer", names), *_group(random, "consumer", names))
+
+
+def _transactional(
+    random: SeededRandom, number: int, names: tuple[str, ...], pace: Mapping[str, str]
+) -> ClientPlan:
+    """Of either protocol; half of them consume what they transform."""
+    options = {"protocol": random.one_of(("1", "2")), **pace}
+    group = f"transformers-{number}" if random.below(2) else ""
+    if group:
+        options["source"] = names[0]
+    return ClientPlan("transactional", f"transactional-{number}", names, group, options)
+
+
+def _group(random: SeededRandom, kind: str, names: tuple[str, ...]) -> list[ClientPlan]:
+    """The members of one group, some of which have a place of their own (group.instance.id)."""
+    members = random.one_of((0, 2, 3))
+    has_instances = random.below(3) == 0
+    assignor = random.one_of(("range", "roundrobin")) if kind == "classic_consumer" else ""
+    made = []
+    for number in range(1, members + 1):
+        options = {"assignor": assignor} if assignor else {}
+        if has_instances:
+            options["instance"] = f"{kind}-instance-{number}"
+        made.append(ClientPlan(kind, f"{kind}-{number}", names, f"group-of-{kind}s", options))
+    return made
