@@ -139,6 +139,10 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicsImage) and self.by_name == other.by_name
 
+    def __ne__(self, other: object) -> bool:
+        """A Struct has its own, which would take equal images of two nodes for different ones."""
+        return not self == other
+
     @property
     def index(self) -> PartitionIndex:
         """The partitions by broker. The first question is answered by a look at all partitions."""

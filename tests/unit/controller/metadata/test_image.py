@@ -140,6 +140,13 @@ def test_a_topic_that_lives_only_within_a_batch_was_never_there() -> None:
     assert not delta.topics.changed
 
 
+def test_equal_images_are_not_different() -> None:
+    one, other = after(*topic("orders", 3)), after(*topic("orders", 3))
+    assert one.topics == other.topics
+    assert not one.topics != other.topics  # noqa: SIM202
+    assert one.topics != after(*topic("orders", 2)).topics
+
+
 def test_subjects_that_did_not_change_are_shared() -> None:
     before = after(broker(1, 0), *topic("orders", 100))
     image, delta = replay(
