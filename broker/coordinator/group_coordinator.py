@@ -463,6 +463,10 @@ class GroupCoordinator:
             lambda error: ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id, error_code=error),
         )
 
+    def loaded_partitions(self) -> list[int]:
+        """The partitions of the coordinator's topic that are led here and loaded, in order."""
+        return [index for index, shard in self._runtime.shards() if shard is not None]
+
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
         """Groups of all partitions that are led here; an error while one of them is loading."""
         response = ListGroupsResponse()

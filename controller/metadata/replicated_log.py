@@ -40,13 +40,14 @@ from controller.raft.disk import ReplicaDisk
 from controller.raft.driver import RaftDriver
 from controller.raft.effects import Ready
 from controller.raft.identity import Address
-from controller.raft.node import NotLeading
+from controller.raft.node import NotLeading, RaftNode
 from controller.raft.quorum_metrics import Durations, QuorumMetrics, quorum_metrics_of
 from controller.raft.roles import Progress
 from protocol.codec.message import Message
 from protocol.errors import invariant
 from protocol.records.header import headers
 from protocol.serving.pending import Pending
+from storage.partition_log import PartitionLog
 
 __all__ = ["ReplicatedMetadataLog"]
 
@@ -112,6 +113,16 @@ class ReplicatedMetadataLog:
             offset = after
 
     # What is known
+
+    @property
+    def raft(self) -> RaftNode:
+        """This replica's place in the quorum, for who only looks."""
+        return self._node
+
+    @property
+    def stored(self) -> PartitionLog:
+        """What lies on the disk, for who only looks."""
+        return self._disk.log
 
     @property
     def leader(self) -> LeaderAndEpoch:

@@ -16,17 +16,21 @@ from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import BROKER_PORT, NodePlace, SimulatedNode
-from broker.simulation.rules import log_rules, partition_rules
+from broker.simulation.rules import log_rules, metadata_rules, partition_rules
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.rule_table import all_rules
 from broker.simulation.rules.seen_logs import SeenBatch
 from broker.simulation.rules.seen_partitions import SeenPartition
+from broker.simulation.rules.wellness import reason_not_well
 from broker.simulation.verdict import Violation, without_logs
 from controller.metadata.image.topics import TopicsImage
+from controller.raft.node import RaftNode
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
+from storage.memory_files import lose_all
 
 TOPIC = "watched"
 NODES = (1, 2, 3)
@@ -89,6 +93,10 @@ class Traffic:
             assert isinstance(answer, ProduceResponse), answer
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE, answer
 
+    async def find_coordinator(self) -> None:
+        """Has the coordinator's topic made."""
+        await self.client.ask("node-1", BROKER_PORT, FindCoordinatorRequest(coordinator_keys=["group"]))
+
     @property
     def seen(self) -> SeenPartition:
         watch = self.world.rules[0]
@@ -147,6 +155,9 @@ def test_a_cluster_with_traffic_breaks_no_rule_and_all_is_looked_at(traffic: Tra
     assert counts["looked at: commitment by a leader"] == 23
     assert counts["looked at: log beside what is committed"] >= 23 * len(traffic.followers)
     assert counts["looked at: log of a new leader"] > 0
+    assert counts["looked at: image beside another node's"] > 20
+    assert counts["looked at: leader of the quorum"] > 0
+    assert counts["looked at: committed metadata log"] > 20
 
 
 def test_a_high_watermark_that_falls(traffic: Traffic) -> None:
@@ -301,3 +312,150 @@ def test_a_leader_may_lack_it_where_the_plan_allows_that() -> None:
     traffic.turn(follower)
     assert traffic.world.coverage.counts["committed records lost by lost disks"] == 1
     assert traffic.seen.committed.end_offset == hosted.log.log_end_offset
+
+
+def becomes(traffic: Traffic, reason: str | None, *, within_ms: int = 20_000) -> bool:
+    """Whether the cluster is once not well in this way (None: well), looked at every tenth of a second."""
+    loop = traffic.world.loop
+    for _ in range(within_ms // 100):
+        found = reason_not_well(traffic.world)
+        if found is None if reason is None else reason in (found or ""):
+            return True
+        loop.run_for(100)
+    raise AssertionError(f"{found!r} in the end")
+
+
+def test_a_cluster_without_trouble_is_well(traffic: Traffic) -> None:
+    assert becomes(traffic, None)
+
+
+def test_a_cluster_with_a_node_down_is_not_well_until_it_is_back(traffic: Traffic) -> None:
+    node, _ = on_leader(traffic)
+    node.machine.cut_power(lose_all)
+    assert reason_not_well(traffic.world) == f"{node} is down"
+    traffic.world.loop.run_for(15_000)
+    node.start()
+    assert reason_not_well(traffic.world) is not None
+    assert becomes(traffic, None)
+
+
+def spoil_end(hosted: Partition) -> None:
+    hosted.log.segments.log_end_offset += 1
+
+
+def spoil_transactions(hosted: Partition) -> None:
+    hosted.log.producer_state.transactions.began(1, 0)
+
+
+def spoil_role(hosted: Partition) -> None:
+    hosted.is_leader = not hosted.is_leader
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (spoil_end, "has different log ends"),
+        (spoil_transactions, "has an open transaction"),
+        (spoil_role, "does not know"),
+    ],
+)
+def test_a_partition_that_is_not_well(
+    traffic: Traffic, spoil: Callable[[Partition], None], reason: str
+) -> None:
+    assert becomes(traffic, None)
+    _, hosted = on_leader(traffic)
+    spoil(hosted)
+    assert reason in (reason_not_well(traffic.world) or "")
+
+
+def test_logs_that_differ(traffic: Traffic) -> None:
+    assert becomes(traffic, None)
+    traffic.content(traffic.followers[0])[17] ^= 1
+    assert "is not the same on nodes" in (reason_not_well(traffic.world) or "")
+
+
+def test_images_that_differ(traffic: Traffic) -> None:
+    assert becomes(traffic, None)
+    node, _ = on_leader(traffic)
+    assert node.broker is not None
+    assert node.image is not None
+    node.broker.metadata.image = msgspec.structs.replace(node.image, topics=TopicsImage())
+    assert f"{node} has other topics" in (reason_not_well(traffic.world) or "")
+
+
+def test_a_coordinator_that_is_not_loaded(traffic: Traffic) -> None:
+    traffic.until_over(traffic.find_coordinator())
+    assert becomes(traffic, None)
+    for node in traffic.world.nodes.values():
+        assert node.broker is not None
+        led = node.broker.services.groups.loaded_partitions()
+        if led:
+            node.broker.services.groups.resigned(led[0])
+            assert "of __consumer_offsets and has loaded" in (reason_not_well(traffic.world) or "")
+            return
+    raise AssertionError("nobody leads a partition of the coordinator's topic")
+
+
+def test_an_image_that_differs_from_another_node_s(traffic: Traffic) -> None:
+    node, _ = on_leader(traffic)
+    assert node.broker is not None
+    assert node.image is not None
+    node.broker.metadata.image = msgspec.structs.replace(node.image, topics=TopicsImage())
+    strikes(metadata_rules.IMAGES_DIFFER, lambda: traffic.turn(node))
+
+
+def test_an_image_that_goes_back(traffic: Traffic) -> None:
+    node, _ = on_leader(traffic)
+    assert node.broker is not None
+    assert node.image is not None
+    node.broker.metadata.image = msgspec.structs.replace(node.image, offset=node.image.offset - 1)
+    strikes(metadata_rules.IMAGE_GOES_BACK, lambda: traffic.turn(node))
+
+
+def quorum_rules(traffic: Traffic) -> metadata_rules.QuorumRules:
+    return next(rule for rule in traffic.world.rules if isinstance(rule, metadata_rules.QuorumRules))
+
+
+def test_a_second_leader_of_the_quorum(traffic: Traffic) -> None:
+    """The rules have seen another one lead in this epoch, or the same in an earlier life."""
+    rules = quorum_rules(traffic)
+    (epoch,) = rules.leaders
+    node = traffic.world.nodes[rules.leaders[epoch][0]]
+    rules.leaders[epoch] = (node.node_id, node.lives + 1)
+    rules.has_ended(node)
+    strikes(metadata_rules.TWO_QUORUM_LEADERS, lambda: traffic.turn(node))
+
+
+class FormerRaft:
+    """A replica of the quorum as it was once."""
+
+    def __init__(self, now: RaftNode, *, epoch: int = 0, high_watermark: int = 0) -> None:
+        self.role = now.role
+        self.epoch = now.epoch - epoch
+        self.high_watermark = now.high_watermark - high_watermark
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        (metadata_rules.QUORUM_EPOCH_FALLS, {"epoch": 1}),
+        (metadata_rules.QUORUM_HIGH_WATERMARK_FALLS, {"high_watermark": 1}),
+    ],
+)
+def test_a_quorum_that_goes_back(traffic: Traffic, rule: str, change: dict[str, int]) -> None:
+    node = traffic.followers[0]
+    assert node.controller is not None
+    log = node.controller.log
+    log._node = FormerRaft(log.raft, **change)  # type: ignore[assignment]
+    strikes(rule, lambda: traffic.turn(node))
+
+
+def test_another_metadata_log(traffic: Traffic) -> None:
+    node = traffic.followers[0]
+    assert node.controller is not None
+    stored = node.controller.log.stored
+    content = node.machine.files.content(stored.active.log.path)
+    assert content is not None
+    content[17] ^= 1
+    stored.segments.truncations += 1
+    strikes(metadata_rules.METADATA_DIFFERS, lambda: traffic.turn(node))

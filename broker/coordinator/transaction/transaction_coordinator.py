@@ -196,6 +196,10 @@ class TransactionCoordinator:
             lambda error: DescribeTransactionsResponse.TransactionState(error, transactional_id),
         )
 
+    def loaded_partitions(self) -> list[int]:
+        """The partitions of the coordinator's topic that are led here and loaded, in order."""
+        return [index for index, shard in self._runtime.shards() if shard is not None]
+
     def list_transactions(
         self, wanted: TransactionFilter
     ) -> Iterator[ListTransactionsResponse.TransactionState | None] | None:

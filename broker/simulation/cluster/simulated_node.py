@@ -24,6 +24,7 @@ from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION
 from controller.metadata.supported_features import default_levels
 from controller.raft.identity import Address, ReplicaKey
+from controller.raft.node import RaftNode
 from controller.raft.voters import Voter
 
 __all__ = [
@@ -191,3 +192,9 @@ class SimulatedNode:
     def partitions(self) -> Iterable[Partition]:
         """Those that its broker hosts, in whatever role."""
         return () if self.broker is None else self.broker.replicas.by_name.values()
+
+    @property
+    def quorum_replica(self) -> RaftNode | None:
+        """Its replica of the metadata log, a voter or an observer."""
+        replica = None if self.machine.node is None else self.machine.node.replica
+        return None if replica is None else replica.log.raft

@@ -9,6 +9,8 @@ In reading order:
 * `committed_logs`       what is committed in a partition: the reference for every log
 * `partition_rules`      who leads, who is in sync, how far all is committed
 * `log_rules`            offsets and epochs of each log, and that nothing committed is lost or changed
+* `metadata_rules`       images beside each other, and the quorum's log beneath them
+* `wellness`             what must come to pass when all trouble is over
 
 May be imported by `broker.cli` and by tests. Rules look at nodes and change nothing of them.
 """

@@ -13,6 +13,7 @@ from typing import Final
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
 from broker.simulation.rules import log_rules as logs
+from broker.simulation.rules import metadata_rules as metadata
 from broker.simulation.rules import partition_rules as partitions
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.seen_partitions import SeenCluster
@@ -35,6 +36,12 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         logs.LOST: "a leader of a new epoch has all that leaders before it have committed",
         logs.CUT_OFF: "no replica cuts off what is committed and in its log",
         logs.AHEAD: "no follower takes more for committed than any leader has committed",
+        metadata.IMAGES_DIFFER: "whoever has replayed the same records has the same metadata",
+        metadata.IMAGE_GOES_BACK: "in one life of a node its metadata only becomes newer",
+        metadata.TWO_QUORUM_LEADERS: "of all nodes that ever lived, each in one life, one leads the quorum",
+        metadata.QUORUM_EPOCH_FALLS: "in one life of a node",
+        metadata.QUORUM_HIGH_WATERMARK_FALLS: "in one life of a node",
+        metadata.METADATA_DIFFERS: "all replicas of the metadata log have the same committed batches",
     }
 )
 """What each rule says, by its name."""
@@ -46,11 +53,12 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
     return [
         PartitionWatch(
             cluster,
-            images=[partitions.RegistrationRules(cluster)],
+            images=[partitions.RegistrationRules(cluster), metadata.ImageRules(cluster)],
             rules=[
                 logs.BatchRules(cluster),
                 partitions.LeaderRules(cluster),
                 logs.CommitmentRules(cluster),
             ],
-        )
+        ),
+        metadata.QuorumRules(cluster),
     ]

@@ -1,0 +1,198 @@
+"""Whether a cluster is well: what must come to pass some time after all trouble is over.
+
+    nodes         all are up; the brokers are registered and not fenced
+    quorum        one controller leads, the others follow it and have as much of its log
+    images        all brokers and controllers have the same metadata, but for records that say nothing
+    partitions    led, all replicas in sync, nothing being reassigned; all logs equal, and all is committed
+    coordinators  all partitions of the internal topics are loaded where they are led
+    transactions  none is open
+
+It looks at a moment: something that happens by itself now and then (a record of the idle quorum, a marker)
+may be under way just then. So it is asked until it finds nothing, or until that took too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.transaction.transaction_coordinator import TRANSACTION_TOPIC
+from broker.replication.partition import Partition
+from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.rules.metadata_rules import different_subjects
+from broker.simulation.rules.seen_logs import SeenLog, first_above
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage
+from controller.raft.transitions import Role
+
+__all__ = ["BECOMES_WELL", "reason_not_well"]
+
+BECOMES_WELL: Final = "a cluster without trouble becomes well"
+"""The rule that is broken if it is not so in the end."""
+
+IDLE_RECORDS: Final = 10
+"""By so many records images may differ that say the same: an idle quorum writes one now and then, and the
+next one tells that it is committed."""
+
+
+def reason_not_well(world: ClusterWorld) -> str | None:
+    """One sentence; None if all is well. It costs as much as reading the headers of all logs, if all else is
+    well."""
+    looks: tuple[Callable[[ClusterWorld], Iterator[str]], ...] = (
+        _nodes,
+        _quorum,
+        _images,
+        _registrations,
+        _hosted,
+        _coordinators,
+        _logs,
+    )
+    return next((reason for look in looks for reason in look(world)), None)
+
+
+def _nodes(world: ClusterWorld) -> Iterator[str]:
+    for node in world.nodes.values():
+        if not node.is_ready:
+            yield f"{node} is not ready" if node.is_up else f"{node} is down"
+
+
+def _quorum(world: ClusterWorld) -> Iterator[str]:
+    """Controllers that were removed from the quorum and still run follow it too."""
+    replicas = [(node, node.quorum_replica) for node in world.nodes.values() if node.place.is_controller]
+    known = {str(node): raft.leader for node, raft in replicas if raft is not None}
+    if len(set(known.values())) != 1:
+        yield f"controllers know different leaders: {known}"
+    leading = [node for node, raft in replicas if raft is not None and raft.role is Role.LEADER]
+    if len(leading) != 1:
+        yield f"these controllers lead the quorum: {leading}"
+    ends = {str(node): raft.end_offset for node, raft in replicas if raft is not None}
+    if len(set(ends.values())) != 1:
+        yield f"controllers have different log ends: {ends}"
+
+
+def _image(world: ClusterWorld) -> ClusterImage | None:
+    """The newest one."""
+    images = [
+        node.controller.controller.image for node in world.nodes.values() if node.controller is not None
+    ]
+    return max(images, key=lambda image: image.offset, default=None)
+
+
+def _images(world: ClusterWorld) -> Iterator[str]:
+    newest = _image(world)
+    for node in world.nodes.values():
+        broker, controller = node.broker, node.controller
+        images = [] if controller is None else [controller.controller.image]
+        if broker is not None:
+            images += [broker.loader.image, broker.metadata.image]
+            if broker.loader.image.offset < (newest.offset if newest else 0) - IDLE_RECORDS:
+                yield f"{node} has the metadata up to {broker.loader.image.offset}"
+        for image in images:
+            different = [] if newest is None else different_subjects(image, newest)
+            if different:
+                yield f"{node} has other {', '.join(different)} than the newest metadata"
+
+
+def _registrations(world: ClusterWorld) -> Iterator[str]:
+    image = _image(world)
+    if image is None:
+        return
+    for node in world.brokers:
+        registration = image.brokers.get(node.node_id)
+        if registration is None:
+            yield f"{node} is not registered"
+        elif not registration.active:
+            yield f"{node} is {'fenced' if registration.fenced else 'shutting down'}"
+    for topic in image.topics.by_name.values():
+        for index, partition in topic.partitions.items():
+            reason = _reason_of(partition, world)
+            if reason is not None:
+                yield f"{topic.name}-{index} {reason}: {partition}"
+
+
+def _reason_of(partition: PartitionRegistration, world: ClusterWorld) -> str | None:
+    if partition.leader == NO_LEADER:
+        live = [each for each in (*partition.isr, *partition.elr) if each in world.nodes]
+        return "has no leader" if live else None
+    if partition.adding or partition.removing:
+        return "is being reassigned"
+    if sorted(partition.isr) != sorted(partition.replicas):
+        return "has replicas that are not in sync"
+    return None
+
+
+def _hosts(world: ClusterWorld) -> dict[tuple[str, int], dict[int, Partition]]:
+    """By partition and node."""
+    found: dict[tuple[str, int], dict[int, Partition]] = {}
+    for node in world.nodes.values():
+        for hosted in node.partitions:
+            found.setdefault((hosted.topic, hosted.index), {})[node.node_id] = hosted
+    return found
+
+
+def _led(world: ClusterWorld) -> Iterator[tuple[str, PartitionRegistration, dict[int, Partition]]]:
+    """Name, registration and hosts of each partition with a leader."""
+    image, hosts = _image(world), _hosts(world)
+    for topic in () if image is None else image.topics.by_name.values():
+        for index, partition in topic.partitions.items():
+            if partition.leader != NO_LEADER:
+                yield f"{topic.name}-{index}", partition, hosts.get((topic.name, index), {})
+
+
+def _hosted(world: ClusterWorld) -> Iterator[str]:
+    for name, registration, hosts in _led(world):
+        if sorted(hosts) != sorted(registration.replicas):
+            yield f"{name} is hosted by {sorted(hosts)}, its replicas are {registration.replicas}"
+            continue
+        for node_id, hosted in hosts.items():
+            if hosted.is_offline:
+                yield f"{name} is offline on node {node_id}"
+            elif hosted.is_leader != (node_id == registration.leader):
+                yield f"{name} is led by {registration.leader}, node {node_id} does not know"
+        ends = {each: (hosts[each].log.log_end_offset, hosts[each].log.high_watermark) for each in hosts}
+        if len({number for pair in ends.values() for number in pair}) != 1:
+            yield f"{name} has different log ends and high watermarks, by node: {ends}"
+        for node_id, hosted in hosts.items():
+            if len(hosted.log.producer_state.transactions):
+                yield f"{name} has an open transaction on node {node_id}"
+            elif hosted.log.last_stable_offset != hosted.log.high_watermark:
+                yield f"{name} has a last stable offset below its high watermark on node {node_id}"
+
+
+def _coordinators(world: ClusterWorld) -> Iterator[str]:
+    image = _image(world)
+    for node in world.brokers:
+        if image is None or node.broker is None:
+            continue
+        services = node.broker.services
+        loaded = {
+            GROUP_TOPIC: services.groups.loaded_partitions(),
+            TRANSACTION_TOPIC: services.transactions.loaded_partitions(),
+        }
+        for name, partitions in loaded.items():
+            topic = image.topics.by_name.get(name)
+            led = [] if topic is None else _led_by(node, topic)
+            if partitions != led:
+                yield f"{node} leads {led} of {name} and has loaded {partitions}"
+
+
+def _led_by(node: SimulatedNode, topic: TopicImage) -> list[int]:
+    return sorted(index for index, each in topic.partitions.items() if each.leader == node.node_id)
+
+
+def _logs(world: ClusterWorld) -> Iterator[str]:
+    """Batch for batch, but where the cleaner may have been."""
+    for name, _, hosts in _led(world):
+        logs: dict[int, SeenLog] = {}
+        for node_id, hosted in hosts.items():
+            logs[node_id] = SeenLog(hosted.log, world.nodes[node_id].machine.files)
+            logs[node_id].look()
+        begin = max(hosted.log.log_start_offset for hosted in hosts.values())
+        begin = max(begin, *(log.merged_end for log in logs.values()))
+        contents = {node_id: log.batches[first_above(log.lasts, begin) :] for node_id, log in logs.items()}
+        first_id, first = next(iter(contents.items()))
+        for node_id, batches in contents.items():
+            if batches != first:
+                yield f"{name} is not the same on nodes {first_id} and {node_id} from offset {begin} on"
