@@ -23,17 +23,21 @@ _NOWHERE: Final = 1 << 63
 class LeaderEpochs:
     """The list of (epoch, start offset); both ascend."""
 
-    __slots__ = ("_epochs", "_start_offsets", "changed", "has_failed", "latest_epoch")
+    __slots__ = ("_epochs", "_start_offsets", "_written", "changed", "has_failed", "latest_epoch")
 
-    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, entries: Iterable[tuple[int, int]] = (), *, is_written: bool = True) -> None:
+        """is_written: the checkpoint file says the same."""
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
+        self._written = 0
+        """So many entries, from the first one on, are as the checkpoint file has them."""
         self.latest_epoch = UNDEFINED_EPOCH
         """The epoch of the newest entry, or -1."""
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
-        self.changed = False
+        self.changed = not is_written
         """The list differs from what was last written to the checkpoint file."""
+        self._written = len(self._epochs) if is_written else 0
         self.has_failed = False
         """The last attempt to write the checkpoint file failed."""
 
@@ -57,9 +61,12 @@ class LeaderEpochs:
         while self._epochs and (self._epochs[-1] >= epoch or self._start_offsets[-1] >= start_offset):
             self._epochs.pop()
             self._start_offsets.pop()
+        if len(self._epochs) < self._written:
+            self._written = 0
         self._epochs.append(epoch)
         self._start_offsets.append(start_offset)
-        self.note_change()
+        self.latest_epoch = epoch
+        self.changed = True
 
     def epoch_of(self, offset: int) -> int:
         """The epoch of the leader that wrote `offset`, or -1 if it is not known."""
@@ -109,6 +116,18 @@ class LeaderEpochs:
         self._start_offsets.clear()
         self.note_change()
 
+    def needs_writing(self, log_end_offset: int) -> bool:
+        """Whether there is anything new to say in the checkpoint file. An epoch without records is not: it is
+        forgotten by a restart, which begins another. What was not written before it is."""
+        if self.latest_start_offset >= log_end_offset and self._written >= len(self._epochs) - 1:
+            return False
+        return self.changed
+
+    def note_writing(self) -> None:
+        """The list, as it is now, is on its way into the checkpoint file."""
+        self.changed = False
+        self._written = len(self._epochs)
+
     def note_written(self) -> None:
         """The checkpoint file has been written."""
         self.has_failed = False
@@ -120,5 +139,6 @@ class LeaderEpochs:
 
     def note_change(self) -> None:
         """The checkpoint has yet to be written."""
+        self._written = 0
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         self.changed = True

@@ -183,9 +183,9 @@ class LogDurability:
     def write_leader_epochs(self) -> None:
         """Notes the background task of writing `leader-epoch-checkpoint`, if there is anything new to say."""
         epochs = self._leader_epochs
-        if not epochs.changed or epochs.latest_start_offset >= self._segments.log_end_offset:
-            return  # an epoch without records is forgotten by a restart, which begins another
-        epochs.changed = False
+        if not epochs.needs_writing(self._segments.log_end_offset):
+            return
+        epochs.note_writing()
         path = f"{self._segments.directory}/{LEADER_EPOCH_CHECKPOINT}"
         self._write(path, encode_leader_epochs(epochs.entries()), epochs.note_written, epochs.note_failure)
 

@@ -97,8 +97,7 @@ def load_log(
             epochs = _leader_epochs(files, directory, segments, problems)
     else:
         is_clean, recovery_point = True, min(recovery_point, recovered.recovery_point)
-        epochs = LeaderEpochs(recovered.leader_epochs)
-        epochs.changed = recovered.epochs_changed
+        epochs = LeaderEpochs(recovered.leader_epochs, is_written=not recovered.epochs_changed)
     snapshots = offsets.get(SNAPSHOT_SUFFIX, [])
     scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, note)
     scan.producers_at = partial(load_producers, files, directory, segments, snapshots)

@@ -86,3 +86,33 @@ def test_the_recovery_point_waits_for_leader_epochs_that_could_not_be_written() 
     rig.log.flush()
     rig.run_background_tasks()
     assert rig.log.recovery_point == 1
+
+
+def test_an_epoch_without_records_keeps_no_earlier_one_from_being_written() -> None:
+    """A broker that followed and then led without a write, and was stopped in order, has no batches scanned
+    at its next start: what it wrote as a follower must be in the file."""
+    rig = LogRig()
+    rig.append(b"as a leader", epoch=0)
+    rig.log.flush()
+    rig.run_background_tasks()
+    rig.append(b"as a follower", epoch=1)
+    rig.log.leader_epochs.assign(2, rig.log.log_end_offset)
+    rig.log.flush()
+    rig.run_background_tasks()
+    rig.log.close()
+    rig.reopen(is_clean=True)
+    assert rig.log.leader_epochs.entries() == [(0, 0), (1, 1)]
+
+
+def test_an_epoch_without_records_is_not_written() -> None:
+    epochs = three()
+    assert not epochs.needs_writing(40)
+    epochs.assign(10, 40)
+    epochs.assign(11, 40)
+    assert not epochs.needs_writing(40)
+    assert epochs.needs_writing(41)
+    epochs.note_writing()
+    epochs.assign(12, 41)
+    assert not epochs.needs_writing(41)
+    epochs.note_failure()
+    assert epochs.needs_writing(41)
