@@ -47,6 +47,7 @@ class TwoNodes:
         self.handlers = self._table(heartbeat_versions, api_versions)
         self.answers: list[Message | PeerError] = []
         self.is_patient = True
+        self.last_versions: dict[int, int] = {}
 
     def _table(self, heartbeat_versions: tuple[int, int], api_versions: tuple[int, int]) -> HandlerTable:
         def versions(services: Any, context: RequestContext, request: Any) -> ApiVersionsResponse:
@@ -112,6 +113,7 @@ class TwoNodes:
             memory=self.memory,
             client_id="node-2",
             is_patient=self.is_patient,
+            last_versions=self.last_versions,
         )
         try:
             await asyncio.wait_for(scenario(self), 120)
@@ -155,6 +157,16 @@ def test_the_highest_common_version_is_spoken() -> None:
         assert [context.version for context in nodes.contexts] == [2]
 
     run(scenario, heartbeat_versions=(1, 2))
+
+
+def test_a_last_version_of_its_own_is_not_exceeded() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.last_versions[ApiKey.HEARTBEAT] = 3
+        nodes.send(HeartbeatRequest("g", 7))
+        await nodes.answered(1)
+        assert [context.version for context in nodes.contexts] == [3]
+
+    run(scenario)
 
 
 def test_a_node_that_knows_only_old_api_versions_is_understood() -> None:
