@@ -26,6 +26,9 @@ class Torn(NamedTuple):
     """How many bytes of them survive."""
     zero_bytes: int = 0
     """After these the file has so many zeros: its length had reached the disk, its content had not."""
+    wrong_bit: int = -1
+    """Of the bytes that survive, this bit is not as it was written; below 0 none. The sector was being
+    written when the power failed."""
 
 
 VOLUME_BYTES: Final = 1 << 40
@@ -169,6 +172,8 @@ class MemoryFiles:
             behind = max(len(content.data) - len(content.synced), 0)
             torn = plan(path, behind)
             kept = content.data[len(content.synced) : len(content.synced) + torn.kept_bytes]
+            if 0 <= torn.wrong_bit < 8 * len(kept):
+                kept[torn.wrong_bit // 8] ^= 1 << torn.wrong_bit % 8
             content.data = bytearray(content.synced) + kept + bytes(torn.zero_bytes)
             content.synced = bytes(content.data)
         self._durable = dict(self._entries)
