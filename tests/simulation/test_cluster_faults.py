@@ -9,10 +9,11 @@ import pytest
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
-from broker.simulation.cluster.machine_faults import MACHINE_VERBS
+from broker.simulation.cluster.machine_faults import MACHINE_VERBS, drawn_duration_ms
 from broker.simulation.cluster.network_faults import NETWORK_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
-from broker.simulation.verdict import without_logs
+from broker.simulation.cluster.surroundings import Halted
+from broker.simulation.verdict import Violation, without_logs
 
 VERBS: Mapping[str, Verb] = {**MACHINE_VERBS, **NETWORK_VERBS}
 
@@ -89,8 +90,6 @@ def test_a_node_that_stands_still_for_longer_than_its_session_is_fenced_and_goes
 
 
 def pause_ms(random_bits: int) -> int:
-    from broker.simulation.cluster.machine_faults import drawn_duration_ms
-
     return drawn_duration_ms(ClusterStep(0, "pause", 0, random_bits).random())
 
 
@@ -111,3 +110,102 @@ def test_a_cut_ends_by_itself(verb: str) -> None:
     assert run.world.faults.kinds() == []
     assert run.world.coverage.counts["bytes came later, for the way was cut"]
     until_well(run)
+
+
+# Power, crashes and disks
+
+
+def with_topic(run: ClusterRun) -> ClusterRun:
+    """A topic with one partition on three brokers, of which two must be in sync."""
+    with without_logs():
+        run.admin.carry_out(run.admin.create_topic("placed", 1, 3, {"min.insync.replicas": "2"}))
+        run.world.loop.run_until(lambda: len(isr_of(run)) == 3, limit_ms=30_000)
+    return run
+
+
+def isr_of(run: ClusterRun) -> set[int]:
+    """As all brokers that are up know it; empty if they do not agree."""
+    known = [
+        tuple(topic.partitions[0].isr) if topic is not None else ()
+        for node in run.world.nodes.values()
+        if node.image is not None
+        for topic in [node.image.topics.by_name.get("placed")]
+    ]
+    return set(known[0]) if known and len(set(known)) == 1 else set()
+
+
+def test_a_power_cut_loses_what_was_not_synced_and_the_node_copies_it_back() -> None:
+    run = with_topic(started())
+    node, segment = run.world.nodes[1], "/data/placed-0/00000000000000000000.log"
+    file = node.machine.files.open(segment, write=True)
+    file.write([b"written and not synced"], 0)
+    with without_logs():
+        play(run, "cut power", random_bits=kind_of_tear(0))
+    assert not node.is_up
+    assert node.machine.files.read_bytes(segment) == b""
+    assert run.world.coverage.counts["bytes lost in a power cut"] >= 22
+    assert run.budget.has_lost
+    until_well(run)
+    with without_logs():
+        run.world.loop.run_until(lambda: not run.budget.has_lost, limit_ms=60_000)
+        run.world.loop.run_until(lambda: isr_of(run) == {1, 2, 3}, limit_ms=1_000)
+
+
+def kind_of_tear(kind: int) -> int:
+    """Random bits of a step whose power cut is of this kind, and loses no names."""
+    for bits in range(1_000):
+        random = ClusterStep(0, "cut power", 0, bits).random()
+        drawn_duration_ms(random)
+        if random.below(4) == kind and random.below(3) > 0:
+            return bits
+    raise AssertionError
+
+
+def test_a_second_power_cut_is_a_kill_until_the_first_is_made_good() -> None:
+    run = with_topic(started())
+    one, other, third = (run.world.nodes[number] for number in (1, 2, 3))
+    assert run.budget.may_lose(one)
+    with without_logs():
+        play(run, "cut power", 0)
+        assert not run.budget.may_lose(other)
+        assert run.budget.may_end(other)
+        play(run, "cut power", 0)  # the first of those that are up
+        assert run.world.coverage.counts["a power cut that became a kill"] == 1
+        assert not run.budget.may_end(third), "it alone has what was committed"
+        heal(run, "cut power")
+        until_well(run)
+        run.world.loop.run_until(lambda: run.budget.may_lose(other), limit_ms=60_000)
+
+
+def test_a_life_ends_between_two_changes_of_files() -> None:
+    run = with_topic(started())
+    for bits in range(4):
+        with without_logs():
+            play(run, "crash", bits, bits)
+            run.world.loop.run_for(3_000)
+        heal(run, "crash")
+        heal(run, "kill")
+        until_well(run)
+    assert run.world.coverage.counts["crash between two changes of files"] >= 2
+
+
+def test_a_broker_that_lost_its_disk_comes_back_with_another_directory() -> None:
+    run = with_topic(started(brokers_alone=1))
+    assert run.world.nodes[4].image is not None
+    before = run.world.nodes[4].image.brokers.by_id[4].log_dirs
+    assert run.budget.may_lose(run.world.nodes[4])
+    with without_logs():
+        play(run, "lose disk")
+        assert not run.world.nodes[4].is_up
+        heal(run, "lose disk")
+    until_well(run)
+    assert run.world.nodes[4].image is not None
+    assert run.world.nodes[4].image.brokers.by_id[4].log_dirs != before
+
+
+def test_a_node_that_ends_by_itself_without_a_reason_is_a_violation() -> None:
+    run = started()
+    machine = run.world.nodes[1].machine
+    assert machine.node is not None
+    with pytest.raises(Violation, match="a node does not end by itself: node-1 has halted: it was bored"):
+        machine.contains(Halted("it was bored"))

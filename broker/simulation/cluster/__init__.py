@@ -17,7 +17,8 @@ In reading order:
 * `cluster_steps`        what befalls it, and when
 * `cluster_changes`      an operator changes configs and feature levels
 * `partition_changes`    an operator moves, makes and deletes partitions, and has leaders elected
-* `machine_faults`       processes that are killed, stopped and paused
+* `loss_budget`          how many disks may still be lost
+* `machine_faults`       processes that are killed and paused, power that fails, disks that are lost
 * `network_faults`       ways that are cut, and connections that break
 * `membership_changes`   nodes join and leave, voters change, all restart one after the other
 * `cluster_run`          one run: start, trouble, calm, the end

@@ -24,6 +24,7 @@ from broker.simulation.cluster.cluster_changes import CHANGE_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.loss_budget import LossBudget
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
 from broker.simulation.cluster.network_faults import NETWORK_VERBS
@@ -64,6 +65,7 @@ class ClusterRun:
         self.steps = steps
         self.world = ClusterWorld(seed, plan.places, is_dynamic=plan.is_dynamic, features=plan.features)
         self.world.rules += all_rules(self.world, plan)
+        self.budget = LossBudget(self.world, plan)
         self.bootstrap = [each.host for each in plan.places if each.is_broker]
         self.admin = AdminClient(self.world, ClientPlan("admin", "admin", ()), self.bootstrap)
         self.world.add_client(self.admin)

@@ -73,6 +73,8 @@ class ClusterWorld:
         self.history: list[Event] = []
         self.listeners: list[Callable[[str], None]] = []
         """Whoever is told what happens, in words."""
+        self.life_listeners: list[Callable[[SimulatedNode, LifeEnd], None]] = []
+        """Whoever is told how lives of nodes end."""
         controllers = tuple(place for place in places if place.is_controller)
         chance = self.random("directories of the first voters")
         self.voters = FirstVoters(controllers, [chance.random_bytes(16) for _ in controllers if is_dynamic])
@@ -129,6 +131,8 @@ class ClusterWorld:
         self.tell(f"{node} has {end.how}" + (f": {end.sentence}" if end.sentence else ""))
         for rule in self.rules:
             rule.has_ended(node)
+        for listener in self.life_listeners:
+            listener(node, end)
         self.restarts.has_ended(node, end)
 
     # What is told

@@ -79,6 +79,7 @@ def _properties(random: SeededRandom) -> dict[str, str]:
         "auto.leader.rebalance.enable": random.one_of(("true", "false")),
         "leader.imbalance.check.interval.seconds": "15",
         "unclean.leader.election.enable": "false",
+        "barnabas.recovery.corrupt": "truncate",
     }
 
 

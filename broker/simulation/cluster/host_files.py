@@ -57,15 +57,19 @@ class DiskTrouble:
         self.changes = 0
         self._random = random
         self._until_end = 0
-        self._end: Callable[[], None] | None = None
+        self._end: Callable[[], bool] | None = None
 
     def begin_life(self) -> None:
         self.errors = 0
         self._end = None
 
-    def end_after(self, changes: int, end: Callable[[], None]) -> None:
-        """The life ends in place of a change: the next one for 1."""
+    def end_after(self, changes: int, end: Callable[[], bool]) -> None:
+        """The life ends in place of a change: the next one for 1. end: ends it, and says whether it did."""
         self._until_end, self._end = changes, end
+
+    def disarm(self) -> None:
+        """The end that was to come does not come any more."""
+        self._end = None
 
     @property
     def is_armed(self) -> bool:
@@ -83,8 +87,8 @@ class DiskTrouble:
                 self._until_end -= 1
                 if self._until_end <= 0:
                     end, self._end = self._end, None
-                    end()
-                    raise LifeOver
+                    if end():
+                        raise LifeOver
         for fault in self.faults:
             if fault.strikes(call, path):
                 self.errors += 1

@@ -1,6 +1,7 @@
 """What befalls the nodes' machines: processes are killed and paused, the power fails, disks are lost.
 
-A node that goes down is started again after a time that the step draws; calm starts it at once.
+A node that goes down is started again after a time that the step draws; calm starts it at once. What the
+budget of losses does not allow is a smaller fault in its place: a power cut becomes a kill.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Final
 from broker.simulation.cluster.active_faults import healing
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.coverage import Coverage
 from broker.simulation.seeded_random import SeededRandom
+from storage.memory_files import Torn
+from storage.recovery import OnDamage
 
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
@@ -21,6 +25,10 @@ __all__ = ["MACHINE_VERBS", "drawn_duration_ms", "whose_turn"]
 
 SHORTEST_MS: Final = 200
 LONGEST_MS: Final = 40_000
+MOST_CHANGES_BITS: Final = 10
+ARMED_MS: Final = 20_000
+"""For so long a crash that was planned waits for its change of a file."""
+ON_DAMAGE: Final = "barnabas.recovery.corrupt"
 _MS: Final = 1_000_000
 
 
@@ -39,7 +47,7 @@ def whose_turn(run: ClusterRun, step: ClusterStep) -> SimulatedNode | None:
 
 def _kill(run: ClusterRun, step: ClusterStep) -> str | None:
     node = whose_turn(run, step)
-    if node is None:
+    if node is None or not run.budget.may_end(node):
         return None
     down_ms = drawn_duration_ms(step.random())
     run.world.restarts.after(node, down_ms)
@@ -56,6 +64,118 @@ def _stop(run: ClusterRun, step: ClusterStep) -> str | None:
     run.world.restarts.after(node, down_ms)
     node.machine.stop()
     return f"{node} is asked to stop, and starts again {down_ms} ms after that"
+
+
+def _cut_power(run: ClusterRun, step: ClusterStep) -> str | None:
+    node = whose_turn(run, step)
+    if node is None:
+        return None
+    random = step.random()
+    down_ms = drawn_duration_ms(random)
+    how = end_without_order(run, node, random, down_ms)
+    return None if how is None else f"{node} {how}, and starts again after {down_ms} ms"
+
+
+def end_without_order(run: ClusterRun, node: SimulatedNode, random: SeededRandom, down_ms: int) -> str | None:
+    """Cuts the power, or kills the process where the budget allows no more; says which, None for neither."""
+    if not run.budget.may_end(node):
+        return None
+    run.world.restarts.after(node, down_ms)
+    if not run.budget.may_lose(node):
+        run.world.coverage.count("a power cut that became a kill")
+        node.machine.kill()
+        return "is killed, as its power must not be cut now"
+    run.budget.lost(node)
+    garbles = node.place.properties.get(ON_DAMAGE) == OnDamage.TRUNCATE.value
+    tear = _Tear(run.world.coverage, random, garbles=garbles)
+    node.machine.cut_power(tear.leaves, keep_names=random.below(3) > 0)
+    return "loses its power"
+
+
+class _Tear:
+    """What one power cut leaves of what was written and not synced: nothing, all, or of each file a part,
+    with zeros behind it or with a wrong bit in it.
+
+    garbles: whether bits may be wrong. A node that does not cut such a log refuses it, and waits for its
+    operator.
+    """
+
+    def __init__(self, coverage: Coverage, random: SeededRandom, *, garbles: bool) -> None:
+        self._coverage = coverage
+        self._random = random
+        self._garbles = garbles
+        self._kind = random.below(4)
+
+    def leaves(self, path: str, unsynced_bytes: int) -> Torn:
+        """A `storage.memory_files.TearPlan`."""
+        random, count = self._random, self._coverage.count
+        if self._kind == 0:
+            self._lose(unsynced_bytes)
+            return Torn(0)
+        if self._kind == 1:
+            return Torn(unsynced_bytes)
+        kept_bytes = random.below(unsynced_bytes + 1)
+        gone_bytes = unsynced_bytes - kept_bytes
+        self._lose(gone_bytes)
+        zero_bytes = random.below(gone_bytes + 1) if random.below(4) == 0 else 0
+        is_garbled = self._garbles and kept_bytes > 0 and random.below(4) == 0
+        wrong_bit = random.below(8 * kept_bytes) if is_garbled else -1
+        if kept_bytes and gone_bytes:
+            count("torn writes")
+        if zero_bytes:
+            count("zeros behind a torn write")
+        if wrong_bit >= 0:
+            count("wrong bits in a torn write")
+        return Torn(kept_bytes, zero_bytes, wrong_bit)
+
+    def _lose(self, size_bytes: int) -> None:
+        self._coverage.add({"bytes lost in a power cut": size_bytes})
+
+
+def _crash(run: ClusterRun, step: ClusterStep) -> str | None:
+    """Arms the machine: its life ends between two changes of its files, if so many come in time."""
+    node = whose_turn(run, step)
+    if node is None or node.machine.trouble.is_armed or not run.budget.may_end(node):
+        return None
+    random, trouble = step.random(), node.machine.trouble
+    changes = 1 + random.below(1 << random.below(MOST_CHANGES_BITS))
+    is_power_cut, down_ms = random.below(2) > 0, drawn_duration_ms(random)
+
+    def end() -> bool:
+        if is_power_cut:
+            has_ended = end_without_order(run, node, random, down_ms) is not None
+        else:
+            has_ended = run.budget.may_end(node)
+            if has_ended:
+                run.world.restarts.after(node, down_ms)
+                node.machine.kill()
+        run.world.coverage.count("crash between two changes of files" if has_ended else "crash put off")
+        return has_ended
+
+    trouble.end_after(changes, end)
+    run.world.faults.begin("crash", ARMED_MS, trouble.disarm)
+    what = "the power of {} fails" if is_power_cut else "{} is killed"
+    return f"{what.format(node)} before its {changes}. change of a file from now"
+
+
+def _lose_disk(run: ClusterRun, step: ClusterStep) -> str | None:
+    """Only of nodes that are no controllers: a voter that has forgotten its vote and its log could give the
+    vote again, and vote for somebody who lacks what was committed."""
+    world = run.world
+    nodes = [node for node in world.brokers if not node.place.is_controller]
+    if not nodes:
+        return None
+    node = nodes[step.whom % len(nodes)]
+    if not run.budget.may_lose(node):
+        return None
+    down_ms = drawn_duration_ms(step.random())
+    if node.is_up:
+        world.restarts.after(node, down_ms)
+        node.machine.kill()
+    run.budget.lost(node)
+    node.machine.lose_disk()
+    node.format()
+    return f"{node} loses its disk, and starts with an empty one"
 
 
 def _pause(run: ClusterRun, step: ClusterStep) -> str | None:
@@ -76,6 +196,9 @@ MACHINE_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
         "kill": Verb(_kill, 10, _start_all_now),
         "stop": Verb(_stop, 6, _start_all_now),
+        "cut power": Verb(_cut_power, 10, _start_all_now),
+        "crash": Verb(_crash, 10, healing("crash")),
+        "lose disk": Verb(_lose_disk, 3, _start_all_now),
         "pause": Verb(_pause, 6, healing("pause")),
     }
 )

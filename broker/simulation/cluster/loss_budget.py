@@ -1,0 +1,128 @@
+"""How many disks may still be lost without a committed record being lost.
+
+A committed record lies on at least `min.insync.replicas` nodes: on all of the in-sync replicas, and on the
+eligible leader replicas (KIP-966) while there are fewer in sync. So that it is still there after a fault:
+
+* At most min.insync.replicas - 1 nodes have lost data at a time. A node that lost data counts until it has
+  copied it back: it is unfenced in its present life, and in the ISR of all its partitions.
+* A node whose process has ended without order has lost nothing, but the controller cannot know, and takes it
+  out of the eligible replicas. So while any node has lost data, each partition of such a node must keep a
+  replica, in sync or eligible, to which neither has happened.
+* Without eligible leader replicas the last of the ISR may lead whatever it has lost. So nobody may lose
+  data then; a power cut is a kill in its place.
+* A disk that fails ends processes at any moment, so it does not come together with lost data.
+
+Where the plan allows unclean elections anything may be lost. The logs of controllers are not counted: they
+are synced before they are answered for, and no controller's disk is ever taken away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.simulation.cluster.cluster_changes import newest_image
+from broker.simulation.cluster.cluster_plan import ClusterPlan
+from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.cluster.surroundings import LifeEnd
+from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
+from controller.metadata.image.topics import PartitionRegistration
+
+if TYPE_CHECKING:
+    from broker.simulation.cluster.cluster_world import ClusterWorld
+
+__all__ = ["LossBudget"]
+
+IN_ORDER: Final = "stopped"
+
+
+class LossBudget:
+    """Of one run."""
+
+    def __init__(self, world: ClusterWorld, plan: ClusterPlan) -> None:
+        self._world = world
+        self._allows_all = plan.allows_unclean
+        self._most = plan.min_insync_replicas - 1
+        self._lost: dict[int, None] = {}
+        """Nodes that have lost data, and have not copied it back."""
+        self._unclean: dict[int, None] = {}
+        """Nodes of which a life has ended without order, and that are not in sync again. Those that have lost
+        data are among them."""
+        world.life_listeners.append(self.life_has_ended)
+
+    # What verbs ask
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether some node has lost data, and has not copied it back. The rules of elections must not be
+        changed then."""
+        self._look()
+        return bool(self._lost)
+
+    def may_lose(self, node: SimulatedNode) -> bool:
+        """Whether what the node has not synced may be lost, or its disk."""
+        if self._allows_all or not node.place.is_broker:
+            return True
+        self._look()
+        image = newest_image(self._world)
+        if image is None or image.features.level(ELIGIBLE_LEADER_REPLICAS) < 1:
+            return False
+        if any(each.machine.trouble.faults for each in self._world.nodes.values()):
+            return False
+        lost = {**self._lost, node.node_id: None}
+        return len(lost) <= self._most and self._are_safe(image, lost, {**self._unclean, node.node_id: None})
+
+    def may_end(self, node: SimulatedNode) -> bool:
+        """Whether its process may end without order."""
+        if self._allows_all or not node.place.is_broker:
+            return True
+        self._look()
+        if not self._lost:
+            return True
+        image = newest_image(self._world)
+        return image is not None and self._are_safe(image, self._lost, {**self._unclean, node.node_id: None})
+
+    # What happens
+
+    def lost(self, node: SimulatedNode) -> None:
+        """It has lost data."""
+        if node.place.is_broker:
+            self._lost[node.node_id] = self._unclean[node.node_id] = None
+
+    def life_has_ended(self, node: SimulatedNode, end: LifeEnd) -> None:
+        if node.place.is_broker and end.how != IN_ORDER:
+            self._unclean[node.node_id] = None
+
+    # Within
+
+    @staticmethod
+    def _are_safe(image: ClusterImage, lost: dict[int, None], unclean: dict[int, None]) -> bool:
+        """Whether each partition of a node that has lost data keeps a replica to which nothing happened."""
+        return all(
+            any(each not in unclean for each in (*partition.isr, *partition.elr))
+            for partition in _partitions(image)
+            if any(each in lost for each in partition.replicas)
+        )
+
+    def _look(self) -> None:
+        """Forgets those that have copied back whatever they may have lost."""
+        image = newest_image(self._world)
+        if image is None:
+            return
+        for node_id in [each for each in self._unclean if self._is_whole(image, each)]:
+            del self._unclean[node_id]
+            self._lost.pop(node_id, None)
+
+    def _is_whole(self, image: ClusterImage, node_id: int) -> bool:
+        node, registration = self._world.nodes.get(node_id), image.brokers.get(node_id)
+        placed = [each for each in _partitions(image) if node_id in each.replicas]
+        if node is None or registration is None:
+            return not placed
+        broker = node.broker
+        if broker is None or not node.is_ready or registration.fenced:
+            return False
+        return registration.epoch == broker.lifecycle.epoch and all(node_id in each.isr for each in placed)
+
+
+def _partitions(image: ClusterImage) -> list[PartitionRegistration]:
+    return [each for topic in image.topics.by_name.values() for each in topic.partitions.values()]
