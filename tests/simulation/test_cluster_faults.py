@@ -23,6 +23,7 @@ def started(seed: int = 1, *, brokers_alone: int = 0) -> ClusterRun:
     places = tuple(NodePlace(number, True, number <= 3) for number in range(1, 4 + brokers_alone))
     plan = ClusterPlan(places=places, topics=(), clients=(), weights={}, duration_ms=60_000)
     run = ClusterRun(seed, plan, [])
+    run.world.rules.clear()  # they have tests of their own
     with without_logs():
         run.start()
     return run
