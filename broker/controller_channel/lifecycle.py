@@ -90,6 +90,10 @@ class BrokerIdentity(msgspec.Struct, frozen=True):
     previous_epoch: int = NO_EPOCH
 
 
+def _nothing() -> None:
+    """For whoever need not know."""
+
+
 class BrokerLifecycle:
     """From one start of a broker to its end. epoch: the broker epoch, -1 until it has registered."""
 
@@ -107,10 +111,11 @@ class BrokerLifecycle:
         registration_timeout_ms: int,
         on_state: Callable[[BrokerState], None],
         on_failure: Callable[[str], None],
+        on_registered: Callable[[], None] = _nothing,
     ) -> None:
         """metadata_offset: up to where the broker has replayed the metadata log. registration_timeout_ms:
-        initial.broker.registration.timeout.ms. on_failure: gets a sentence for the operator when the broker
-        has to end."""
+        initial.broker.registration.timeout.ms. on_registered: the epoch is known now. on_failure: gets a
+        sentence for the operator when the broker has to end."""
         self.state = BrokerState.NOT_RUNNING
         self.epoch = NO_EPOCH
         self.fenced = True
@@ -125,6 +130,7 @@ class BrokerLifecycle:
         self._registration_timeout_ms = registration_timeout_ms
         self._on_state = on_state
         self._on_failure = on_failure
+        self._on_registered = on_registered
         self._ready = False
         self._retry_ms = FIRST_RETRY_MS
         self._registration_deadline_ms = 0
@@ -299,7 +305,8 @@ class BrokerLifecycle:
         if isinstance(response, BrokerRegistrationResponse) and response.error_code == ErrorCode.NONE:
             self.epoch = response.broker_epoch
             self._retry_ms = FIRST_RETRY_MS
-            if self._caught_up:
+            self._on_registered()
+            if self._caught_up and self.state is BrokerState.STARTING:
                 self._enter(BrokerState.RECOVERY)
             self._again = True
             self._next_in(0)

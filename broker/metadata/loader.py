@@ -12,8 +12,11 @@ tells publishers.
 Only committed records come, so what was replayed never has to be taken back. The image is this broker's
 own, in one process with the controller too: they exchange frames. Until the high watermark is known (-1: the
 quorum has not told it since the start) and reached nothing is published: an older state would name too few
-partitions, and the logs of the others would be taken for strays. Then everything is published at once, so a
-start costs one publication and not one per batch. An answer of much work takes several turns of the loop, for
+partitions, and the logs of the others would be taken for strays. Nor is anything published before this start
+of the broker is registered and the image says so: in an older image it may lead partitions, as it did before
+it went down, while its log may have lost what it had. The controller takes such leaders away with the
+registration. Then everything is published at once, so a start costs one publication and not one per batch. An
+answer of much work takes several turns of the loop, for
 its decoding, its replay and its publication, and so does a snapshot; the next fetch waits for the end.
 
 It keeps nothing on disk, the replica does: a restart reads the log again, from the newest snapshot on if
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from broker.metadata.publishers import MetadataPublisher, SteppedPublisher
@@ -58,6 +62,10 @@ LARGEST_SNAPSHOT_BYTES: Final = 1 << 30
 _log = logging.getLogger("barnabas.metadata")
 
 
+def _always(_: int) -> bool:
+    return True
+
+
 class MetadataLoader:
     """Fetches committed records of the metadata log and publishes the images that follow from them.
 
@@ -75,9 +83,11 @@ class MetadataLoader:
         clock: Clock,
         timers: Timers,
         publishers: Sequence[MetadataPublisher],
+        is_registered: Callable[[int], bool] = _always,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
-        """publishers are called in this order. on_progress: after each advance of `offset`."""
+        """publishers are called in this order. is_registered: whether the log up to this offset, without it,
+        has the registration of this start of the broker. on_progress: after each advance of `offset`."""
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._directory_id = directory_id
@@ -85,6 +95,7 @@ class MetadataLoader:
         self._clock = clock
         self._timers = timers
         self._publishers = tuple(publishers)
+        self._is_registered = is_registered
         self._on_progress = on_progress
         self._replayer = ImageReplayer()
         self._next_offset = 0
@@ -95,6 +106,9 @@ class MetadataLoader:
         self._reported_offset = -1
         self._snapshot: _SnapshotDownload | None = None
         self._work: Iterator[None] | None = None
+        self._is_asking = False
+        """A request is under way, or will be sent after a pause."""
+        self._high_watermark = -1
         self._running = False
         self._retry_timer: Timer | None = None
         self._failing = False
@@ -120,9 +134,15 @@ class MetadataLoader:
             self._retry_timer.cancel()
             self._retry_timer = None
 
+    def look_again(self) -> None:
+        """The broker has been registered, and its log may have come so far before."""
+        if self._running and not self.caught_up:
+            self._begin(self._publish_in_steps())
+
     # The log
 
     def _fetch(self) -> None:
+        self._is_asking = True
         partition = FetchRequest.FetchPartition(
             partition=METADATA_PARTITION,
             current_leader_epoch=self._leader_epoch,
@@ -172,7 +192,16 @@ class MetadataLoader:
             self._snapshot = _SnapshotDownload(snapshot)
             self._fetch_snapshot(self._snapshot)
             return
-        self._work = self._take_batches(_content(partition.records), partition.high_watermark)
+        self._is_asking = False
+        self._high_watermark = partition.high_watermark
+        self._begin(self._take_batches(_content(partition.records)))
+
+    def _begin(self, work: Iterator[None]) -> None:
+        """Does some work, after that which is under way."""
+        if self._work is not None:
+            self._work = chain(self._work, work)
+            return
+        self._work = work
         self._go_on()
 
     def _go_on(self) -> None:
@@ -181,15 +210,19 @@ class MetadataLoader:
         if not self._running or self._work is None:
             return
         deadline_ns = self._clock.monotonic_ns() + PUBLISHING_TURN_NS
-        for _ in self._work:
+        work = self._work
+        for _ in work:
             if self._clock.monotonic_ns() > deadline_ns:
                 self._timers.call_soon(self._go_on)
                 return
+        if self._work is not work:  # more has come meanwhile
+            self._timers.call_soon(self._go_on)
+            return
         self._work = None
-        if self._running:
+        if self._running and not self._is_asking:
             self._fetch()
 
-    def _take_batches(self, content: bytes, high_watermark: int) -> Iterator[None]:
+    def _take_batches(self, content: bytes) -> Iterator[None]:
         batches = []
         for batch in metadata_batches_in_steps(content):
             if batch is not None and batch.last_offset >= self._next_offset:
@@ -198,7 +231,7 @@ class MetadataLoader:
         if batches:
             yield from self._replay(batches)
         yield
-        yield from self._publish_in_steps(high_watermark)
+        yield from self._publish_in_steps()
 
     def _replay(self, batches: Sequence[MetadataBatch]) -> Iterator[None]:
         """All batches of an answer become visible together, so that publishers are called once for them."""
@@ -217,13 +250,14 @@ class MetadataLoader:
         self._next_offset = last.last_offset + 1
         self._last_epoch = last.epoch
 
-    def _publish_in_steps(self, high_watermark: int) -> Iterator[None]:
+    def _publish_in_steps(self) -> Iterator[None]:
         """Gives the new image to each publisher, in steps."""
         if not self.caught_up:
             if (
-                not 0 <= high_watermark <= self._next_offset
+                not 0 <= self._high_watermark <= self._next_offset
                 or self._replayer.in_transaction
                 or not self._next_offset
+                or not self._is_registered(self._next_offset)
             ):
                 return
             self._unpublished += self._replayer.release()
@@ -288,8 +322,8 @@ class MetadataLoader:
             self._fetch_snapshot(download)
             return
         self._snapshot = None
-        self._work = self._loading(download)
-        self._go_on()
+        self._is_asking = False
+        self._begin(self._loading(download))
 
     def _loading(self, download: _SnapshotDownload) -> Iterator[None]:
         snapshot = download.snapshot

@@ -273,6 +273,7 @@ class BrokerServer:
                 TopicChangesPublisher(self.services.groups),
                 *others,
             ),
+            is_registered=lambda offset: 0 <= self.lifecycle.epoch < offset,
             on_progress=self._metadata_advanced,
         )
 
@@ -299,6 +300,7 @@ class BrokerServer:
             registration_timeout_ms=config.integer("initial.broker.registration.timeout.ms"),
             on_state=self._state_changed,
             on_failure=on_failure,
+            on_registered=lambda: self.loader.look_again(),
         )
 
     # Start and readiness

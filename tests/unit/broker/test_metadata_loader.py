@@ -37,7 +37,9 @@ class Recorder:
         return [sorted(image.topics.by_name) for _, image in self.published]
 
 
-def follow(fixture: ControllerFixture) -> tuple[MetadataLoader, Recorder, ControllerPeer]:
+def follow(
+    fixture: ControllerFixture, is_registered: Callable[[int], bool] = lambda _: True
+) -> tuple[MetadataLoader, Recorder, ControllerPeer]:
     peer, recorder = ControllerPeer(fixture), Recorder()
     loader = MetadataLoader(
         node_id=1,
@@ -47,6 +49,7 @@ def follow(fixture: ControllerFixture) -> tuple[MetadataLoader, Recorder, Contro
         clock=fixture.clock,
         timers=fixture.timers,
         publishers=[recorder],
+        is_registered=is_registered,
     )
     loader.start()
     peer.settle()
@@ -97,6 +100,38 @@ def test_each_commit_is_published_when_it_happens() -> None:
     assert delta.topics is not None
     assert [gone.name for gone in delta.topics.deleted.values()] == ["one"]
     assert delta.brokers is None
+
+
+def test_nothing_is_published_before_the_registration_of_this_start_is_in_the_image() -> None:
+    """An older image says what the broker led before it went down; its log may have lost that since."""
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    create(fixture, "led-before")
+    registered_at = fixture.controller.image.offset + 1
+    loader, recorder, peer = follow(fixture, lambda offset: offset > registered_at)
+    assert recorder.published == []
+    assert (loader.caught_up, loader.offset) == (False, -1)
+    create(fixture, "led-now")
+    peer.settle()
+    assert recorder.topics() == [["led-before", "led-now"]]
+    assert loader.offset == fixture.controller.image.offset
+
+
+def test_a_registration_that_is_answered_late_is_taken_note_of() -> None:
+    """Its record may have been replayed before the answer to the request comes."""
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    epochs: list[int] = []
+    loader, recorder, peer = follow(fixture, lambda offset: bool(epochs) and offset > epochs[0])
+    assert recorder.published == []
+    epochs.append(fixture.controller.image.offset)
+    asked = len(peer.sent)
+    loader.look_again()
+    assert recorder.topics() == [[]]
+    assert len(peer.sent) == asked, "the request that is under way is enough"
+    create(fixture, "after")
+    peer.settle()
+    assert recorder.topics() == [[], ["after"]]
 
 
 def test_nothing_uncommitted_is_seen() -> None:
