@@ -32,6 +32,7 @@ from broker.simulation.cluster.partition_changes import PARTITION_VERBS
 from broker.simulation.histories.checker import check
 from broker.simulation.histories.history import History
 from broker.simulation.rules.rule_table import all_rules
+from broker.simulation.rules.wellness import reason_not_well
 from broker.simulation.verdict import Violation
 
 __all__ = ["VERBS", "ClusterRun"]
@@ -124,14 +125,10 @@ class ClusterRun:
         """Clients go on for a while, and end: those who write, then those who read what was written."""
         self.world.loop.run_for(QUIET_MS)
         self._finish([each for each in self.clients if each.plan.kind in WRITING])
-        self._until(self._reason_not_well, BECOMES_WELL)
+        self._until(partial(reason_not_well, self.world), BECOMES_WELL)
         self._finish([each for each in self.clients if each.plan.kind not in WRITING])
         self._read_all()
         self._finish([self.admin])
-
-    def _reason_not_well(self) -> str | None:
-        down = [node for node in self.world.nodes.values() if not node.is_ready]
-        return f"{down} are not ready" if down else None
 
     def _read_all(self) -> None:
         """Without this nobody knows what became of the last records."""
