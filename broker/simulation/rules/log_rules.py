@@ -94,13 +94,14 @@ class CommitmentRules:
 
     def changed(self, replica: SeenReplica) -> None:
         """See `partition_watch.PartitionRule`."""
-        partition, now, before = replica.partition, replica.now, replica.before
+        partition, now = replica.partition, replica.now
         if now.leader_epoch < partition.unclean_epoch:
             return
         if replica.log.cut_offset is not None:
             self._was_cut(replica, replica.log.cut_offset)
         if replica.leader is not None:
-            if before is None or before.leader_epoch != now.leader_epoch or before.state is not now.state:
+            if replica.led_epoch != now.leader_epoch:
+                replica.led_epoch = now.leader_epoch
                 self._begins_to_lead(replica)
             is_latest = now.leader_epoch >= partition.latest_epoch
             self._verify(replica, partition.committed.end_offset if is_latest else now.high_watermark)

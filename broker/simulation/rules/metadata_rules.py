@@ -173,21 +173,18 @@ class QuorumRules:
                 )
         if seen.log.look() == 0:
             seen.verified_end = 0
-        if high_watermark > seen.verified_end:
-            self._verify(node, seen, high_watermark)
+        committed_end = min(high_watermark, seen.log.end_offset)  # a snapshot may be on its way to the disk
+        if committed_end > seen.verified_end:
+            self._verify(node, seen, committed_end)
 
-    def _verify(self, node: SimulatedNode, seen: _SeenReplicaOfQuorum, high_watermark: int) -> None:
+    def _verify(self, node: SimulatedNode, seen: _SeenReplicaOfQuorum, committed_end: int) -> None:
         self._count("looked at: committed metadata log")
         committed, log = self.committed, seen.log
         start_offset = log.batches[0].base_offset if log.batches else log.end_offset
         try:
-            seen.verified_end = committed.agreed_end(log, seen.verified_end, start_offset, high_watermark)
+            seen.verified_end = committed.agreed_end(log, seen.verified_end, start_offset, committed_end)
         except Difference as difference:
             raise Violation(METADATA_DIFFERS, f"{node}: {difference}") from difference
-        if log.end_offset < min(high_watermark, committed.end_offset) and not log.is_unreadable:
-            raise Violation(
-                METADATA_DIFFERS, f"{node} ends at {log.end_offset}, its high watermark is {high_watermark}"
-            )
-        if high_watermark > committed.end_offset:
-            committed.extend(log, high_watermark)
+        if committed_end > committed.end_offset:
+            committed.extend(log, committed_end)
             seen.verified_end = committed.end_offset

@@ -81,7 +81,8 @@ class SeenReplica:
 
     judged: how many of the log's batches were there at the last look. held_end: up to where this node has
     held the log at any time, crashes or not; only cutting it off takes that back. verified_end: up to where
-    its log is known to be what is committed. verified_before: the same before the last look.
+    its log is known to be what is committed. verified_before: the same before the last look. led_epoch: the
+    last leader epoch in which it was seen to lead.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class SeenReplica:
         self.judged = 0
         self.held_end: int = 0 if old is None else old.held_end
         self.verified_end = self.verified_before = 0
+        self.led_epoch = -1
 
     def __str__(self) -> str:
         return f"{self.partition} on {self.node}"
