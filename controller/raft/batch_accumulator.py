@@ -36,18 +36,21 @@ _MARKERS: Final = (BeginTransactionRecord, EndTransactionRecord, AbortTransactio
 
 
 def stays_alone(records: Sequence[Message]) -> bool:
-    """Whether these may not share a batch with others."""
+    """Whether these records must have a batch of their own."""
     return isinstance(records[0], _MARKERS) or isinstance(records[-1], _MARKERS)
 
 
 def says_something(records: Sequence[Message]) -> bool:
-    """False: they only show that the leader lives (KIP-835)."""
+    """False for records that only show that the leader is alive (KIP-835)."""
     return not all(isinstance(record, NoOpRecord) for record in records)
 
 
 class AccumulatedBatch:
-    """One batch as it grows. timestamp_ms: of all its records; is_open: more may come; is_news: at least one
-    of them says something."""
+    """A batch to which records are added until it is closed.
+
+    timestamp_ms: the timestamp of all its records. is_open: records may still be added. is_news: at least one
+    of the records changes something.
+    """
 
     __slots__ = ("_builder", "base_offset", "end_offset", "epoch", "is_news", "is_open", "timestamp_ms")
 
@@ -61,7 +64,7 @@ class AccumulatedBatch:
         self._builder = BatchBuilder(base_offset=base_offset, leader_epoch=epoch)
 
     def takes(self, epoch: int, values: Sequence[bytes]) -> bool:
-        """Whether these records of that epoch may come into this batch."""
+        """Whether records of that epoch may be added to this batch."""
         return (
             self.is_open
             and epoch == self.epoch
@@ -80,6 +83,6 @@ class AccumulatedBatch:
         return self._builder.estimated_size_bytes
 
     def close(self) -> bytearray:
-        """Builds the batch, and takes no more records."""
+        """Builds the batch. No more records can be added to it."""
         self.is_open = False
         return self._builder.build()

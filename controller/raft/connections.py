@@ -1,7 +1,7 @@
 """The requests that are under way: at most one to each peer, each with its deadline, and pauses after
 failures.
 
-A request that nobody needs any more (the epoch is over) is forgotten; what still comes back is then unknown.
+A request that is not needed any more, because its epoch is over, is forgotten. Its answer is then ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ __all__ = ["Connections", "Sent"]
 
 
 class Sent(msgspec.Struct, gc=False):
-    """A request on its way. kind: the class of its message; offset: where a fetch read from."""
+    """A request that is under way. kind: the class of its message. offset: the offset from which a fetch
+    reads."""
 
     peer: Peer
     kind: type[Message]
@@ -28,7 +29,7 @@ class Sent(msgspec.Struct, gc=False):
 
 
 class Connections:
-    """By peer id; request ids count from 1 and are never used twice in a life."""
+    """The requests by the id of the peer. Request ids count from 1, and none is used twice by one process."""
 
     __slots__ = ("_busy", "_paused_until_ms", "_sent", "next_request_id", "retry_backoff_ms")
 
@@ -58,24 +59,25 @@ class Connections:
         return request_id
 
     def end(self, request_id: int) -> Sent | None:
-        """It was answered, or never will be; None if it is not known (any more)."""
+        """Removes a request that was answered or never will be, and returns it. None if it is not known, or
+        not any more."""
         sent = self._sent.pop(request_id, None)
         if sent is not None:
             del self._busy[sent.peer.id]
         return sent
 
     def pause(self, peer_id: int, now_ms: int) -> None:
-        """The peer failed us: it is left alone for a moment."""
+        """Sends the peer no requests for a moment, because one has failed."""
         self._paused_until_ms[peer_id] = now_ms + self.retry_backoff_ms
 
     def forget_all(self) -> None:
-        """A new role or epoch: old answers mean nothing to it."""
+        """Forgets all requests, because their answers mean nothing to a new role or epoch."""
         self._sent.clear()
         self._busy.clear()
         self._paused_until_ms.clear()
 
     def overdue(self, now_ms: int) -> list[int]:
-        """The requests that nobody has answered in time, oldest first."""
+        """The requests that were not answered in time, the oldest first."""
         return [request_id for request_id, sent in self._sent.items() if sent.deadline_ms <= now_ms]
 
     def any_free(self, peers: Sequence[Peer], now_ms: int, random_source: RandomSource) -> Peer | None:
@@ -90,7 +92,7 @@ class Connections:
         return None
 
     def next_wake_ms(self, peer_ids: Iterable[int], now_ms: int) -> int:
-        """When a request is overdue, or one of these peers' pauses ends."""
+        """The time at which the next request is overdue, or the pause of one of these peers ends."""
         wake_ms = NEVER
         for sent in self._sent.values():
             if sent.deadline_ms < wake_ms:

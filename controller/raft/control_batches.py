@@ -18,7 +18,8 @@ __all__ = ["append_control", "open_epoch"]
 
 
 def open_epoch(replica: Replica, granting_voters: Sequence[int]) -> None:
-    """Until this batch is committed, the leader knows nothing of what is."""
+    """Writes the first batch of the leader's epoch. Until it is committed, the leader does not know which
+    records before it are committed."""
     voters = replica.voters
     change = LeaderChangeMessage(
         leader_id=replica.key.id,
@@ -35,7 +36,8 @@ def open_epoch(replica: Replica, granting_voters: Sequence[int]) -> None:
 
 
 def append_control(replica: Replica, *, voters: VoterSet, kraft_version: int | None = None) -> int:
-    """Writes the voters, and the version if it changes; the offset of the voters' record."""
+    """Writes the record of the voters, and that of the kraft.version if it changes. Returns the offset of the
+    voters' record."""
     content = _voters_content(kraft_version, voters)
     _append(replica, content)
     return replica.log.end_offset - 1

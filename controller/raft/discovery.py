@@ -22,13 +22,14 @@ __all__ = ["learn_from_answer", "learn_from_partition", "learn_of_leader"]
 
 
 def learn_of_leader(replica: Replica, leader_id: int, epoch: int, endpoints: Endpoints) -> bool:
-    """A message of this epoch or a later one names the leader, or -1. False: it cannot be true."""
+    """Takes in what a message of this or a later epoch says about the leader: its id, or -1. Returns False if
+    it cannot be true."""
     if not replica.believes(epoch):
         return False
     if leader_id == replica.key.id:
         if epoch > replica.epoch:
-            # We lead an epoch of which we know nothing: a former life lost its disk. Nobody is believed to
-            # lead.
+            # The message says that this replica leads, but it does not know of that: its disk was lost. Then
+            # nobody is believed to lead.
             become_unattached(replica, epoch)
             return False
         return replica.role is Role.LEADER or replica.role is Role.RESIGNED
@@ -51,8 +52,11 @@ def learn_of_leader(replica: Replica, leader_id: int, epoch: int, endpoints: End
 def learn_from_answer(
     replica: Replica, error_code: int, leader_id: int, epoch: int, endpoints: Endpoints
 ) -> bool | None:
-    """What every answer has in common. None: go on with what it is about; else it is done with, and the
-    value says whether the peer did well."""
+    """Takes in what all answers have in common, the epoch and the leader.
+
+    Returns None if the caller is to go on with the rest of the answer. Otherwise nothing is left to do, and
+    the value says whether the answer was one that a peer may give.
+    """
     if epoch < replica.epoch or error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
         return True
     if (
@@ -67,7 +71,7 @@ def learn_from_answer(
             return False
         return None if error_code == ErrorCode.NONE and replica.role is Role.FOLLOWER else True
     if error_code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INVALID_VOTER_KEY):
-        return False  # asked again at once it would say the same
+        return False  # the peer would give the same answer at once
     return None
 
 
@@ -83,6 +87,6 @@ class _LeaderInAnswer(Protocol):
 def learn_from_partition(
     replica: Replica, told: _LeaderInAnswer, node_endpoints: Iterable[NodeAddress]
 ) -> bool | None:
-    """As `learn_from_answer`, from an answer that names the leader beside the error of its partition."""
+    """Does as `learn_from_answer`, for an answer that names the leader beside the error of its partition."""
     endpoints = told_endpoints(replica, told.leader_id, node_endpoints)
     return learn_from_answer(replica, told.error_code, told.leader_id, told.leader_epoch, endpoints)

@@ -46,7 +46,8 @@ __all__ = ["ReplicaDisk", "hard_state_of"]
 
 
 class ReplicaDisk:
-    """`controller.raft.log_port.RaftLog`, and the driver's hands. All calls on the loop."""
+    """Implements `controller.raft.log_port.RaftLog` for the node, and the changes that the driver makes. All
+    calls are made on the loop."""
 
     def __init__(
         self,
@@ -56,7 +57,8 @@ class ReplicaDisk:
         clock: Clock,
         offload: Offload,
     ) -> None:
-        """The log's background tasks must be its own: they are what a sync waits for."""
+        """The background tasks of the log must be used by this log alone, because a sync waits for all of
+        them."""
         self.log = log
         self.snapshot_directory = snapshots
         self.files = files
@@ -65,13 +67,13 @@ class ReplicaDisk:
         self._asked_sync = 0
         self._running_sync = 0
         self.on_synced: Callable[[int], None] = lambda sync: None
-        """Called with the number of the latest sync that is done."""
+        """Called with the number of the latest sync that has ended."""
 
     @property
     def directory(self) -> str:
         return self.log.directory
 
-    # As the node reads it
+    # The reads of the node
 
     @property
     def start_offset(self) -> int:
@@ -82,13 +84,14 @@ class ReplicaDisk:
         return self.log.log_end_offset
 
     def epochs(self) -> Sequence[tuple[int, int]]:
-        """The log's own list may hold one more: that of the records before its start, of which none are left.
-        After a crash it may even be that of a log which a snapshot has replaced."""
+        """The epochs of the records in the log. The log's own list may hold one more: the epoch of the
+        records before its start, of which none is left. After a crash that may even be the epoch of a log
+        that a snapshot has replaced."""
         end_offset = self.end_offset
         return [each for each in self.log.leader_epochs.entries() if each[1] < end_offset]
 
     def read(self, offset: int, max_bytes: int) -> Records:
-        """A slice, retained for whoever sends it and releases it."""
+        """A slice of the log. It is retained for the one that sends it, who releases it."""
         piece = self.log.read(offset, max_bytes=max_bytes)
         if piece is None:
             return b""
@@ -106,7 +109,7 @@ class ReplicaDisk:
         return f"{self.directory}/{snapshot_name(snapshot)}"
 
     def snapshot_control(self, snapshot: SnapshotId) -> SnapshotControl:
-        """Raises MalformedSnapshot and OSError."""
+        """The control records of a snapshot. Raises MalformedSnapshot and OSError."""
         return read_control(self.files, self._path(snapshot))
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
@@ -120,18 +123,19 @@ class ReplicaDisk:
         path = self._path(snapshot)
         return self.files.status(path).size_bytes if self.files.exists(path) else None
 
-    # As the driver changes it
+    # The changes of the driver
 
     def persist(
         self, state: HardState, kraft_version: int, voters: Sequence[int], done: Callable[[], None]
     ) -> None:
-        """Replaces quorum-state; `done` follows when it is durable."""
+        """Replaces the quorum-state file, and calls `done` when that is durable."""
         content = quorum_state_file(state, kraft_version, voters)
         call = partial(write_quorum_state, self.files, self.directory, content)
         self._offload.submit(call, partial(self._after, done))
 
     def persist_now(self, state: HardState, kraft_version: int, voters: Sequence[int]) -> None:
-        """As `persist`, in the caller's time: before there is anything to hold up."""
+        """Replaces the quorum-state file and waits until that is durable. It is used before the node serves
+        anybody."""
         write_quorum_state(self.files, self.directory, quorum_state_file(state, kraft_version, voters))
 
     def append(self, records: bytes) -> None:
@@ -140,7 +144,7 @@ class ReplicaDisk:
             self.log.append_as_follower(records, now_ms=self._clock.wall_ms())
 
     def _check(self, outcome: object) -> None:
-        """What a helper thread came back with; a disk's refusal goes up to the loop."""
+        """Looks at the result of a helper thread. If the disk has refused, the error goes up to the loop."""
         raise_if_refused(self.directory, outcome)
 
     def _after(self, done: Callable[[], None], outcome: object) -> None:
@@ -148,8 +152,8 @@ class ReplicaDisk:
         done()
 
     def truncate(self, offset: int, done: Callable[[], None]) -> None:
-        """`done` follows when the cut is durable: what was cut off must not come back under new records.
-        Raises MetadataLogFailed."""
+        """Truncates the log, and calls `done` when that is durable: truncated records must not come back
+        under new ones. Raises MetadataLogFailed."""
         with named_refusals(self.directory):
             self.log.truncate_to(offset, now_ms=self._clock.wall_ms())
         invariant(self.log.log_end_offset == offset, "a log is cut between batches", offset=offset)
@@ -162,7 +166,8 @@ class ReplicaDisk:
         self._offload.submit(sync, partial(self._after, done))
 
     def add_chunk(self, snapshot: SnapshotId, position: int, content: bytes) -> None:
-        """Into the `.part` file, which position 0 makes anew. Raises MetadataLogFailed."""
+        """Writes a part of a snapshot into its `.part` file. Position 0 creates the file anew. Raises
+        MetadataLogFailed."""
         with named_refusals(self.directory):
             file = self.files.open(self._part(snapshot), create=True)
             try:
@@ -176,8 +181,8 @@ class ReplicaDisk:
         return self._path(snapshot).removesuffix(".checkpoint") + PART_SUFFIX
 
     def install(self, snapshot: SnapshotId, done: Callable[[SnapshotControl | None], None]) -> None:
-        """Checks what was fetched; if it is a whole snapshot it is synced and named, and the log begins anew
-        behind it. A crash after the renaming is made good by the next opening."""
+        """Checks the snapshot that was fetched. If it is complete, it is synced and renamed, and the log
+        begins anew behind it. After a crash that follows the renaming, the next start completes the rest."""
         part, path = self._part(snapshot), self._path(snapshot)
         try:
             content = self.files.read_bytes(part)
@@ -202,13 +207,14 @@ class ReplicaDisk:
         done(control)
 
     def begin_log_behind(self, snapshot: SnapshotId) -> None:
-        """Drops the whole log: the snapshot stands for it, and for more."""
+        """Removes the whole log. The snapshot holds everything that was in it."""
         with named_refusals(self.directory):
             self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms=self._clock.wall_ms())
         self.forget_snapshots_before(snapshot.end_offset)
 
     def advance_start(self, snapshot: SnapshotId) -> None:
-        """Whole segments before it go, and older snapshots."""
+        """Moves the log start to the end of a snapshot: whole segments before it are removed, and older
+        snapshots."""
         self.log.increase_log_start(snapshot.end_offset, SNAPSHOT_GENERATED)
         with named_refusals(self.directory):
             self.log.delete_old_segments(self._clock.wall_ms())
@@ -225,8 +231,8 @@ class ReplicaDisk:
         return self._running_sync > 0
 
     def sync(self, number: int) -> None:
-        """Everything written so far will be durable when `on_synced` is called with this number or a later
-        one."""
+        """Begins a sync. Everything written so far is durable when `on_synced` is called with this number or
+        a later one."""
         self._asked_sync = number
         if not self._running_sync:
             self._begin_sync()
@@ -261,7 +267,7 @@ class ReplicaDisk:
             self._begin_sync()
 
     def sync_now(self) -> None:
-        """Everything is durable when it returns: before there is anything to hold up, and at the end."""
+        """Syncs, and waits for it. It is used before the node serves anybody, and when it shuts down."""
         self.log.flush()
         for task in self.log.background_tasks.take_all():
             task.call()
@@ -275,7 +281,8 @@ class ReplicaDisk:
 
 
 def quorum_state_file(state: HardState, kraft_version: int, voters: Sequence[int]) -> QuorumStateFile:
-    """Version 0 of the file repeats the voters of the config; version 1 knows directories."""
+    """The content of the quorum-state file. Version 0 of it repeats the voters of the config, version 1 holds
+    directory ids."""
     voted = state.voted
     return QuorumStateFile(
         leader_epoch=state.epoch,
@@ -288,7 +295,7 @@ def quorum_state_file(state: HardState, kraft_version: int, voters: Sequence[int
 
 
 def hard_state_of(file: QuorumStateFile) -> HardState:
-    """What the file says, as the node is given it."""
+    """The content of the quorum-state file in the form in which the node gets it."""
     voted = None
     if file.voted_id != NOBODY:
         voted = ReplicaKey(file.voted_id, file.voted_directory_id or ZERO_UUID)

@@ -53,11 +53,11 @@ _log = logging.getLogger("barnabas.quorum")
 SOON_MS: Final = 50
 
 Input = Callable[[int], Ready]
-"""Given the time, what the node makes of it."""
+"""A function that gives the node one input at a time in milliseconds, and returns the node's `Ready`."""
 
 
 class RaftDriver:
-    """One node's hands and feet. on_commit, on_leader and on_installed are called in a Ready's order."""
+    """Drives one node. on_commit, on_leader and on_installed are called in the order of a Ready's fields."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class RaftDriver:
         self._linger_ms = linger_ms
         self._inputs: deque[Input] = deque()
         self._is_running = False
-        """`_run` is below us in the stack, and will go on."""
+        """True while `_run` is on the stack. It then goes on with further inputs itself."""
         self._is_executing = False
-        """A Ready is not executed yet; its rest follows when a helper thread is done."""
+        """True while a Ready is not executed completely. The rest follows when a helper thread has ended."""
         self._gathered: deque[AccumulatedBatch] = deque()
         self._gathering_ends: Timer | None = None
         self._asked_sync = 0
@@ -94,11 +94,11 @@ class RaftDriver:
         self.on_installed: Callable[[SnapshotId], None] = lambda snapshot: None
         disk.on_synced = self._synced
 
-    # What happens
+    # Inputs
 
     def start(self) -> None:
-        """The first moment: what an only voter needs to lead is done when this returns, disk and all; so the
-        node has a controller before its listeners open."""
+        """Starts the node. If it is the only voter, it leads when this returns and everything is on the disk,
+        so that the node has a controller before its listeners open."""
         ready = self.node.start(self._now())
         while True:
             self._execute_at_once(ready)
@@ -120,7 +120,7 @@ class RaftDriver:
         self._tell(ready)
 
     def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
-        """A request of a peer, an observer or an admin."""
+        """Gives the node a request of a peer, an observer or an admin client."""
         pending: Pending[Message] = Pending()
         self.feed(
             lambda now_ms: self.node.receive_request(
@@ -131,7 +131,7 @@ class RaftDriver:
 
     @property
     def next_offset(self) -> int:
-        """The offset of the next batch that is appended here."""
+        """The offset of the next record that is appended here."""
         return self._gathered[-1].end_offset if self._gathered else self.node.end_offset
 
     def append(
@@ -143,9 +143,12 @@ class RaftDriver:
         is_alone: bool = False,
         is_news: bool = True,
     ) -> AccumulatedBatch:
-        """Records from next_offset on; the batch in which they will lie, alone or with others. It is written
-        in a moment; if the leadership is lost before, it is never. timestamp_ms: counts if a batch begins;
-        is_news: see `RaftNode.append`."""
+        """Adds records, which begin at `next_offset`, to the batch in which they will be written, alone or
+        with others. The batch is returned.
+
+        It is written in a moment, or never if the leadership is lost before. timestamp_ms: used if a new
+        batch begins. is_news: see `RaftNode.append`.
+        """
         is_first = not self._gathered
         if is_first or is_alone or not self._gathered[-1].takes(epoch, values):
             self._gathered.append(AccumulatedBatch(epoch, self.next_offset, timestamp_ms))
@@ -164,7 +167,8 @@ class RaftDriver:
             self._timers.call_soon(self._run)
 
     def raise_kraft_version(self, epoch: int, version: int) -> int:
-        """The offset at which version and voters will stand. Raises VersionChangeRefused, AppendRefused."""
+        """Raises the kraft.version. Returns the offset of the first control record that says so. Raises
+        VersionChangeRefused and AppendRefused."""
         self.node.check_kraft_version(epoch, version)
         base_offset = self.next_offset
         self.feed(
@@ -173,18 +177,19 @@ class RaftDriver:
         return base_offset
 
     def feed(self, event: Input) -> None:
-        """Gives the node an input, as soon as the disk has done what the inputs before it asked for."""
+        """Gives the node an input, as soon as the disk has done what earlier inputs have asked for."""
         if not self._is_stopped:
             self._inputs.append(event)
             self._run()
 
     def shut_down(self, timeout_ms: int, done: Callable[[], None]) -> None:
-        """A clean end; `done` follows when nobody needs this replica any more, or the time is over."""
+        """Ends the node's part in the quorum in order. Calls `done` when nobody needs this replica any more,
+        or when the time is over."""
         self._on_shut_down = done
         self.feed(lambda now_ms: self.node.shut_down(timeout_ms, now_ms))
 
     def stop(self) -> None:
-        """Drops all inputs and timers and closes the connections; the node hears of nothing any more."""
+        """Drops all inputs and timers and closes the connections. The node gets no further input."""
         self._is_stopped = True
         self._inputs.clear()
         self._gathered.clear()
@@ -221,8 +226,8 @@ class RaftDriver:
             self._is_running = False
 
     def _write_gathered(self, now_ms: int) -> Ready:
-        """All batches of one epoch in one append. Those of an epoch that is over are dropped: the state
-        machine hears of the new leader, and forgets them."""
+        """Appends all batches of one epoch together. Those of an epoch that has ended are dropped: the
+        controller is told of the new leader, and forgets them."""
         first = self._gathered.popleft()
         epoch, content, is_news = first.epoch, first.close(), first.is_news
         while self._gathered and self._gathered[0].epoch == epoch:
@@ -296,7 +301,7 @@ class RaftDriver:
         self._disk.install(snapshot, installed)
 
     def _tell(self, ready: Ready) -> None:
-        """Everything that must not happen before the disk has it."""
+        """Sends and announces what must not be known before the disk has it."""
         for message in ready.messages:
             if isinstance(message, Request):
                 self._peers.send(message, self._answered, self._failed)
@@ -318,7 +323,8 @@ class RaftDriver:
         self.feed(lambda now_ms: self.node.receive_response(request_id, message, now_ms))
 
     def _tell_of_another_cluster(self) -> None:
-        """Once in a life: the replica asks on, because other controllers may be of its own cluster."""
+        """Logs this once. The replica goes on asking, because other controllers may belong to its own
+        cluster."""
         if not self._has_told_of_another_cluster:
             self._has_told_of_another_cluster = True
             _log.error(
@@ -332,8 +338,8 @@ class RaftDriver:
     # Time
 
     def _arm(self, wake_at_ms: int) -> None:
-        """A timer that rings too early does no harm, so only an earlier time moves it; and a later one, if it
-        would ring soon and an idle node be woken for nothing."""
+        """Sets the timer for `RaftNode.tick`. A timer that rings too early does no harm. So it is moved to an
+        earlier time, and to a later one only if it would soon wake an idle node for nothing."""
         self._wake_at_ms = wake_at_ms
         deadline_ms = self._timer_deadline_ms
         if wake_at_ms == deadline_ms:
@@ -357,7 +363,8 @@ class RaftDriver:
 
 
 def _deliver(answer: Answer) -> None:
-    """To who asked; if he has gone, what was retained for him is released."""
+    """Gives the answer to the one that asked. If its connection is closed, slices in the answer are
+    released."""
     pending = answer.token
     if not isinstance(pending, Pending):
         invariant(False, "a request's token is its pending answer", token=pending)

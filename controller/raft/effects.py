@@ -40,9 +40,9 @@ __all__ = [
 
 
 class HardState(msgspec.Struct, frozen=True, gc=False):
-    """What a replica may not forget: its epoch, whom it voted for in it, and who leads it.
+    """What a replica must not forget: its epoch, the replica for which it voted in it, and the leader of it.
 
-    epoch never falls; within an epoch, leader and vote go from nobody to somebody and stay.
+    epoch never falls. Within an epoch, leader and vote change once, from nobody to somebody.
     """
 
     epoch: int = 0
@@ -51,23 +51,24 @@ class HardState(msgspec.Struct, frozen=True, gc=False):
 
 
 class Append(msgspec.Struct, frozen=True, gc=False):
-    """Write these batches at the end of the log. base_offset is the log's end before, end_offset after."""
+    """Write these batches at the end of the log. base_offset is the log end offset before that, end_offset
+    the one after it."""
 
     base_offset: int
     end_offset: int
     records: bytes
-    """Whole batches, with offsets, epochs and checksums as they are to lie there."""
+    """Whole batches, with the offsets, epochs and checksums that they have in the log."""
 
 
 class Truncate(msgspec.Struct, frozen=True, gc=False):
-    """Cut off everything from `offset` on; the log ends there. offset >= high watermark."""
+    """Truncate the log to `offset`, which is not below the high watermark."""
 
     offset: int
 
 
 class SnapshotChunk(msgspec.Struct, frozen=True, gc=False):
-    """Put these bytes of the snapshot that is being fetched into its `.part` file, which position 0 makes
-    anew. Need not be durable before the InstallSnapshot."""
+    """Write these bytes of the snapshot that is being fetched into its `.part` file. Position 0 creates the
+    file anew. They need not be durable before the InstallSnapshot."""
 
     snapshot: SnapshotId
     position: int
@@ -75,15 +76,15 @@ class SnapshotChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class InstallSnapshot(msgspec.Struct, frozen=True, gc=False):
-    """The snapshot is whole: check it, sync it, give it its name, then drop the whole log and begin it anew
-    at snapshot.end_offset. Then call `RaftNode.snapshot_installed` with what is in it, or with None if it
-    is no whole snapshot: nothing has then been changed, and the `.part` file goes."""
+    """The snapshot was fetched completely. Check it, sync it, rename it, then remove the whole log and begin
+    it anew at snapshot.end_offset. Then call `RaftNode.snapshot_installed` with the snapshot's control
+    records. If the snapshot is broken, change nothing, remove the `.part` file, and call it with None."""
 
     snapshot: SnapshotId
 
 
 class AdvanceLogStart(msgspec.Struct, frozen=True, gc=False):
-    """The log now begins at snapshot.end_offset: what lies before, and older snapshots, may be deleted."""
+    """The log now begins at snapshot.end_offset: records before it and older snapshots may be deleted."""
 
     snapshot: SnapshotId
 
@@ -92,12 +93,13 @@ LogOperation: TypeAlias = Append | Truncate | SnapshotChunk | InstallSnapshot | 
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """Ask a peer. Its answer goes to `RaftNode.receive_response(request_id, …)`, anything else that ends it
-    (no connection, closed, no answer within timeout_ms) to `RaftNode.request_failed(request_id, …)`: exactly
-    one of the two, once; neither is needed after a crash of this node.
+    """Send a request to a peer. Its answer goes to `RaftNode.receive_response(request_id, …)`. If there will
+    be none (no connection, connection closed, no answer within timeout_ms),
+    `RaftNode.request_failed(request_id, …)` is called. Exactly one of the two is called once; after a crash
+    of this node neither is needed.
 
-    The message is the newest version's; the driver sends the newest that the peer can read, without the
-    fields that may be ignored.
+    The message is in the newest version. The driver sends the newest version that the peer can read, without
+    the fields that may be ignored.
     """
 
     to: Peer
@@ -117,13 +119,14 @@ Outgoing: TypeAlias = Request | Answer
 
 
 class Ready(msgspec.Struct, gc=False):
-    """See the head of this file. Belongs to the driver; the node keeps no reference to it."""
+    """The effects of one input (see the head of this file). It belongs to the driver; the node keeps no
+    reference to it."""
 
     hard_state: HardState | None
     log: list[LogOperation]
     sync: int
-    """Covers all log operations up to and with this Ready; numbers grow. Reporting a later one covers the
-    earlier ones, so that one fdatasync may serve several."""
+    """The number of the sync that covers all log operations up to this Ready. Numbers grow. To report a later
+    sync covers the earlier ones, so one fdatasync may serve several."""
     messages: list[Outgoing]
     high_watermark: int | None
     leader: LeaderAndEpoch | None

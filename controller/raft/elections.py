@@ -72,7 +72,8 @@ def handle_vote(replica: Replica, caller: Caller, request: VoteRequest) -> None:
 
 
 def _fault(replica: Replica, asked: VoteRequest.PartitionData) -> ErrorCode:
-    """A candidate's epoch is new, so it has no record of it; a prospective one may be in an old epoch."""
+    """What is wrong with a request for a vote. A candidate stands in a new epoch, so it has no record of that
+    epoch; a prospective replica may be in an old epoch."""
     latest_epoch = asked.replica_epoch if asked.pre_vote else asked.replica_epoch - 1
     if asked.last_offset < 0 or not 0 <= asked.last_offset_epoch <= latest_epoch:
         return ErrorCode.INVALID_REQUEST
@@ -83,14 +84,15 @@ def _fault(replica: Replica, asked: VoteRequest.PartitionData) -> ErrorCode:
 
 
 def is_meant(replica: Replica, voter_id: int, directory_id: bytes) -> bool:
-    """The request is for this replica, as far as it says for whom."""
+    """Whether the request is for this replica, if it says for which one."""
     return voter_id < 0 or (
         voter_id == replica.key.id and directory_id in (ZERO_UUID, replica.key.directory_id)
     )
 
 
 def _would_vote(replica: Replica) -> bool:
-    """Nobody here knows of a leader that works: a follower, once its leader has answered, does."""
+    """Whether this replica would vote at all: it knows of no leader that works. A follower knows of one as
+    soon as its leader has answered."""
     state = replica.state
     if isinstance(state, Follower):
         return not state.has_fetched
@@ -98,7 +100,7 @@ def _would_vote(replica: Replica) -> bool:
 
 
 def _votes_for(replica: Replica, candidate: ReplicaKey) -> bool:
-    """The vote of this epoch is free, or was given to just this replica before."""
+    """Whether the vote of this epoch is not given yet, or was given to this same replica."""
     if replica.role not in (Role.UNATTACHED, Role.PROSPECTIVE):
         return False
     if replica.voted is not None:
@@ -110,7 +112,7 @@ def _votes_for(replica: Replica, candidate: ReplicaKey) -> bool:
 
 
 def stand(replica: Replica, cause: RoleCause) -> None:
-    """Begins to look for votes; the only voter has them all."""
+    """Begins to ask for votes. A replica that is the only voter has won at once."""
     become_prospective(replica, cause)
     _go_on_if_won(replica)
 
@@ -150,8 +152,8 @@ def _wake_ms(replica: Replica, state: Prospective | Candidate, deadline_ms: int)
 
 
 def _back_off(replica: Replica, state: Candidate) -> None:
-    """A lost election is tried again after a time by chance, twice as long on the average each time: two
-    candidates that hinder each other will not do so for ever."""
+    """Waits a random time before the next election after a lost one. It is twice as long on average each
+    time, so that two candidates cannot hinder each other for ever."""
     slots = 2 << min(LARGEST_EXPONENT, state.rounds - 1)
     backoff_ms = min(
         BACKOFF_BASE_MS * replica.random_source.below(slots), replica.config.election_backoff_max_ms
@@ -170,7 +172,8 @@ def _ask_voters(replica: Replica, state: Prospective | Candidate, *, pre_vote: b
 
 
 def handle_vote_answer(replica: Replica, peer_id: int, answer: VoteResponse) -> bool:
-    """Says whether the peer answered as it should; else it is left alone for a moment."""
+    """Counts a vote. Returns whether the peer answered as it should; if not, no requests are sent to it for a
+    moment."""
     state = replica.state
     if answer.error_code:
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION and isinstance(state, Prospective):
@@ -206,7 +209,8 @@ def _count(replica: Replica, state: Prospective | Candidate, voter_id: int, *, g
 
 
 def _go_on_if_won(replica: Replica) -> None:
-    """From pre-votes to votes, and from votes to the leadership; the only voter takes both steps at once."""
+    """Goes on from pre-votes to votes, and from votes to the leadership, with a majority. The only voter
+    takes both steps at once."""
     if isinstance(replica.state, Prospective) and replica.state.tally.is_won:
         become_candidate(replica)
     if isinstance(replica.state, Candidate) and replica.state.tally.is_won:

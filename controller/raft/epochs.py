@@ -51,7 +51,7 @@ __all__ = [
 
 
 def open_leadership(replica: Replica) -> None:
-    """A candidate has its majority: it leads, and opens its epoch in the log."""
+    """Makes a candidate that has a majority the leader, and writes the first batch of its epoch."""
     candidate = replica.state
     if not isinstance(candidate, Candidate) or not candidate.tally.is_won:
         invariant(False, "a leader was elected", role=replica.role.name, epoch=replica.epoch)
@@ -79,9 +79,10 @@ def open_leadership(replica: Replica) -> None:
 
 
 def tell_voters(replica: Replica, state: Leader) -> None:
-    """BeginQuorumEpoch to each voter that has not fetched for half a fetch timeout.
+    """Sends BeginQuorumEpoch to each voter that has not fetched for half a fetch timeout.
 
-    A leader that is awake looks a little early: so an idle one is not woken for this alone.
+    A leader that has other things to do looks a little earlier than it must, so that an idle one is not woken
+    for this alone.
     """
     interval_ms = replica.config.fetch_timeout_ms // 2
     now_ms = replica.now_ms
@@ -99,7 +100,8 @@ def tell_voters(replica: Replica, state: Leader) -> None:
 
 
 def poll_resigned(replica: Replica) -> int:
-    """Tells who does not know yet; after the time of an election another may begin."""
+    """Tells those voters of the resignation that have not acknowledged it. After an election timeout this
+    replica may begin an election."""
     state = replica.state
     if not isinstance(state, Resigned):
         return replica.now_ms
@@ -117,7 +119,8 @@ def poll_resigned(replica: Replica) -> int:
 
 
 def handle_begin_answer(replica: Replica, answer: BeginQuorumEpochResponse) -> bool:
-    """Says whether the peer answered as it should; that it follows, its fetches will say."""
+    """Returns whether the peer answered as it should. Whether it follows this leader is known by its
+    fetches."""
     told = None if answer.error_code else the_partition(answer.topics)
     if told is None:
         return False
@@ -179,7 +182,7 @@ def handle_end(replica: Replica, caller: Caller, request: EndQuorumEpochRequest)
 
 
 def _refusal(replica: Replica, cluster_id: str | None, told: _LeaderInRequest | None) -> ErrorCode:
-    """Why the request as a whole is none of ours."""
+    """The error for a whole request that is not for this cluster or partition."""
     if not replica.is_of_cluster(cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     return ErrorCode.INVALID_REQUEST if told is None else ErrorCode.NONE
@@ -192,7 +195,7 @@ def _fault(replica: Replica, leader_id: int, epoch: int) -> ErrorCode:
 
 
 def _heed(replica: Replica, told: _LeaderInRequest, endpoints: Endpoints) -> ErrorCode:
-    """Takes the sender for the leader of its epoch, unless that cannot be true."""
+    """Accepts the sender as the leader of its epoch, unless that cannot be true."""
     fault = _fault(replica, told.leader_id, told.leader_epoch)
     if fault is not ErrorCode.NONE:
         return fault
@@ -206,7 +209,8 @@ def _key_of(candidate: EndQuorumEpochRequest.ReplicaInfo) -> tuple[int, bytes]:
 
 
 def _succession_delay_ms(replica: Replica, candidates: Sequence[ReplicaKey]) -> int:
-    """The first stands at once; each further one waits twice as long, up to the longest back-off."""
+    """The first successor begins an election at once. Each further one waits twice as long as the one before,
+    up to the longest back-off."""
     longest_ms = replica.config.election_backoff_max_ms
     position = next(
         (number for number, key in enumerate(candidates) if key.matches(replica.key)), len(candidates)

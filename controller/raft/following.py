@@ -48,14 +48,14 @@ __all__ = [
 ]
 
 LOST_CONNECTION_MS: Final = 200
-"""Several attempts to connect anew fit into it."""
+"""The time after a lost connection in which several attempts to connect again can be made."""
 
 
 # Asking
 
 
 def poll_unattached(replica: Replica) -> int:
-    """Waits for an election, and asks around for a leader."""
+    """Waits for an election, and asks other replicas for the leader."""
     state = replica.state
     if not isinstance(state, Unattached):
         return replica.now_ms
@@ -81,8 +81,8 @@ def poll_follower(replica: Replica) -> int:
             stand(replica, RoleCause.FETCH_TIMEOUT)
             return now_ms
     elif has_timed_out:
-        # An observer keeps its leader until it hears of another, but no longer vouches for it: the voters may
-        # count it already as one of them, with its own log not so far.
+        # An observer keeps its leader until it hears of another one, but no longer vouches for it: the voters
+        # may count this replica as a voter already, while the record of that is not in its own log yet.
         state.has_fetched = False
         return _ask_anybody(replica)
     leader = replica.leader_peer
@@ -98,7 +98,7 @@ def poll_follower(replica: Replica) -> int:
 
 
 def _may_ask(replica: Replica) -> bool:
-    """What a fetch says is true: everything below its offset is durable."""
+    """Whether a fetch may be sent now: it promises that everything below its offset is durable."""
     log = replica.log
     return log.synced_offset == log.end_offset or not replica.config.can_be_voter
 
@@ -109,12 +109,14 @@ def _ask_leader(replica: Replica, state: Follower, leader: Peer) -> None:
         request = fetch_snapshot_request(replica, download.snapshot, download.position)
         replica.ask(leader, request, download.position)
     elif _may_ask(replica):
-        max_wait_ms = MAX_FETCH_WAIT_MS if state.has_fetched else 0  # is it the leader, and does it answer?
+        max_wait_ms = (
+            MAX_FETCH_WAIT_MS if state.has_fetched else 0
+        )  # first see whether it is the leader and answers
         replica.ask(leader, fetch_request(replica, max_wait_ms), replica.log.end_offset)
 
 
 def _ask_anybody(replica: Replica) -> int:
-    """A fetch to somebody who may know the leader; when to look again."""
+    """Sends a fetch to a replica that may know the leader. Returns when to look again."""
     connections = replica.connections
     peers = replica.bootstrap_peers()
     if connections.is_idle and _may_ask(replica):
@@ -125,9 +127,9 @@ def _ask_anybody(replica: Replica) -> int:
 
 
 def fetch_failed(replica: Replica, peer_id: int, error: ErrorCode) -> None:
-    """The connection to a leader that has answered is broken. If it lives, the next fetch (which does not
-    wait) reaches it at once; if its process has died, all followers notice in one moment, none of them
-    speaks for it any more, and nobody need wait for a whole fetch timeout."""
+    """The connection to a leader that has answered before is broken. If the leader is alive, the next fetch,
+    which does not wait, reaches it at once. If its process has died, all followers notice it in the same
+    moment and stop vouching for it, so that nobody waits for a whole fetch timeout."""
     state = replica.state
     is_broken = error in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
     if not is_broken or peer_id != replica.leader_id or not isinstance(state, Follower):
@@ -140,7 +142,8 @@ def fetch_failed(replica: Replica, peer_id: int, error: ErrorCode) -> None:
 
 
 def leader_failed(replica: Replica) -> None:
-    """A piece of a snapshot did not come: the next fetch says whether it is still the one to load."""
+    """Part of a snapshot was not received. The next fetch tells whether this snapshot is still the one to
+    load."""
     state = replica.state
     if isinstance(state, Follower) and state.download is not None and not state.download.is_whole:
         state.download = None
@@ -150,7 +153,8 @@ def leader_failed(replica: Replica) -> None:
 
 
 def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) -> bool:
-    """offset: where the fetch read from. Says whether the peer did well; else it is left alone a moment."""
+    """Takes in the answer to a fetch. offset: the offset from which the fetch read. Returns whether the peer
+    answered as it should; if not, no requests are sent to it for a moment."""
     told = _fetched_partition(answer)
     if told is None:
         return False
@@ -161,7 +165,7 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     if handled is not None:
         if told.error_code and replica.turns == turns:
             _try_again(replica, leader, endpoints)
-            return False  # it knew nothing new
+            return False  # the answer says nothing new
         return handled
     state = replica.state
     if told.error_code or not isinstance(state, Follower) or offset != replica.log.end_offset:
@@ -181,8 +185,8 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
 
 
 def _try_again(replica: Replica, told: FetchResponse.LeaderIdAndEpoch, endpoints: Endpoints) -> None:
-    """An observer has lost its leader, and another replica believes in that leader still: perhaps it knows
-    where it is now."""
+    """Asks anew where the leader is: this observer has lost it, but another replica still follows it and may
+    know its address."""
     state = replica.state
     if not isinstance(state, Follower) or replica.may_stand:
         return
@@ -212,8 +216,9 @@ def _reached_leader(replica: Replica, state: Follower) -> None:
 
 
 def _cut_back(replica: Replica, epoch: int, end_offset: int) -> None:
-    """The leader's log has nothing of an epoch that ours has: cut back to where both may agree, and ask
-    again. Both ends of the common epoch are ends of batches, so the smaller is one in both logs."""
+    """Truncates the log because the leader has no records of an epoch that this log has, and asks again. The
+    log is cut to the end that the common epoch has in one of the two logs. Both are ends of batches, so the
+    smaller one is the end of a batch in both logs."""
     log = replica.log
     if epoch > 0:
         known, local_end_offset = log.end_offset_for(epoch)
@@ -224,8 +229,9 @@ def _cut_back(replica: Replica, epoch: int, end_offset: int) -> None:
 
 
 def _append(replica: Replica, records: Records) -> bool:
-    """Appends the batches that follow on our log, are intact, and not of a later epoch than the leader's. A
-    cut-off last one is left for the next time. False: there was something else among them."""
+    """Appends the batches that follow this log's end, are intact, and are not of a later epoch than the
+    leader's. An incomplete last batch is left for the next fetch. Returns False if there was anything
+    else."""
     if not isinstance(records, bytes | bytearray | memoryview):
         return False
     log = replica.log
@@ -274,11 +280,12 @@ def _append(replica: Replica, records: Records) -> bool:
 
 
 def _begin_download(replica: Replica, state: Follower, snapshot: SnapshotId) -> bool:
-    """Only a snapshot that holds more than our log; anything else would lose something.
+    """Begins to fetch a snapshot, if it holds more than this log. Any other snapshot would lose something.
 
-    What a snapshot holds is committed. So nothing of ours at its end or behind it is if its last epoch is
-    newer than our last, and all of ours that is committed is in it if we end no later than it does: a log
-    that ends in an epoch of which nothing was committed gives way to an older one.
+    All that a snapshot holds is committed. If its last epoch is newer than the last one of this log, nothing
+    in this log at or behind its end is committed; if this log ends no later than the snapshot, all that is
+    committed here is in it. So a log that ends in an epoch of which nothing was committed gives way to an
+    older snapshot.
     """
     log = replica.log
     holds_all_of_ours = snapshot.end_offset > log.end_offset or (
@@ -291,7 +298,8 @@ def _begin_download(replica: Replica, state: Follower, snapshot: SnapshotId) -> 
 
 
 def handle_fetch_snapshot_answer(replica: Replica, position: int, answer: FetchSnapshotResponse) -> bool:
-    """position: which piece was asked for. Says whether the peer did well."""
+    """Takes in a part of a snapshot. position: the position that was asked for. Returns whether the peer
+    answered as it should."""
     if answer.error_code or len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
         return False
     told = answer.topics[0].partitions[0]
@@ -331,7 +339,8 @@ def handle_fetch_snapshot_answer(replica: Replica, position: int, answer: FetchS
 
 
 def install(replica: Replica, snapshot: SnapshotId, control: SnapshotControl | None) -> None:
-    """The driver has put a whole snapshot in the place of the log; or it was none, and is fetched again."""
+    """The driver has put a whole snapshot in the place of the log. If the snapshot was broken, it is fetched
+    again."""
     state = replica.state
     if isinstance(state, Follower):
         state.download = None

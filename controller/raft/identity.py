@@ -1,8 +1,8 @@
-"""The small names that all of the quorum speaks with: who a replica is, where it listens, a place in the log.
+"""Names that all of the quorum uses: the identity of a replica, its address, and a place in the log.
 
 A replica of the metadata log is an id *and* the directory that its log lives in (KIP-853): the same id with
-an empty disk has forgotten what it voted, and is another replica. Quorums of kraft.version 0 know ids alone;
-the directory is zero there, and zero matches every directory.
+an empty disk has forgotten its votes, and is another replica. Quorums of kraft.version 0 know ids alone; the
+directory is zero there, and zero matches every directory.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ __all__ = [
 ]
 
 NOBODY: Final = -1
-"""No replica: the leader of an epoch that has none (yet), the vote that was not given."""
+"""Stands for no replica: the leader of an epoch that has none yet, or a vote that was not given."""
 
 EARLY_EPOCHS: Final = 1 << 30
-"""An epoch below this is believed, however far it is ahead."""
+"""A peer is believed in an epoch below this, however far that is ahead of the own epoch."""
 
 LARGEST_LEAP: Final = 1_000
-"""Above, nobody is believed who is more elections ahead. Epochs are int32, and kept on disk: a replica that
-one request had brought to the last of them could never lead again (Apache Kafka ends in that election)."""
+"""In later epochs no peer is believed that is more elections ahead than this. Epochs are int32 and kept on
+disk. A replica that one request had brought to the last of them could never lead again (Apache Kafka's
+process ends in that election)."""
 
 
 class ReplicaKey(NamedTuple):
-    """directory_id: 16 bytes, zero if it is not known."""
+    """The id of a replica and of its directory. directory_id has 16 bytes, which are zero if it is not
+    known."""
 
     id: int
     directory_id: bytes = ZERO_UUID
 
     def matches(self, other: ReplicaKey) -> bool:
-        """The same replica, as far as both say who they are."""
+        """Whether both name the same replica, as far as both are known."""
         return self.id == other.id and (
             self.directory_id == other.directory_id
             or self.directory_id == ZERO_UUID
@@ -49,15 +51,15 @@ class ReplicaKey(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a listener can be reached."""
+    """The address at which a listener is reached."""
 
     host: str
     port: int
 
 
 class Peer(NamedTuple):
-    """Whom a request is for. A bootstrap server, whose id nobody knows yet, has an id of -2 or below; the
-    address is then what counts."""
+    """The replica to which a request goes. A bootstrap server, whose id is not known yet, has an id of -2 or
+    below and is told apart by its address."""
 
     id: int
     host: str
@@ -65,7 +67,7 @@ class Peer(NamedTuple):
 
 
 class LeaderAndEpoch(NamedTuple):
-    """leader_id is -1 while nobody leads the epoch, as far as this replica knows."""
+    """leader_id is -1 while the epoch has no leader that this replica knows."""
 
     leader_id: int
     epoch: int

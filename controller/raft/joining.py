@@ -1,12 +1,11 @@
 """What a follower tells the leader about itself, besides fetching. KIP-853, KIP-1186.
 
-A voter whose addresses or versions are not those in the voters' record sends UpdateRaftVoter; with
-kraft.version 0 it does so once to each leader, which then knows its directory. An observer that is a
-controller, and may (`controller.quorum.auto.join.enable`), sends AddRaftVoter; if a voter with its id and
-another directory is in the way (its own former life, before it lost its disk), RemoveRaftVoter for that one
-first.
+A voter whose addresses or versions differ from the voters' record sends UpdateRaftVoter. With kraft.version 0
+it does so once to each leader, which learns its directory by that. An observer that is a controller sends
+AddRaftVoter if `controller.quorum.auto.join.enable` allows it. If a voter has the same id and another
+directory, which is this node before it lost its disk, it sends RemoveRaftVoter for that voter first.
 
-All of this at most once in a fetch timeout; a refusal is answered by trying again then.
+All of this is sent at most once in a fetch timeout. After a refusal it is sent again then.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ __all__ = ["handle_update_answer", "poll_membership"]
 
 
 def poll_membership(replica: Replica, state: Follower, leader: Peer) -> None:
-    """Sends what is due, if nothing is under way."""
+    """Sends the request that is due, if none is under way."""
     if replica.now_ms < state.voter_update_deadline_ms:
         return
     request = _request(replica, state)
     if request is not None:
         if not replica.connections.is_idle:
-            return  # when the fetch that is under way has come back
+            return  # sent when the fetch that is under way has been answered
         replica.ask(leader, request)
     state.voter_update_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
 
@@ -84,7 +83,7 @@ def _update_request(replica: Replica) -> UpdateRaftVoterRequest:
 
 
 def handle_update_answer(replica: Replica, answer: UpdateRaftVoterResponse) -> bool:
-    """Says whether the peer did well; a refusal is none of its faults."""
+    """Returns whether the peer answered as it should. A refusal is a proper answer."""
     leader = answer.current_leader
     if leader is not None:
         endpoints: Endpoints = replica.voters.endpoints_of(leader.leader_id)

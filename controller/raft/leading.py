@@ -1,8 +1,8 @@
-"""What a leader does besides answering: appends, commits, tells the voters of itself, and knows when to stop.
+"""What a leader does besides answering: it appends, commits, tells the voters that it leads, and resigns.
 
-It stops when it is asked to, when it shuts down, when it has removed itself from the voters and that is
-committed, and when no majority has fetched from it for one and a half fetch timeouts (check quorum): then the
-others may have elected another leader long ago, and its own clients would wait for ever.
+It resigns when it is asked to, when it shuts down, when it has removed itself from the voters and that is
+committed, and when no majority has fetched from it for one and a half fetch timeouts (check quorum). In that
+last case the others may have elected another leader long ago, and its own clients would wait for ever.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["append", "note_synced", "poll_leader"]
 
 
 def append(replica: Replica, batches: bytearray, *, is_news: bool) -> None:
-    """Batches of the state machine, one after the other, at the end of the log."""
+    """Appends batches of the controller, one after the other, to the log."""
     start_offset = end_offset = replica.log.end_offset
     for position, header in headers(batches):
         patch_offset_and_epoch(batches, position, end_offset, replica.epoch)
@@ -33,7 +33,7 @@ def append(replica: Replica, batches: bytearray, *, is_news: bool) -> None:
 
 
 def note_synced(replica: Replica) -> None:
-    """More of the leader's own log is durable: that may be the majority."""
+    """More of the leader's own log is durable, so a majority may have it now."""
     commit_what_a_majority_has(replica)
 
 
@@ -42,7 +42,7 @@ def poll_leader(replica: Replica) -> int:
     if not isinstance(state, Leader):
         return replica.now_ms
     if state.counted is not replica.voters:
-        commit_what_a_majority_has(replica)  # fewer voters, or others, may be a majority
+        commit_what_a_majority_has(replica)  # with other voters, more may be committed
     finish_operation(replica, state)
     if state.is_established and not replica.may_stand:
         state.wants_to_resign = True  # it leads until the voters without it are committed
@@ -65,7 +65,8 @@ def poll_leader(replica: Replica) -> int:
 
 
 def _needs_others(replica: Replica, state: Leader) -> bool:
-    """All but the only voter do; so does a leader that has written its own removal, if one voter is left."""
+    """Whether the leader needs other voters for a majority. The only voter does not; nor does a leader that
+    has written its own removal while one voter is left, which is itself."""
     return len(state.voters) > 1 or not replica.is_voter
 
 

@@ -16,13 +16,14 @@ __all__ = ["MetadataLogFailed", "named_refusals", "raise_if_refused"]
 
 
 class MetadataLogFailed(EndsProcess):
-    """The disk refuses what the quorum must remember: this replica cannot keep its word any more, and its
-    process ends. The text names the directory, the fault and the remedy."""
+    """The disk refuses to store what the quorum must remember. The replica cannot keep its promises any more,
+    so its process ends. The text names the directory, the fault and the remedy."""
 
 
 @contextmanager
 def named_refusals(directory: str) -> Iterator[None]:
-    """Turns what the disk raises within into MetadataLogFailed. directory: of the metadata log."""
+    """Turns the errors that the disk raises in this block into MetadataLogFailed. directory: that of the
+    metadata log."""
     try:
         yield
     except (OSError, LogStorageError) as error:
@@ -33,7 +34,8 @@ def named_refusals(directory: str) -> Iterator[None]:
 
 
 def raise_if_refused(directory: str, outcome: object) -> None:
-    """For what a helper thread came back with. Raises MetadataLogFailed, and what is no refusal as it is."""
+    """Looks at the result of a helper thread. Raises MetadataLogFailed for a refusal of the disk, and any
+    other error unchanged."""
     if isinstance(outcome, BaseException):
         with named_refusals(directory):
             raise outcome

@@ -19,14 +19,14 @@ __all__ = ["RaftLog", "SnapshotControl"]
 
 
 class SnapshotControl(msgspec.Struct, frozen=True):
-    """The control records of a snapshot: what the quorum needs to know of it. voters: None for none."""
+    """The control records of a snapshot, which the quorum needs. voters: None if it holds none."""
 
     kraft_version: int = 0
     voters: VotersRecord | None = None
 
 
 class RaftLog(Protocol):
-    """The read side of the replica's log. Nothing here changes but by the driver executing a Ready."""
+    """The read side of the replica's log. It changes only when the driver executes a Ready."""
 
     @property
     def start_offset(self) -> int:
@@ -35,9 +35,12 @@ class RaftLog(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """Where the next append goes, synced or not. When a node is made: the end of what was found whole on
-        the disk, and is durable; not before the end of the newest snapshot (else the log is begun anew behind
-        that one first)."""
+        """The offset at which the next append is written, whether the records before it are synced or not.
+
+        When a node is made, this is the end of what was found intact on the disk, and all of it is durable.
+        It is not below the end of the newest snapshot, because in that case the log is begun anew behind the
+        snapshot first.
+        """
         ...
 
     def epochs(self) -> Sequence[tuple[int, int]]:
@@ -45,16 +48,18 @@ class RaftLog(Protocol):
         ...
 
     def read(self, offset: int, max_bytes: int) -> Records:
-        """Batches from the one with `offset` on: at least one whole one, then as many bytes as fit into
-        max_bytes; the last may be cut. start_offset <= offset < end_offset. `bytes` or a slice of a file."""
+        """Batches from the one with `offset` on: at least one whole batch, then as many bytes as fit into
+        max_bytes. The last batch may be incomplete. start_offset <= offset < end_offset. Returns `bytes`, or
+        a slice of a file."""
         ...
 
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
-        """As `read`, but the batches are copied into memory, and the last one is whole too."""
+        """Reads as `read` does, but copies the batches into memory, and the last one is complete too."""
         ...
 
     def snapshots(self) -> Sequence[SnapshotId]:
-        """The whole ones, ascending; (0, 0) is among them in a node that was formatted with voters."""
+        """The complete snapshots, the oldest first. (0, 0) is among them if the node was formatted with
+        voters."""
         ...
 
     def snapshot_control(self, snapshot: SnapshotId) -> SnapshotControl:
@@ -62,9 +67,9 @@ class RaftLog(Protocol):
         ...
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """Bytes of a snapshot from a position within it, at most max_bytes and at least one."""
+        """Bytes of a snapshot from a position within it: at least one, and at most max_bytes."""
         ...
 
     def snapshot_size(self, snapshot: SnapshotId) -> int | None:
-        """Its length in bytes; None if there is no such snapshot."""
+        """The size of a snapshot in bytes; None if there is no such snapshot."""
         ...

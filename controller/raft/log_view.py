@@ -34,14 +34,17 @@ from storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 __all__ = ["BOOTSTRAP_SNAPSHOT", "Fit", "LogView"]
 
 BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
-"""What `storage format` writes. It is not replicated: the first leader writes its voters into the log."""
+"""The snapshot that `storage format` writes. It is not replicated: the first leader writes its voters into
+the log."""
 
 
 class Fit(NamedTuple):
-    """Does another log's (offset, epoch of the record before it) lie on this one? If both are None: yes.
+    """How the end of another replica's log fits this log: its end offset, and the epoch of the record before
+    it.
 
-    diverging: (the largest epoch at or below its that is known here, where that ends): cut back to there.
-    snapshot: it is before this log's beginning, load this first.
+    If both fields are None, the other log is the beginning of this one. diverging: the other log must be
+    truncated to the end of this epoch, the largest one known here that is not above its own. snapshot: the
+    other log ends before this one begins, so the replica must load this snapshot first.
     """
 
     diverging: tuple[int, int] | None = None
@@ -52,7 +55,7 @@ FITS = Fit()
 
 
 class LogView:
-    """Offsets are plain attributes: read them freely, change them through the methods."""
+    """The offsets are plain attributes. Read them freely, and change them through the methods."""
 
     __slots__ = (
         "_base_epoch",
@@ -85,27 +88,29 @@ class LogView:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, or of the snapshot that the log begins behind; 0 if there is neither."""
+        """The epoch of the last record, or of the snapshot behind which the log begins; 0 if there is
+        neither."""
         latest = self.epochs.latest_epoch
         return latest if latest != UNDEFINED_EPOCH else self._base_epoch
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
-        """The newest snapshot, but for the empty one that formatting writes."""
+        """The newest snapshot, apart from the one without state that formatting writes."""
         newest = self.snapshots[-1] if self.snapshots else None
         return None if newest == BOOTSTRAP_SNAPSHOT else newest
 
     # Comparing
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
-        """(largest epoch at or below `epoch` here, where it ends); an epoch above all ends with the log."""
+        """The largest epoch here that is not above `epoch`, and its end offset. If `epoch` is above all of
+        them, that is the end of the log."""
         known, end_offset = self.epochs.end_offset_for(epoch, self.end_offset)
         if known == UNDEFINED_EPOCH:
             return self.last_epoch, self.end_offset
         return known, end_offset
 
     def fit(self, offset: int, epoch: int) -> Fit:
-        """Where a replica stands that fetches from `offset` and has a record of `epoch` before it."""
+        """How the log of a replica fits that fetches from `offset` and has a record of `epoch` before it."""
         latest = self.latest_snapshot
         if offset == 0 and latest is not None:
             return Fit(snapshot=latest)  # shorter than the log that led to it
@@ -123,7 +128,8 @@ class LogView:
         return FITS
 
     def read(self, offset: int, max_bytes: int) -> Records:
-        """Batches from the one at `offset` on, at least one, else at most max_bytes; empty at the end."""
+        """Batches from the one at `offset` on: at least one, otherwise at most max_bytes. Empty at the end of
+        the log."""
         if offset >= self.end_offset:
             return b""
         unexecuted = self._unexecuted
@@ -143,7 +149,7 @@ class LogView:
     # Changing
 
     def append(self, records: bytes, end_offset: int, epoch: int) -> None:
-        """Batches that follow the end, all of one epoch that is not below the last one."""
+        """Appends batches to the end of the log. All are of one epoch, which is not below the last one."""
         if epoch < self.last_epoch or end_offset <= self.end_offset:
             invariant(
                 False, "a log grows, and its epochs do not fall",
@@ -173,11 +179,11 @@ class LogView:
         self.operations.append(SnapshotChunk(snapshot, position, content))
 
     def ask_install(self, snapshot: SnapshotId) -> None:
-        """Its outcome comes as an input of its own."""
+        """Has the driver install a snapshot. The node learns the outcome as an input of its own."""
         self.operations.append(InstallSnapshot(snapshot))
 
     def installed(self, snapshot: SnapshotId) -> None:
-        """The log now begins, and ends, behind this snapshot; older ones stand for nothing any more."""
+        """The log now begins and ends behind this snapshot, and older snapshots are not used any more."""
         self.snapshots = [snapshot]
         self.epochs.clear()
         self._base_epoch = snapshot.epoch
@@ -201,7 +207,7 @@ class LogView:
     # The driver's side
 
     def take(self) -> tuple[list[LogOperation], int]:
-        """(operations since the last call, the number of the sync that they need or 0)."""
+        """Returns the operations since the last call, and the number of the sync that they need, or 0."""
         operations = self.operations
         if not operations:
             return operations, 0
@@ -215,7 +221,7 @@ class LogView:
         return operations, self._sync_number
 
     def synced(self, sync: int) -> None:
-        """That sync has ended, and with it all that were asked for before."""
+        """That sync has ended, and so have all that were asked for before it."""
         unsynced = self._unsynced
         while unsynced and unsynced[0][0] <= sync:
             self.synced_offset = max(self.synced_offset, unsynced.popleft()[1])

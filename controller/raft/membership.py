@@ -53,7 +53,7 @@ NOT_FENCED: Final = "Request timed out waiting for leader to establish HWM and f
 
 
 class VersionChangeRefused(Exception):
-    """kraft.version cannot be raised now; `error` is the code for the answer."""
+    """The kraft.version cannot be raised now. `error` is the code for the answer."""
 
     def __init__(self, error: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -61,7 +61,7 @@ class VersionChangeRefused(Exception):
 
 
 def describe(key: ReplicaKey) -> str:
-    """As the texts of Kafka's answers name a replica."""
+    """Names a replica as the texts in Kafka's answers do."""
     return f"ReplicaKey(id={key.id}, directoryId={uuid_to_text(key.directory_id)})"
 
 
@@ -70,7 +70,7 @@ def _describe_all(voters: VoterSet) -> str:
 
 
 def _obstacle(replica: Replica, doing: str) -> tuple[ErrorCode, str] | None:
-    """Why no voters can be added or removed at this moment."""
+    """The reason for which no voter can be added or removed now."""
     state = replica.leading()
     if state.operation is not None:
         return ErrorCode.REQUEST_TIMED_OUT, PENDING
@@ -144,7 +144,7 @@ def _judge_add(replica: Replica, request: AddRaftVoterRequest) -> tuple[ErrorCod
 
 
 def add_refused(replica: Replica, error: ErrorCode) -> None:
-    """The voter that is being added did not answer."""
+    """The voter that is being added has not answered."""
     state = replica.leading()
     if state.operation is not None and state.operation.adding is not None:
         text = f"Aborted add voter operation for since API_VERSIONS returned an error {error.name}"
@@ -152,7 +152,8 @@ def add_refused(replica: Replica, error: ErrorCode) -> None:
 
 
 def handle_api_versions(replica: Replica, peer_id: int, response: ApiVersionsResponse) -> None:
-    """The voter that is being added says what it can: the last questions, then its record is written."""
+    """The voter that is being added tells which versions it can run. After the last checks its record is
+    written."""
     state = replica.leading()
     operation = state.operation
     if operation is None or operation.adding is None or operation.adding.key.id != peer_id:
@@ -230,7 +231,7 @@ def _judge_remove(
 
 
 def handle_update(replica: Replica, caller: Caller, request: UpdateRaftVoterRequest) -> None:
-    """A voter tells its addresses and versions; with kraft.version 0 they are only remembered."""
+    """A voter tells its addresses and versions. With kraft.version 0 the leader only remembers them."""
     replica.answer(caller.token, update_voter_answer(replica, caller, _try_update(replica, request)))
 
 
@@ -304,7 +305,8 @@ def check_kraft_version(replica: Replica, version: int) -> None:
 
 
 def upgrade_kraft_version(replica: Replica, version: int) -> None:
-    """From 0 to 1: the voters of the config, with the directories that they have told, go into the log."""
+    """Raises the version from 0 to 1: the voters of the config are written into the log, with the directories
+    that they have told."""
     state = replica.leading()
     if state.static_voters is not None and version > replica.history.version:
         append_control(replica, kraft_version=version, voters=state.static_voters)
@@ -315,7 +317,8 @@ def upgrade_kraft_version(replica: Replica, version: int) -> None:
 
 
 def finish_operation(replica: Replica, state: Leader) -> None:
-    """Answers the pending change if it is committed, or its time is over (the record, if written, stays)."""
+    """Answers the pending change of voters if it is committed or its time is over. A record that was written
+    stays in the log."""
     operation = state.operation
     if operation is None:
         return
@@ -326,7 +329,8 @@ def finish_operation(replica: Replica, state: Leader) -> None:
 
 
 def give_up(replica: Replica, state: Leader) -> None:
-    """The leader leads no more; whether the change holds is for the next one."""
+    """This leader does not lead any more. Whether the pending change takes effect is decided under the next
+    leader."""
     if state.operation is not None:
         _end(replica, state, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
 

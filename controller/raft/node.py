@@ -47,11 +47,12 @@ __all__ = ["NotLeading", "RaftNode", "VersionChangeRefused"]
 
 NEWEST_VERSION: Final = 32767
 MOST_TURNS: Final = 8
-"""An input never turns a replica more often: unattached, prospective, candidate, leader, resigned, …"""
+"""The number of role changes that one input can cause at most: unattached, prospective, candidate, leader,
+resigned, and some more."""
 
 
 class NotLeading(Exception):
-    """This node does not lead that epoch (any more); nothing has been appended."""
+    """This node does not lead that epoch, or not any more. Nothing has been appended."""
 
 
 _REQUESTS: Final[Mapping[type[Message], Callable[[Replica, Caller, Any], None]]] = MappingProxyType(
@@ -80,9 +81,9 @@ _POLLS: Final[Mapping[Role, Callable[[Replica], int]]] = MappingProxyType(
 
 
 class RaftNode:
-    """The state of one replica in one life. After a crash a new one is made from what the disk has.
+    """The state of one replica. After a crash a new one is made from what is on the disk.
 
-    The properties may be read at any time, by checkers after every event.
+    The properties may be read at any time; the simulator's checkers do so after every event.
     """
 
     __slots__ = ("_replica", "is_shut_down")
@@ -90,17 +91,17 @@ class RaftNode:
     def __init__(
         self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, random_source: RandomSource
     ) -> None:
-        """hard_state: from quorum-state, None without the file. Reads the log's control records. Everything
-        that the log has now must be durable."""
+        """hard_state: the content of quorum-state, None if there is no such file. Reads the control records
+        of the log. Everything that the log holds now must be durable."""
         self._replica = Replica(config, log, hard_state, random_source)
         self.is_shut_down = False
-        """The clean end is reached: no input has an effect any more."""
+        """True when the node has shut down. No input has an effect any more."""
 
-    # What it is
+    # The state
 
     @property
     def key(self) -> ReplicaKey:
-        """Which replica this is."""
+        """The id and the directory id of this replica."""
         return self._replica.key
 
     @property
@@ -109,7 +110,7 @@ class RaftNode:
 
     @property
     def is_observer(self) -> bool:
-        """It is not among the voters, as far as its own log (or config) knows."""
+        """Whether this replica is not among the voters, as far as its own log or its config tells."""
         return not self._replica.is_voter
 
     @property
@@ -118,12 +119,14 @@ class RaftNode:
 
     @property
     def leader(self) -> LeaderAndEpoch:
-        """As this replica knows it; itself from the election on, established or not."""
+        """The leader of the epoch that this replica knows. A leader names itself from its election on,
+        whether a record of its epoch is committed or not."""
         return LeaderAndEpoch(self._replica.leader_id, self._replica.epoch)
 
     @property
     def leader_peer(self) -> Peer | None:
-        """The leader, by the listener that controllers use; None while it is not known, or is this one."""
+        """The leader at the listener that controllers use. None while it is not known, or if it is this
+        replica."""
         return None if self._replica.leader_id == self._replica.key.id else self._replica.leader_peer
 
     @property
@@ -145,17 +148,19 @@ class RaftNode:
 
     @property
     def synced_offset(self) -> int:
-        """Below it everything was durable when the life began, or was reported so by log_synced."""
+        """Everything below it is durable: it was so when the node was made, or log_synced has told so."""
         return self._replica.log.synced_offset
 
     @property
     def high_watermark(self) -> int:
-        """Below it everything is committed, as this replica knows; at the start the newest snapshot's end."""
+        """Everything below it is committed, as far as this replica knows. At the start it is the end of the
+        newest snapshot."""
         return self._replica.high_watermark
 
     @property
     def knows_high_watermark(self) -> bool:
-        """It was told in this life. Before that `high_watermark` may lie far below what is committed here."""
+        """Whether the high watermark was told since the start. Before that, `high_watermark` may be far below
+        what is committed here."""
         return self._replica.knows_high_watermark
 
     @property
@@ -163,12 +168,12 @@ class RaftNode:
         return self._replica.log.latest_snapshot
 
     def snapshot_at(self, end_offset: int) -> SnapshotId | None:
-        """The one that ends there, if the node was told of it."""
+        """The snapshot that ends at this offset, if the node was told of it."""
         return next((each for each in self._replica.log.snapshots if each.end_offset == end_offset), None)
 
     @property
     def voters(self) -> VoterSet:
-        """The newest in the log, committed or not."""
+        """The newest set of voters in the log, whether it is committed or not."""
         return self._replica.voters
 
     @property
@@ -185,8 +190,8 @@ class RaftNode:
         self._replica.wall_offset_ms = offset_ms
 
     def progress(self, now_ms: int = 0) -> tuple[list[Progress], list[Progress]]:
-        """(voters, observers) as the leader knows them, for DescribeQuorum; empty elsewhere. Observers that
-        were silent for long before now_ms are forgotten."""
+        """The voters and the observers as the leader knows them, for DescribeQuorum. Both are empty on other
+        replicas. Observers that have been silent for long before now_ms are forgotten."""
         state = self._replica.state
         if not isinstance(state, Leader):
             return [], []
@@ -199,20 +204,20 @@ class RaftNode:
         return self._replica.log.fit(offset, epoch)
 
     def control_at(self, end_offset: int) -> SnapshotControl:
-        """What a snapshot that ends there says of version and voters."""
+        """What a snapshot that ends at this offset must say of the kraft.version and the voters."""
         version, voters = self._replica.history.at(end_offset)
         return SnapshotControl(version, None if voters is None else voters.to_record())
 
-    # What happens to it
+    # Inputs of the driver
 
     def start(self, now_ms: int) -> Ready:
-        """Begins the work of this replica. To be called once, before any other input."""
+        """Begins the work of this replica. It is called once, before any other input."""
         self._replica.now_ms = now_ms
         begin_life(self._replica)
         return self._settle(now_ms)
 
     def tick(self, now_ms: int) -> Ready:
-        """Time has passed: what was due at Ready.wake_at_ms happens, if it is due."""
+        """Time has passed. What was due at Ready.wake_at_ms is done, if its time has come."""
         return self._settle(now_ms)
 
     def receive_request(
@@ -224,9 +229,12 @@ class RaftNode:
         version: int = NEWEST_VERSION,
         listener: str = "",
     ) -> Ready:
-        """A peer, an observer or an admin asks. The answer comes with `token` in this Ready or in a later
-        one, exactly once (or never, if the node ends). version: of the API; listener: the name of the one
-        that it came by, "" the quorum's own."""
+        """A peer, an observer or an admin client sends a request. The answer comes with `token` in this Ready
+        or in a later one, exactly once, or never if the node ends.
+
+        version: the version of the API. listener: the name of the listener by which the request came, "" for
+        that of the quorum.
+        """
         handle = _REQUESTS.get(type(message))
         if handle is None:
             invariant(False, "a request that the quorum answers", kind=type(message).__name__)
@@ -236,7 +244,8 @@ class RaftNode:
         return self._settle(now_ms)
 
     def receive_response(self, request_id: int, message: Message, now_ms: int) -> Ready:
-        """The answer to a request of this life; one that nobody waits for any more is ignored."""
+        """The answer to a request that was sent since the start. An answer for which nobody waits any more is
+        ignored."""
         replica = self._replica
         replica.now_ms = now_ms
         sent = replica.connections.end(request_id)
@@ -245,7 +254,7 @@ class RaftNode:
         return self._settle(now_ms)
 
     def _handle_answer(self, peer_id: int, kind: type[Message], offset: int, message: Message) -> bool:
-        """Whether the response is of use; if not, the peer is not asked again for a while."""
+        """Returns whether the answer is of use. If not, no requests are sent to the peer for a while."""
         replica = self._replica
         if isinstance(message, FetchResponse):
             return following.handle_fetch_answer(replica, offset, message)
@@ -269,8 +278,8 @@ class RaftNode:
         return False
 
     def request_failed(self, request_id: int, error: ErrorCode, now_ms: int) -> Ready:
-        """No answer will come. error: BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION, REQUEST_TIMED_OUT, or
-        UNSUPPORTED_VERSION if the peer cannot read the message."""
+        """There will be no answer to a request. error: BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION,
+        REQUEST_TIMED_OUT, or UNSUPPORTED_VERSION if the peer cannot read the message."""
         self._replica.now_ms = now_ms
         self._fail(request_id, error)
         return self._settle(now_ms)
@@ -291,26 +300,26 @@ class RaftNode:
             membership.add_refused(replica, error)
 
     def log_synced(self, sync: int, now_ms: int) -> Ready:
-        """All that was asked for up to that Ready.sync is durable."""
+        """Everything is durable for which a Ready with this number of a sync has asked."""
         self._replica.log.synced(sync)
         if self._replica.role is Role.LEADER:
             leading.note_synced(self._replica)
         return self._settle(now_ms)
 
     def snapshot_installed(self, snapshot: SnapshotId, control: SnapshotControl | None, now_ms: int) -> Ready:
-        """The outcome of an InstallSnapshot; None: it was broken."""
+        """The outcome of an InstallSnapshot. control is None if the snapshot was broken."""
         self._replica.now_ms = now_ms
         following.install(self._replica, snapshot, control)
         return self._settle(now_ms)
 
-    # What the controller wants of it
+    # Inputs of the controller
 
     def append(self, epoch: int, batches: bytearray, now_ms: int, *, is_news: bool = True) -> Ready:
-        """A batch of the state machine, or several in a row, whose base offsets and leader epochs are
-        patched in here: the first offset is `end_offset` before the call. Raises AppendRefused.
+        """Appends a batch of the controller, or several in a row. Their base offsets and leader epochs are
+        patched in here; the first offset is `end_offset` before the call. Raises AppendRefused.
 
-        is_news False: they change nothing (KIP-835). That they are committed is told with the next answer,
-        and not by one of its own.
+        is_news: False for records that change nothing (KIP-835). That they are committed is then told with
+        the next answer, and not by an answer of its own.
         """
         self._refuse_unless_leading(epoch)
         leading.append(self._replica, batches, is_news=is_news)
@@ -322,8 +331,8 @@ class RaftNode:
             raise NotLeading(f"epoch {epoch} is not led here, {self.leader} is known")
 
     def snapshot_taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
-        """The state machine's snapshot is durable under its name: of what is committed, at the end of a
-        batch of snapshot.epoch."""
+        """The controller's snapshot is durable under its name. It holds only what is committed, and ends
+        where a batch of snapshot.epoch does."""
         log = self._replica.log
         newest = log.snapshots[-1] if log.snapshots else SnapshotId(-1, -1)
         invariant(
@@ -335,8 +344,8 @@ class RaftNode:
         return self._settle(now_ms)
 
     def advance_log_start(self, snapshot: SnapshotId, now_ms: int) -> Ready:
-        """The log before this snapshot is not kept any longer (the driver's retention says so). Gives an
-        AdvanceLogStart."""
+        """The log before this snapshot is not kept any longer, as the driver's retention has decided. The
+        Ready holds an AdvanceLogStart."""
         replica = self._replica
         invariant(snapshot in replica.log.snapshots, "the log begins at a snapshot", snapshot=snapshot)
         if snapshot.end_offset > replica.log.start_offset:
@@ -345,8 +354,8 @@ class RaftNode:
         return self._settle(now_ms)
 
     def upgrade_kraft_version(self, epoch: int, version: int, *, validate_only: bool, now_ms: int) -> Ready:
-        """UpdateFeatures for kraft.version, at the leader: 0 to 1 writes the voters into the log. Raises
-        VersionChangeRefused, AppendRefused."""
+        """Raises the kraft.version for an UpdateFeatures request at the leader: from 0 to 1 the voters are
+        written into the log. Raises VersionChangeRefused and AppendRefused."""
         self.check_kraft_version(epoch, version)
         self._replica.now_ms = now_ms
         if not validate_only:
@@ -354,12 +363,12 @@ class RaftNode:
         return self._settle(now_ms)
 
     def check_kraft_version(self, epoch: int, version: int) -> None:
-        """Whether `upgrade_kraft_version` would do it now; raises as it does, and changes nothing."""
+        """Raises what `upgrade_kraft_version` would raise now, and changes nothing."""
         self._refuse_unless_leading(epoch)
         membership.check_kraft_version(self._replica, version)
 
     def resign(self, epoch: int, now_ms: int) -> Ready:
-        """The state machine cannot lead: let somebody else. Nothing if the epoch is over."""
+        """Resigns because the controller cannot lead. Does nothing if the epoch is over."""
         replica = self._replica
         replica.now_ms = now_ms
         if replica.role is Role.LEADER and epoch == replica.epoch:
@@ -367,8 +376,8 @@ class RaftNode:
         return self._settle(now_ms)
 
     def shut_down(self, timeout_ms: int, now_ms: int) -> Ready:
-        """A clean end: a leader tells the others whom it prefers, and stays until somebody else leads or the
-        time is over. Then `is_shut_down`, and no more effects."""
+        """Shuts down in order: a leader tells the others which successors it prefers, and stays until another
+        one leads or the time is over. Then `is_shut_down` is True, and there are no more effects."""
         if self._replica.shut_down_deadline_ms is None:
             self._replica.shut_down_deadline_ms = now_ms + timeout_ms
         return self._settle(now_ms)
@@ -376,7 +385,7 @@ class RaftNode:
     # What is due
 
     def _settle(self, now_ms: int) -> Ready:
-        """Does what is due now, and collects the effects."""
+        """Does what is due now, and returns the collected effects."""
         replica = self._replica
         replica.now_ms = now_ms
         if self.is_shut_down:

@@ -1,7 +1,7 @@
-"""Requests to the other replicas: a channel to each address, made when it is first needed.
+"""Requests to the other replicas, with a channel to each address, which is made when it is first needed.
 
-Record bytes in an answer are views that are valid in the callback only; the node may come to them later, so
-they are copied here.
+Record bytes in an answer are views that are valid only in the callback. The node may use them later, so they
+are copied here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["ClosablePeerChannel", "ReplicaPeers"]
 
 class ClosablePeerChannel(PeerChannel, Protocol):
     def close_channel(self) -> None:
-        """No more requests; those that are under way fail."""
+        """Closes the channel. Requests that are under way fail."""
         ...
 
 
 class ReplicaPeers:
-    """Channels by host and port."""
+    """The channels to other replicas, by host and port."""
 
     def __init__(self, make_channel: Callable[[str, int], ClosablePeerChannel]) -> None:
         self._make_channel = make_channel
@@ -39,7 +39,7 @@ class ReplicaPeers:
         on_answer: Callable[[int, Message], None],
         on_failure: Callable[[int, ErrorCode], None],
     ) -> None:
-        """One of the two is called with the request's id, in a later turn of the loop."""
+        """Sends a request. One of the two callbacks is called with its id, in a later turn of the loop."""
         address = (request.to.host, request.to.port)
         channel = self._channels.get(address)
         if channel is None:

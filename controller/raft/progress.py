@@ -1,9 +1,10 @@
-"""How far the replicas are, as their leader counts it: what is committed, and who still follows.
+"""How far the replicas have fetched, as their leader counts it: what is committed, and which voters still
+follow.
 
-A voter's fetch from an offset says that everything below is durable there and equal to the leader's log;
-the leader counts itself for what its own disk has synced. What a majority has is committed, with Raft's one
-condition: a leader counts only up from a record of its own epoch (section 5.4.2 of the paper), so an offset
-at or below the start of its epoch commits nothing. Observers are watched and never counted.
+A voter's fetch from an offset says that everything below is durable there and equal to the leader's log; the
+leader counts itself for what its own disk has synced. What a majority has is committed, with Raft's one
+condition: a leader counts only from a record of its own epoch on (section 5.4.2 of the paper), so an offset
+at or below the start of its epoch commits nothing. Observers are tracked, but never counted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LARGEST_NUMBER_OF_OBSERVERS: Final = 10_000
 
 
 def follow_voters(replica: Replica, state: Leader) -> None:
-    """If the voters have changed: those of before become observers, and the other way round."""
+    """Takes in a change of the voters: former voters become observers, and observers become voters."""
     if state.counted is replica.voters:
         return
     if len(state.counted) == 1:  # an only voter waits for nobody: its deadline is long past
@@ -37,7 +38,8 @@ def follow_voters(replica: Replica, state: Leader) -> None:
 
 
 def commit_what_a_majority_has(replica: Replica) -> bool:
-    """Raises the high watermark if it can; says whether it did, or became known to this leader."""
+    """Raises the high watermark if a majority has more. Returns whether it rose, or became known to this
+    leader."""
     state = replica.leading()
     follow_voters(replica, state)
     own = state.voters.get(replica.key.id)
@@ -52,7 +54,7 @@ def commit_what_a_majority_has(replica: Replica) -> bool:
 
 
 def record_fetch(replica: Replica, key: ReplicaKey, fetch_offset: int) -> bool:
-    """A replica fetches from an offset that fits our log; says whether it may have committed something."""
+    """A replica has fetched from an offset that fits this log. Returns whether more may be committed now."""
     state = replica.leading()
     follow_voters(replica, state)
     progress = state.voters.get(key.id)
@@ -83,7 +85,8 @@ def record_fetch(replica: Replica, key: ReplicaKey, fetch_offset: int) -> bool:
 
 
 def note_following(replica: Replica, key: ReplicaKey) -> None:
-    """A voter is alive and follows: once a majority does, the check of the quorum begins anew."""
+    """A voter has fetched, so it follows. As soon as a majority has, the time of the check of the quorum
+    begins anew."""
     state = replica.leading()
     if not replica.voters.has(key):
         return
@@ -97,7 +100,7 @@ def note_following(replica: Replica, key: ReplicaKey) -> None:
 
 
 def forget_silent_observers(replica: Replica, state: Leader) -> None:
-    """Who has not fetched for five minutes does not follow any more."""
+    """Forgets the observers that have not fetched for five minutes."""
     oldest_ms = replica.now_ms - OBSERVER_SESSION_TIMEOUT_MS
     for key in [key for key, each in state.observers.items() if each.last_fetch_ms <= oldest_ms]:
         del state.observers[key]

@@ -1,7 +1,7 @@
-"""What a replica of the metadata log can say of itself at any moment, for whoever asks: metrics.
+"""The metrics of a replica of the metadata log.
 
-Nearly all of it is state that is there anyway. What must be noticed when it happens, how long commits and
-elections took, is noted once for each rise of the high watermark and each change of the leader.
+Nearly all of them are read from state that exists anyway. How long commits and elections took must be noticed
+when it happens: it is noted once for each rise of the high watermark and each change of the leader.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WINDOW_MS: Final = 30_000
 
 
 class Durations:
-    """Mean and largest of what took how long, over the last 30 to 60 seconds; NaN without any."""
+    """The mean and the largest of some durations over the last 30 to 60 seconds; NaN if there were none."""
 
     __slots__ = ("_before", "_began_ms", "_now")
 
@@ -48,7 +48,8 @@ class Durations:
 
 
 class QuorumMetrics(NamedTuple):
-    """state: as Kafka's current-state names it. Latencies are (mean, largest) in milliseconds."""
+    """state: the value of Kafka's metric current-state. Latencies are pairs of mean and largest, in
+    milliseconds."""
 
     state: str
     leader_id: int
@@ -64,7 +65,7 @@ class QuorumMetrics(NamedTuple):
     commit_latency_ms: tuple[float, float]
     election_latency_ms: tuple[float, float]
     elected_leaders: int
-    """How often somebody was announced as the leader in this life."""
+    """How many elections of a leader have been announced since the start."""
 
 
 def quorum_metrics_of(
@@ -73,7 +74,8 @@ def quorum_metrics_of(
     commit_latency_ms: tuple[float, float],
     election_latency_ms: tuple[float, float],
 ) -> QuorumMetrics:
-    """Observers are known to the leader alone; the others say 0, as Kafka's do."""
+    """The metrics of a replica. Only the leader knows the observers; other replicas report 0 of them, as
+    Kafka's do."""
     _, observers = node.progress()
     voters = node.voters
     unknown = sum(1 for voter in voters.by_id.values() if not voter.endpoints and voter.key != node.key)
@@ -96,7 +98,8 @@ def quorum_metrics_of(
 
 
 def _state(node: RaftNode) -> str:
-    """A follower that has no vote is an observer; who waits says whether it has given its vote away."""
+    """The name of the state in the metrics. A follower without a vote is an observer; for a replica that
+    waits, the name says whether it has given its vote."""
     if node.role is Role.FOLLOWER:
         return "observer" if node.is_observer else "follower"
     if node.role in (Role.LEADER, Role.CANDIDATE):

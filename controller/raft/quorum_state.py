@@ -37,11 +37,11 @@ LATEST_DATA_VERSION: Final = 1
 
 
 class MalformedQuorumState(Exception):
-    """The file is there and does not say what it must; the text names the file and what is wrong."""
+    """The quorum-state file does not hold what it must. The text names the file and what is wrong."""
 
 
 class QuorumStateFile(msgspec.Struct, frozen=True):
-    """leader_epoch 0 and nobody as leader is the state of a fresh voter."""
+    """The content of the file. A fresh voter has leader_epoch 0 and no leader."""
 
     leader_epoch: int = 0
     leader_id: int = NOBODY
@@ -52,7 +52,7 @@ class QuorumStateFile(msgspec.Struct, frozen=True):
 
 
 def encode(state: QuorumStateFile) -> bytes:
-    """As Kafka writes it: keys in this order, no blanks, no newline."""
+    """Encodes the file as Kafka does: the keys in this order, without blanks and without a newline."""
     if state.data_version == 0:
         content: dict[str, object] = {
             "clusterId": "",
@@ -74,18 +74,19 @@ def encode(state: QuorumStateFile) -> bytes:
 
 
 def write(files: Files, directory: str, state: QuorumStateFile) -> None:
-    """Replaces the file. It is synced when this returns."""
+    """Replaces the file, which is synced when this returns."""
     files.write_atomically(f"{directory}/{QUORUM_STATE_FILE}", encode(state))
 
 
 def read(files: Files, directory: str) -> QuorumStateFile | None:
-    """None for a voter that has never been in an election. Raises MalformedQuorumState and OSError."""
+    """Reads the file. None for a voter that has never taken part in an election. Raises MalformedQuorumState
+    and OSError."""
     path = f"{directory}/{QUORUM_STATE_FILE}"
     return decode(files.read_bytes(path), path) if files.exists(path) else None
 
 
 def decode(data: bytes, path: str) -> QuorumStateFile:
-    """Raises MalformedQuorumState, which names the file by its path."""
+    """Decodes the file. Raises MalformedQuorumState, which names the file by its path."""
     try:
         content = json.loads(data)
         version = int(content["data_version"])

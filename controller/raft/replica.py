@@ -44,7 +44,8 @@ SCAN_BYTES = 1 << 20
 
 
 class Replica:
-    """Attributes are read freely by the rules; they are changed here, and `state` by its role's rules."""
+    """The state of one replica. The rules read the attributes freely. They are changed by the methods here,
+    and those of `state` by the rules of the role."""
 
     def __init__(
         self, config: RaftConfig, log: RaftLog, hard_state: HardState | None, random_source: RandomSource
@@ -64,11 +65,12 @@ class Replica:
         self.role = Role.UNATTACHED
         self.state: RoleState = Unattached(NEVER)
         self.turns = 0
-        """How often the role has changed or begun anew."""
+        """How often the role has changed or has begun anew."""
         newest = self.log.latest_snapshot
         self.high_watermark = 0 if newest is None else newest.end_offset
         self.knows_high_watermark = False
-        """A leader has told it in this life, or is this replica."""
+        """Whether a leader has told the high watermark since the start, or this replica is the leader and
+        knows it."""
         self.shut_down_deadline_ms: int | None = None
         self.connections = Connections(config.retry_backoff_ms)
         self._bootstrap_peers = tuple(
@@ -81,7 +83,7 @@ class Replica:
         self._told_high_watermark = self.high_watermark
 
     def _read_control_records(self) -> None:
-        """The voters, from the newest snapshot and the log behind it."""
+        """Reads the voters from the newest snapshot and from the log behind it."""
         log = self.log
         offset = log.start_offset
         if log.snapshots:
@@ -99,7 +101,7 @@ class Replica:
                 offset = max(offset, header.next_offset)
             invariant(offset > was, "a read gives a whole batch", offset=offset)
 
-    # Who
+    # Identity and peers
 
     @property
     def key(self) -> ReplicaKey:
@@ -115,8 +117,9 @@ class Replica:
 
     @property
     def may_stand(self) -> bool:
-        """A voter, or one whose removal is not known to be committed: without its log nobody might win, and
-        the others need its votes only if they are voters (Ongaro's dissertation, 4.2.2)."""
+        """Whether this replica may begin an election: it is a voter, or its removal is not known to be
+        committed. In the second case no other replica may be able to win, because the removal is not in every
+        log (Ongaro's dissertation, section 4.2.2)."""
         if self.is_voter:
             return True
         offset = self.history.voters_offset
@@ -125,16 +128,16 @@ class Replica:
         return any(voters.has(self.config.node) for voters in self.history.undecided(self.high_watermark))
 
     def is_of_cluster(self, cluster_id: str | None) -> bool:
-        """Whether a request that names this cluster, or none, is for us."""
+        """Whether a request names this cluster, or none."""
         return cluster_id is None or cluster_id == self.config.cluster_id
 
     def as_voter(self) -> Voter:
-        """This replica, as it would stand in the voters."""
+        """This replica as an entry in the set of voters."""
         config = self.config
         return Voter(config.node, config.endpoints, config.min_kraft_version, config.max_kraft_version)
 
     def peer(self, voter_id: int) -> Peer | None:
-        """A voter by the listener that controllers use; None if it has no such address."""
+        """A voter at the listener that controllers use. None if it has no address there."""
         address = self.voters.endpoints_of(voter_id).get(self.config.listener)
         return None if address is None else Peer(voter_id, *address)
 
@@ -144,12 +147,12 @@ class Replica:
         return None if address is None or self.leader_id == NOBODY else Peer(self.leader_id, *address)
 
     def leader_address(self, listener: str) -> Address | None:
-        """For answers: the leader's address for who came by this listener."""
+        """The leader's address for answers to requests that came by this listener."""
         return self.leader_endpoints.get(listener or self.config.listener)
 
     def bootstrap_peers(self) -> tuple[Peer, ...]:
-        """Whom to ask who leads: the bootstrap servers, and the voters that are somewhere else (they may have
-        moved since those were written down)."""
+        """The peers that are asked who leads: the bootstrap servers, and the voters at addresses that are not
+        among them. Voters may have moved since the bootstrap servers were configured."""
         others = [voter_id for voter_id in self.voters.by_id if voter_id != self.key.id]
         voters = [peer for peer in map(self.peer, others) if peer is not None]
         known = self.config.bootstrap_servers
@@ -172,7 +175,8 @@ class Replica:
     # Epoch, vote, leader, role
 
     def enter(self, role: Role, state: RoleState, cause: RoleCause) -> None:
-        """The only way from role to role; what was under way for the old one is forgotten."""
+        """Changes the role. This is the only way to do so. Requests that are under way for the old role are
+        forgotten."""
         if cause not in TRANSITIONS.get((self.role, role), ()):
             invariant(
                 False, "a change of role is in the table",
@@ -185,18 +189,18 @@ class Replica:
             self.connections.forget_all()
 
     def begin(self, role: Role, state: RoleState) -> None:
-        """Takes the role with which a replica starts, which is no transition."""
+        """Sets the role with which a replica starts. This is not a transition."""
         invariant(role in STARTING_ROLES and not self.turns, "a life begins once", role=role.name)
         self.role = role
         self.state = state
         self.turns = 1
 
     def believes(self, epoch: int) -> bool:
-        """Whether the quorum can have come to that epoch by its elections."""
+        """Whether the quorum can have reached that epoch by its elections."""
         return epoch < EARLY_EPOCHS or epoch - self.epoch <= LARGEST_LEAP
 
     def begin_epoch(self, epoch: int) -> None:
-        """A later epoch: nobody is known to lead it, no vote has been given."""
+        """Begins a later epoch: no leader is known in it, and no vote has been given."""
         invariant(epoch > self.epoch, "epochs grow", epoch=epoch, was=self.epoch)
         self.epoch = epoch
         self.leader_id = NOBODY
@@ -209,7 +213,7 @@ class Replica:
         self.voted = key
 
     def follow(self, leader_id: int, endpoints: Endpoints) -> None:
-        """Who leads this epoch; the endpoints may become more."""
+        """Notes the leader of this epoch. Further addresses of it may become known later."""
         if self.leader_id not in (NOBODY, leader_id):
             invariant(
                 False, "one leader in an epoch", epoch=self.epoch, leader=self.leader_id, other=leader_id
@@ -227,7 +231,7 @@ class Replica:
     # Log
 
     def raise_high_watermark(self, offset: int) -> bool:
-        """Everything below `offset` is committed, as far as it is here."""
+        """Everything below `offset` that is in this log is committed."""
         self.knows_high_watermark = True
         offset = min(offset, self.log.end_offset)
         if offset <= self.high_watermark:
@@ -250,7 +254,7 @@ class Replica:
         self._messages.append(Answer(token, message))
 
     def ask(self, peer: Peer, message: Message, offset: int = -1) -> None:
-        """Sends a request; its answer goes to whom `Sent.kind` says."""
+        """Sends a request. `Sent.kind` says which module gets its answer."""
         timeout_ms = self.config.request_timeout_ms
         sent = Sent(peer, type(message), self.now_ms + timeout_ms, offset)
         self._messages.append(Request(peer, self.connections.add(sent), message, timeout_ms))
@@ -258,7 +262,7 @@ class Replica:
     # The end of an input
 
     def _hard_state(self) -> HardState | None:
-        """None if it is as it was persisted last."""
+        """The state to persist; None if nothing has changed since it was persisted last."""
         known = self._persisted
         if self.epoch == known.epoch and self.leader_id == known.leader_id and self.voted == known.voted:
             return None
@@ -266,8 +270,9 @@ class Replica:
         return self._persisted
 
     def _leader_to_announce(self) -> LeaderAndEpoch | None:
-        """A leader announces itself when everything before its epoch is committed, and takes it back when it
-        resigns; others are announced when they are known."""
+        """The leader to announce, if it has changed. A leader announces itself when everything before its
+        epoch is committed, and takes that back when it resigns. Other leaders are announced when they become
+        known."""
         leader_id = self.leader_id
         if leader_id == self.key.id and not (isinstance(self.state, Leader) and self.state.is_established):
             leader_id = NOBODY
@@ -277,7 +282,7 @@ class Replica:
         return self._announced
 
     def take_ready(self, wake_at_ms: int) -> Ready:
-        """Takes out all effects that have come together since the last call."""
+        """Returns all effects that were collected since the last call."""
         operations, sync = self.log.take()
         messages = self._messages
         self._messages = []

@@ -35,7 +35,8 @@ __all__ = [
 
 
 def become_unattached(replica: Replica, epoch: int, cause: RoleCause = RoleCause.HIGHER_EPOCH) -> None:
-    """A later epoch whose leader is not known. Who waits for an election goes on waiting, no longer."""
+    """Begins a later epoch whose leader is not known. A replica that waits for an election does not wait
+    longer because of that."""
     deadline_ms = _remaining_election_deadline_ms(replica)
     replica.begin_epoch(epoch)
     _change_role(replica, Role.UNATTACHED, Unattached(deadline_ms), cause)
@@ -47,14 +48,14 @@ def _remaining_election_deadline_ms(replica: Replica) -> int:
         return NEVER
     if isinstance(state, Leader | Follower) or (isinstance(state, Prospective) and state.tally.is_lost):
         return replica.random_election_deadline_ms()
-    if state.election_deadline_ms == NEVER:  # an observer until now
+    if state.election_deadline_ms == NEVER:  # it was an observer until now
         return replica.random_election_deadline_ms()
     return state.election_deadline_ms
 
 
 def give_vote(replica: Replica, candidate: ReplicaKey) -> None:
-    """The vote of this epoch, by an unattached or prospective replica. The candidate has at least as good a
-    chance as we: it gets the time of an election."""
+    """Gives the vote of this epoch, as an unattached or prospective replica. Waits for an election timeout,
+    because the candidate has at least as good a chance as this replica."""
     state = replica.state
     replica.vote(candidate)
     deadline_ms = replica.random_election_deadline_ms()
@@ -69,7 +70,7 @@ def give_vote(replica: Replica, candidate: ReplicaKey) -> None:
 
 
 def become_prospective(replica: Replica, cause: RoleCause) -> None:
-    """Begins to ask whether an election would be won; epoch, vote and leader stay as they are."""
+    """Begins to ask whether an election would be won. Epoch, vote and leader stay as they are."""
     state = replica.state
     rounds = state.rounds + 1 if isinstance(state, Candidate) else 1
     tally = Tally.begun(replica.voters, replica.key)
@@ -78,7 +79,8 @@ def become_prospective(replica: Replica, cause: RoleCause) -> None:
 
 
 def forget_pre_vote(replica: Replica) -> None:
-    """No majority would vote for it: back to the leader if one is known, else to waiting."""
+    """Ends the pre-vote, because no majority would vote for this replica. It follows the leader again if one
+    is known, and waits otherwise."""
     deadline_ms = _remaining_election_deadline_ms(replica)
     if replica.leader_id != NOBODY and replica.leader_peer is not None:
         _change_role(replica, Role.FOLLOWER, new_follower(replica), RoleCause.PRE_VOTES_REFUSED)
@@ -87,7 +89,7 @@ def forget_pre_vote(replica: Replica) -> None:
 
 
 def become_candidate(replica: Replica) -> None:
-    """The next epoch begins with a vote for itself."""
+    """Begins the next epoch, and votes for itself in it."""
     state = replica.state
     rounds = state.rounds if isinstance(state, Prospective) else 1
     replica.begin_epoch(replica.epoch + 1)
@@ -98,7 +100,7 @@ def become_candidate(replica: Replica) -> None:
 
 
 def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: Endpoints) -> None:
-    """The leader of this epoch or a later one is known, and where it is."""
+    """Follows the leader of this epoch or a later one."""
     if epoch > replica.epoch:
         replica.begin_epoch(epoch)
     replica.follow(leader_id, endpoints)
@@ -106,7 +108,8 @@ def become_follower(replica: Replica, epoch: int, leader_id: int, endpoints: End
 
 
 def new_follower(replica: Replica) -> Follower:
-    """Up to a tenth more patient than the config says: when a leader dies, not all miss it in one moment."""
+    """A follower waits up to a tenth longer than the config says. So not all followers miss a dead leader in
+    the same moment."""
     timeout_ms = replica.config.fetch_timeout_ms
     timeout_ms += replica.random_source.below(timeout_ms // 10 + 1)
     deadline_ms = replica.now_ms + timeout_ms
@@ -114,7 +117,7 @@ def new_follower(replica: Replica) -> Follower:
 
 
 def become_resigned(replica: Replica) -> None:
-    """Leads no more, and tells the other voters, the one with the longest log first."""
+    """Stops leading, and begins to tell the other voters, the one with the longest log first."""
     state = replica.leading()
     others = [progress for progress in state.voters.values() if progress.key.id != replica.key.id]
     others.sort(key=lambda progress: (-progress.end_offset, progress.key))

@@ -36,14 +36,15 @@ UNKNOWN: Final = -1
 
 
 class Unattached(msgspec.Struct):
-    """Knows no leader. At election_deadline_ms a voter begins to ask for votes; observers have none."""
+    """The replica knows no leader. At election_deadline_ms a voter begins to ask for votes; observers have no
+    such deadline."""
 
     election_deadline_ms: int
 
 
 class Tally(msgspec.Struct):
-    """An election as its nominee counts it: every voter of the moment when it began is in one of the three,
-    and nobody changes his mind."""
+    """The votes of an election. Every voter of the moment in which it began is in one of the three sets, and
+    none changes its mind."""
 
     voters: VoterSet
     granted: set[int]
@@ -51,7 +52,7 @@ class Tally(msgspec.Struct):
 
     @classmethod
     def begun(cls, voters: VoterSet, nominee: ReplicaKey) -> Tally:
-        """It votes for itself, if it has a vote."""
+        """A new election. The replica votes for itself, if it is a voter."""
         return cls(voters, {nominee.id} if voters.has(nominee) else set(), set())
 
     @property
@@ -60,11 +61,11 @@ class Tally(msgspec.Struct):
 
     @property
     def is_lost(self) -> bool:
-        """Those who have not answered cannot make a majority any more."""
+        """Whether the voters that have not answered cannot make a majority any more."""
         return len(self.voters) - len(self.refused) < self.voters.majority
 
     def unrecorded(self) -> list[ReplicaKey]:
-        """Who is still to be asked, in the voters' order."""
+        """The voters that are still to be asked, in the order of the voters."""
         return [
             key
             for key in self.voters.replica_keys()
@@ -73,7 +74,8 @@ class Tally(msgspec.Struct):
 
 
 class Prospective(msgspec.Struct):
-    """rounds: how many elections in a row this one is, from 1."""
+    """The replica asks whether it would win an election. rounds: how many elections in a row this one is,
+    from 1."""
 
     tally: Tally
     election_deadline_ms: int
@@ -81,7 +83,8 @@ class Prospective(msgspec.Struct):
 
 
 class Candidate(msgspec.Struct):
-    """backoff_deadline_ms: not NEVER once the election is lost: then a new one is prepared."""
+    """The replica asks for votes. backoff_deadline_ms: after a lost election, the time at which the next one
+    is prepared; NEVER before that."""
 
     tally: Tally
     election_deadline_ms: int
@@ -90,9 +93,10 @@ class Candidate(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """How far a replica is, as the leader knows it. Times are -1 before the first fetch.
+    """How far a replica has fetched, as the leader knows it. Times are -1 before the first fetch.
 
-    end_offset: everything below is durable there, and equal to the leader's log; -1 before that is known.
+    end_offset: everything below it is durable on the replica, and equal to the leader's log; -1 before that
+    is known.
     """
 
     key: ReplicaKey
@@ -103,7 +107,7 @@ class Progress(msgspec.Struct):
 
 
 class DelayedRaftFetch(msgspec.Struct):
-    """A fetch at the end of the log that waits for news."""
+    """A fetch at the end of the log that waits for something new."""
 
     token: object
     version: int
@@ -114,7 +118,7 @@ class DelayedRaftFetch(msgspec.Struct):
 
 
 class AddingVoter(msgspec.Struct):
-    """What is known of the voter to be added, until its record is written."""
+    """What is known of the voter that is being added, until its record is written."""
 
     key: ReplicaKey
     endpoints: dict[str, Address]
@@ -122,8 +126,8 @@ class AddingVoter(msgspec.Struct):
 
 
 class VoterOperation(msgspec.Struct):
-    """The one voter change that is under way. offset: of its VotersRecord, -1 while it is not written;
-    token None: it has been answered already."""
+    """The change of voters that is under way; there is at most one. offset: that of its VotersRecord, -1
+    until it is written. token: None if it has been answered already."""
 
     token: object | None
     response: type[Message]
@@ -133,8 +137,8 @@ class VoterOperation(msgspec.Struct):
 
 
 class Leader(msgspec.Struct):
-    """voters has exactly the voters in force. check_quorum_deadline_ms is put off each time when a majority
-    has fetched since it was; fetched has the voters that did."""
+    """voters holds exactly the voters in force. check_quorum_deadline_ms is put off each time when a majority
+    has fetched since it was put off last; fetched holds the voters that have fetched since then."""
 
     epoch_start_offset: int
     counted: VoterSet
@@ -146,18 +150,22 @@ class Leader(msgspec.Struct):
     fetched: set[int]
     waiting: list[DelayedRaftFetch]
     is_established: bool = False
-    """A record of its own epoch is committed, and so everything before it."""
+    """Whether a record of its own epoch is committed, and so everything before it."""
     wants_to_resign: bool = False
     told: tuple[int, int, bool] = (-1, -1, False)
-    """(log end, high watermark, established) when all waiting fetches were answered last."""
+    """The log end, the high watermark and `is_established` at the time when all waiting fetches were answered
+    last."""
     idle: tuple[int, int] = (0, 0)
-    """From the one offset to before the other all records change nothing: the last such run."""
+    """The last range of offsets in which all records change nothing: its first offset, and the offset behind
+    it."""
     operation: VoterOperation | None = None
     static_voters: VoterSet | None = None
-    """With kraft.version 0: the voters as they will be written, with the directories that they have told."""
+    """With kraft.version 0, the voters as they will be written into the log, with the directories that they
+    have told."""
 
     def has_news(self, known_high_watermark: int, high_watermark: int) -> bool:
-        """Whether something is committed that who knows of the lower one should hear of at once."""
+        """Whether something is committed of which a replica that knows the lower high watermark should hear
+        at once."""
         begun, ended = self.idle
         return known_high_watermark < high_watermark and not (
             begun <= known_high_watermark and high_watermark <= ended
@@ -165,7 +173,7 @@ class Leader(msgspec.Struct):
 
 
 class Download(msgspec.Struct):
-    """A snapshot on its way; position: so many bytes are here."""
+    """A snapshot that is being fetched. position: the number of bytes that have been received."""
 
     snapshot: SnapshotId
     position: int = 0
@@ -179,14 +187,15 @@ class Follower(msgspec.Struct):
     fetch_deadline_ms: int
     voter_update_deadline_ms: int
     has_fetched: bool = False
-    """The leader answered in this epoch: it is alive, and pre-votes are refused."""
+    """Whether the leader has answered a fetch in this epoch. It is then alive, and pre-votes are refused."""
     download: Download | None = None
     has_updated_voter: bool = False
-    """The leader knows our directory and addresses (kraft.version 0)."""
+    """Whether the leader knows the directory and the addresses of this replica (kraft.version 0)."""
 
 
 class Resigned(msgspec.Struct):
-    """successors: the voters, the one with the longest log first. unacknowledged: who does not know yet."""
+    """successors: the voters, the one with the longest log first. unacknowledged: the voters that have not
+    acknowledged the resignation."""
 
     election_deadline_ms: int
     successors: list[ReplicaKey]

@@ -35,7 +35,7 @@ ANYBODY = -1
 
 
 def leader_only_error(replica: Replica, epoch: int) -> ErrorCode:
-    """Why this is not the place for a request to the leader of that epoch."""
+    """The error for a request to the leader of that epoch, if this replica is not that leader."""
     if epoch < replica.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch > replica.epoch:
@@ -77,8 +77,8 @@ def handle_fetch(replica: Replica, caller: Caller, request: FetchRequest) -> Non
 
 
 def _partition(request: FetchRequest) -> FetchRequest.FetchPartition | None:
-    """The metadata partition, if it is all that is asked for. It is known by its id, so not before version
-    13."""
+    """The metadata partition, if the request asks for it alone. The partition is found by its topic id, so
+    the request has version 13 or later."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]
@@ -101,7 +101,8 @@ def _try(
     *,
     has_waited: bool = False,
 ) -> FetchResponse:
-    """A replica that waited has been counted when it came, and may be dead by now."""
+    """Answers a fetch, or has it wait. A replica that has waited was counted when its request came, and may
+    have died since."""
     error = leader_only_error(replica, partition.current_leader_epoch)
     if error is not ErrorCode.NONE:
         return fetch_answer(replica, caller, error)
@@ -123,13 +124,13 @@ def _try(
 
 
 def _known_high_watermark(replica: Replica) -> int:
-    """A new leader knows it only when it has committed a record of its own (-1 until then): it must not seem
-    to fall."""
+    """The high watermark for answers. A new leader knows it only when it has committed a record of its own.
+    Until then it is -1, so that it does not seem to fall."""
     return replica.high_watermark if replica.leading().is_established else -1
 
 
 def _says_something(answer: FetchResponse) -> bool:
-    """There is a reason not to wait: an error, records, or another log."""
+    """Whether an answer has a reason not to wait: an error, records, or a log that diverges."""
     partition = answer.responses[0].partitions[0]
     if partition.error_code or partition.diverging_epoch is not None or partition.snapshot_id is not None:
         return True
@@ -138,13 +139,15 @@ def _says_something(answer: FetchResponse) -> bool:
 
 
 def _is_behind(replica: Replica, partition: FetchRequest.FetchPartition) -> bool:
-    """The replica does not know yet what is committed (KIP-1166; older versions cannot tell)."""
+    """Whether the replica does not know the newest high watermark (KIP-1166). Requests of older versions
+    cannot tell."""
     state = replica.leading()
     return state.is_established and state.has_news(partition.high_watermark, replica.high_watermark)
 
 
 def answer_waiting(replica: Replica, *, has_news: bool) -> None:
-    """Answers the fetches whose time is over, and all of them if there are records or a high watermark."""
+    """Answers the fetches whose time is over, and all of them if there are records or a new high
+    watermark."""
     state = replica.leading()
     if not state.waiting:
         return
@@ -161,7 +164,7 @@ def answer_waiting(replica: Replica, *, has_news: bool) -> None:
 
 
 def refuse_waiting(replica: Replica, state: Leader) -> None:
-    """This replica leads no more: who waits here must ask another."""
+    """Answers all waiting fetches with an error, because this replica does not lead any more."""
     for waiting in state.waiting:
         caller = Caller(waiting.token, waiting.version, waiting.listener)
         replica.answer(waiting.token, fetch_answer(replica, caller, ErrorCode.NOT_LEADER_OR_FOLLOWER))

@@ -42,21 +42,21 @@ UNLIMITED: Final = -1
 
 
 class SnapshotRetention(msgspec.Struct, frozen=True):
-    """Kafka's `metadata.max.retention.bytes` and `metadata.max.retention.ms`; -1 is without bound."""
+    """`metadata.max.retention.bytes` and `metadata.max.retention.ms`. -1 means that there is no bound."""
 
     bytes_: int = UNLIMITED
     ms: int = UNLIMITED
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """timestamp_ms: of the last record that it holds."""
+    """A snapshot on the disk. timestamp_ms: that of the last record that it holds."""
 
     size_bytes: int
     timestamp_ms: int
 
 
 class SnapshotDirectory:
-    """newest: the latest snapshot that holds state, None before the first."""
+    """newest: the latest snapshot that holds state, None before the first one."""
 
     def __init__(
         self, files: Files, directory: str, offload: Offload, retention: SnapshotRetention | None = None
@@ -69,12 +69,12 @@ class SnapshotDirectory:
         self._kept: dict[SnapshotId, _Kept] = {}
 
     def path(self, snapshot: SnapshotId) -> str:
-        """Where a snapshot lies, or would lie."""
+        """The path of a snapshot, whether it is there or not."""
         return f"{self._directory}/{snapshot_name(snapshot)}"
 
     def load(self, log_start_offset: int) -> None:
-        """Finds what there is, and removes what is half there or stands below the log's start. Raises
-        MalformedSnapshot, OSError."""
+        """Finds the snapshots, and removes incomplete ones and those below the log start. Raises
+        MalformedSnapshot and OSError."""
         for name in self._files.listdir(self._directory):
             if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
                 self._files.unlink(f"{self._directory}/{name}")
@@ -90,7 +90,7 @@ class SnapshotDirectory:
             self.newest = found[-1]
 
     def read_piece(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        """Bytes from a position and the whole size; None if there is no such snapshot."""
+        """Bytes from a position, and the size of the whole snapshot. None if there is no such snapshot."""
         if not self._files.exists(self.path(snapshot)):
             return None
         file = self._files.open(self.path(snapshot))
@@ -102,9 +102,10 @@ class SnapshotDirectory:
     def write_in_steps(
         self, snapshot: SnapshotId, content: Iterable[bytes], timestamp_ms: int, written: Callable[[], None]
     ) -> Iterator[None]:
-        """Takes one piece of the content a step; after the last one a helper thread writes the file.
+        """Takes one part of the content in each step. After the last one a helper thread writes the file.
 
-        timestamp_ms: of the last record that the snapshot holds. written: called when the file is durable.
+        timestamp_ms: that of the last record that the snapshot holds. written: called when the file is
+        durable.
         """
         pieces = []
         for piece in content:
@@ -121,16 +122,17 @@ class SnapshotDirectory:
         self._offload.submit(lambda: write_snapshot(self._files, self._directory, snapshot, whole), finished)
 
     def fetched(self, snapshot: SnapshotId) -> None:
-        """One that came from the leader is whole and under its name."""
+        """A snapshot that was fetched from the leader is complete and has its name."""
         path = self.path(snapshot)
         timestamp_ms = read_snapshot_timestamp(self._files, path)
         self._kept[snapshot] = _Kept(self._files.status(path).size_bytes, timestamp_ms)
         self.newest = snapshot
 
-    # Giving up
+    # Deletion
 
     def new_log_start(self, log_size_bytes: int, now_ms: int) -> int | None:
-        """Where the log may begin because the oldest snapshot is not needed any more; None if it is."""
+        """The snapshot at which the log may begin because the oldest snapshot is not needed any more. None if
+        it is needed."""
         if len(self._kept) < 2:
             return None
         oldest, following = sorted(self._kept)[:2]
@@ -141,7 +143,7 @@ class SnapshotDirectory:
         return following.end_offset if too_much or too_old else None
 
     def forget_before(self, offset: int) -> None:
-        """Removes the snapshots that end below an offset of the log, never the newest."""
+        """Removes the snapshots that end below an offset of the log, but never the newest."""
         for snapshot in sorted(self._kept)[:-1]:
             if snapshot.end_offset < offset:
                 del self._kept[snapshot]

@@ -53,13 +53,13 @@ FORMAT_SNAPSHOT: Final = SnapshotId(0, 0)
 PART_SUFFIX: Final = ".checkpoint.part"
 DELETED_SUFFIX: Final = ".deleted"
 HEAD_BYTES: Final = 512
-"""The batch with the header lies within, unless many voters stand beside it."""
+"""The batch with the header is no longer than this, unless it names many voters as well."""
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class MalformedMetadataSnapshot(Exception):
-    """The file is there and is no whole snapshot; the text names the file and what is wrong."""
+    """The file is not a complete snapshot. The text names the file and what is wrong."""
 
 
 def snapshot_name(snapshot: SnapshotId) -> str:
@@ -67,13 +67,14 @@ def snapshot_name(snapshot: SnapshotId) -> str:
 
 
 def list_snapshots(files: Files, directory: str) -> list[SnapshotId]:
-    """The whole ones in a directory, the oldest first."""
+    """The complete snapshots in a directory, the oldest first."""
     found = (_NAME.fullmatch(name) for name in files.listdir(directory))
     return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
 
 
 def write_snapshot(files: Files, directory: str, snapshot: SnapshotId, content: bytes) -> None:
-    """Whole and synced under its name when it returns; a crash leaves at most a `.part`."""
+    """Writes a snapshot, which is complete and synced under its name when this returns. A crash leaves at
+    most a `.part` file."""
     path = f"{directory}/{snapshot_name(snapshot)}"
     part = files.open(path + ".part", create=True)
     try:
@@ -89,8 +90,9 @@ def write_snapshot(files: Files, directory: str, snapshot: SnapshotId, content: 
 
 
 def read_snapshot_timestamp(files: Files, path: str) -> int:
-    """Wall milliseconds of the last record that a snapshot holds, out of its header. Only the file's head is
-    read where that is enough. Raises MalformedSnapshot for a file without a header, and OSError."""
+    """The timestamp of the last record that a snapshot holds, in milliseconds, from the snapshot's header.
+    Only the beginning of the file is read where that is enough. Raises MalformedSnapshot for a file without a
+    header, and OSError."""
     file = files.open(path)
     try:
         timestamp_ms = _header_timestamp(file.pread(HEAD_BYTES, 0))
@@ -104,7 +106,7 @@ def read_snapshot_timestamp(files: Files, path: str) -> int:
 
 
 def _header_timestamp(content: ReadBuffer) -> int | None:
-    """What the snapshot's header says; None if the first batch is cut off or holds no header."""
+    """The timestamp in the snapshot's header. None if the first batch is incomplete or holds no header."""
     for position, header in headers(content):
         if position + header.size_bytes <= len(content) and header.is_control:
             record = next(iter(read_records(content, position, check_crc=True)))
@@ -115,13 +117,13 @@ def _header_timestamp(content: ReadBuffer) -> int | None:
 
 
 def read_control(files: Files, path: str) -> SnapshotControl:
-    """Of a snapshot that is there under its name. Raises MalformedSnapshot and OSError."""
+    """Reads the control records of a snapshot that has its name. Raises MalformedSnapshot and OSError."""
     return check_snapshot(files.read_bytes(path), path)
 
 
 def check_snapshot(content: ReadBuffer, path: str) -> SnapshotControl:
-    """Every batch is intact, the first begins with the header and the last ends with the footer; or
-    MalformedSnapshot."""
+    """Checks that every batch is intact, that the first one begins with the header and the last one ends with
+    the footer. Raises MalformedSnapshot otherwise."""
     kinds: list[ControlRecordType] = []
     version, voters = 0, None
     end = 0

@@ -1,4 +1,4 @@
-"""The first moment of a life: which role follows from what the disk has kept."""
+"""The role with which a replica starts, which follows from what is on its disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__ = ["begin_life"]
 
 
 def begin_life(replica: Replica) -> None:
-    """An only voter has nobody to wait for: it stands at once."""
+    """Takes the first role after a start. The only voter need not wait for others and begins an election at
+    once."""
     if replica.log.last_epoch > replica.epoch:
         replica.begin_epoch(replica.log.last_epoch)  # the quorum-state file was lost, or never written
     now_ms = replica.now_ms

@@ -27,22 +27,22 @@ __all__ = ["STARTING_ROLES", "TRANSITIONS", "Role", "RoleCause"]
 
 
 class Role(Enum):
-    """What a replica is in its epoch."""
+    """The role of a replica in its epoch."""
 
     UNATTACHED = "unattached"
-    """Knows no leader that it could follow; waits, and looks for one."""
+    """The replica knows no leader that it could follow. It waits for an election, and looks for a leader."""
     PROSPECTIVE = "prospective"
-    """Asks whether it would get votes, without a new epoch."""
+    """The replica asks whether it would get votes, without beginning a new epoch."""
     CANDIDATE = "candidate"
-    """Has begun a new epoch and asks for votes in it."""
+    """The replica has begun a new epoch and asks for votes in it."""
     LEADER = "leader"
     FOLLOWER = "follower"
     RESIGNED = "resigned"
-    """Led this epoch and does not any more: it can neither append nor vote in it."""
+    """The replica has led this epoch and does not any more. It can neither append nor vote in it."""
 
 
 class RoleCause(Enum):
-    """Why a replica changes its role, or begins the same one anew."""
+    """The reason for which a replica changes its role, or begins the same one anew."""
 
     HIGHER_EPOCH = "a message is of a later epoch, and names no leader to follow"
     LEADER_KNOWN = "a message names the leader of this epoch or a later one"
@@ -61,9 +61,9 @@ _R: Final = Role
 _C: Final = RoleCause
 
 STARTING_ROLES: Final = frozenset({_R.UNATTACHED, _R.FOLLOWER, _R.RESIGNED})
-"""A former leader begins RESIGNED in its epoch: it may have lost what it had not synced, and must neither
-write other records under the same epoch nor vote in it. A former candidate does not take up its election:
-the votes were given to a log that may have been longer."""
+"""A former leader begins as RESIGNED in its epoch. It may have lost records that were not synced, so it must
+neither write other records in that epoch nor vote in it. A former candidate does not continue its election,
+because the votes were given to a log that may have been longer."""
 
 TRANSITIONS: Final[Mapping[tuple[Role, Role], frozenset[RoleCause]]] = MappingProxyType(
     {

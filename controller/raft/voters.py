@@ -29,11 +29,12 @@ Endpoints = Mapping[str, Address]
 """Where a replica listens, by listener name."""
 
 CONFIGURED: Final = -1
-"""The offset of voters that are in no record of the log: of the config, or of `storage format`."""
+"""Stands for the offset of voters that are in no record of the log: they come from the config or from
+`storage format`."""
 
 
 class Voter(msgspec.Struct, frozen=True):
-    """One voter; its directory id is zero with kraft.version 0."""
+    """One voter. Its directory id is zero with kraft.version 0."""
 
     key: ReplicaKey
     endpoints: Endpoints
@@ -41,12 +42,12 @@ class Voter(msgspec.Struct, frozen=True):
     max_version: int = 1
 
     def is_replica(self, key: ReplicaKey) -> bool:
-        """This replica is meant: a voter without directory is any replica of its id."""
+        """Whether this voter is that replica. A voter without a directory id is any replica with its id."""
         return self.key.id == key.id and self.key.directory_id in (ZERO_UUID, key.directory_id)
 
 
 class VoterSet(msgspec.Struct, frozen=True):
-    """The voters by id; the order is that of the record or the config, and is kept."""
+    """The voters by id. They keep the order of the record or of the config."""
 
     by_id: Mapping[int, Voter] = MappingProxyType({})
 
@@ -56,7 +57,8 @@ class VoterSet(msgspec.Struct, frozen=True):
 
     @classmethod
     def static(cls, addresses: Mapping[int, Address], listener: str) -> VoterSet:
-        """controller.quorum.voters: ids and one address each; versions are not known, so none but 0."""
+        """The voters of controller.quorum.voters: an id and one address each. Their versions are not known,
+        so they count as version 0."""
         return cls.of(
             Voter(ReplicaKey(voter_id), MappingProxyType({listener: address}), 0, 0)
             for voter_id, address in addresses.items()
@@ -111,23 +113,23 @@ class VoterSet(msgspec.Struct, frozen=True):
         return [voter.key for voter in self.by_id.values()]
 
     def endpoints_of(self, voter_id: int) -> Endpoints:
-        """Where a voter listens; empty if there is no voter with this id."""
+        """The addresses of a voter. Empty if there is no voter with this id."""
         voter = self.by_id.get(voter_id)
         return MappingProxyType({}) if voter is None else voter.endpoints
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """Adds it, or puts it in the place of the one with its id."""
+        """The set with this voter added, or put in the place of the one with the same id."""
         return VoterSet(MappingProxyType({**self.by_id, voter.key.id: voter}))
 
     def without(self, key: ReplicaKey) -> VoterSet | None:
-        """None if it is no voter with exactly this key, or the last one."""
+        """The set without this voter. None if no voter has exactly this key, or if it is the last one."""
         voter = self.by_id.get(key.id)
         if voter is None or voter.key != key or len(self.by_id) == 1:
             return None
         return VoterSet.of(each for each in self.by_id.values() if each is not voter)
 
     def differs_from(self, voter: Voter) -> bool:
-        """The voter is in the set, with other addresses or versions than it has now."""
+        """Whether the voter is in the set with other addresses or versions."""
         known = self.by_id.get(voter.key.id)
         return known is not None and known.is_replica(voter.key) and known != voter
 
@@ -141,7 +143,7 @@ NO_VOTERS: Final = VoterSet()
 class VoterHistory:
     """The voter sets and kraft.versions of the log, each with the offset of its record.
 
-    Offsets ascend; the last entries are in force. `voters` and `version` repeat them, for speed.
+    Offsets ascend, and the last entries are in force. `voters` and `version` repeat them for speed.
     """
 
     __slots__ = ("_static", "_versions", "_voters", "version", "voters", "voters_offset")
@@ -153,20 +155,21 @@ class VoterHistory:
         self.voters = static
         self.version = 0
         self.voters_offset: int | None = None
-        """Where the voters in force were written: -1 by `storage format`, None nowhere."""
+        """The offset at which the voters in force were written: -1 if `storage format` wrote them, None if
+        they are not written anywhere."""
 
     def _refresh(self) -> None:
         self.voters_offset, self.voters = self._voters[-1] if self._voters else (None, self._static)
         self.version = self._versions[-1][1] if self._versions else 0
 
     def begin(self, offset: int, version: int, voters: VotersRecord | None) -> None:
-        """The log begins anew at a snapshot that holds everything up to `offset`."""
+        """The log begins anew at a snapshot that holds everything below `offset`."""
         self._voters = [] if voters is None else [(offset, VoterSet.from_record(voters))]
         self._versions = [(offset, version)] if version else []
         self._refresh()
 
     def read(self, buffer: ReadBuffer, position: int, base_offset: int) -> None:
-        """Takes in a control batch at the end of the log."""
+        """Takes in a control batch from the end of the log."""
         for number, record in enumerate(read_records(buffer, position, check_crc=False)):
             kind = control_type(record.key)
             if kind is ControlRecordType.KRAFT_VERSION:
@@ -184,23 +187,24 @@ class VoterHistory:
         self._refresh()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """What lies before a snapshot is not asked for again; the entries in force there stay."""
+        """Forgets what lies before a snapshot. The entries that are in force there stay."""
         del self._voters[: _last_before(self._voters, start_offset)]
         del self._versions[: _last_before(self._versions, start_offset)]
 
     def at(self, end_offset: int) -> tuple[int, VoterSet | None]:
-        """(kraft.version, voters or None) in force after the records below end_offset: for a snapshot."""
+        """The kraft.version, and the voters or None, that are in force after the records below end_offset.
+        They are written into a snapshot."""
         versions = [version for offset, version in self._versions if offset < end_offset]
         voters = [voters for offset, voters in self._voters if offset < end_offset]
         return versions[-1] if versions else 0, voters[-1] if voters else None
 
     def undecided(self, end_offset: int) -> list[VoterSet]:
-        """The sets that may be in force where it is only known that the log below end_offset is committed:
-        the last one below it, and all behind."""
+        """The sets of voters of which one is in force if it is only known that the log below end_offset is
+        committed: the last one below it, and all behind it."""
         return [voters for _, voters in self._voters[_last_before(self._voters, end_offset) :]]
 
 
 def _last_before(entries: list[tuple[int, VoterSet]] | list[tuple[int, int]], start_offset: int) -> int:
-    """The index of the last entry below the offset, 0 without one."""
+    """The index of the last entry below the offset; 0 if there is none."""
     before = sum(1 for entry in entries if entry[0] < start_offset)
     return max(before - 1, 0)

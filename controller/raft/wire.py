@@ -1,7 +1,9 @@
-"""The quorum's own requests and answers, built from the replica; and what of a peer's message is about us.
+"""The quorum's own requests and answers, built from the replica; and the checks which part of a peer's
+message is for this replica.
 
-All of them are about one partition, `__cluster_metadata`-0. An answer names the leader as far as it is known,
-and from the version on that can, its address by the listener that the request came by (KIP-853).
+All of them are about one partition, `__cluster_metadata`-0. An answer names the leader if it is known. From
+the version on that has a field for it, it holds the leader's address at the listener by which the request
+came (KIP-853).
 """
 
 from __future__ import annotations
@@ -50,14 +52,15 @@ FETCH_NODE_ENDPOINTS_SINCE: Final = 16
 
 
 class Caller(NamedTuple):
-    """Who asked: the token for the answer, the version of the API, the listener it came by ("": ours)."""
+    """The one that sent a request: the token for the answer, the version of the API, and the listener by
+    which it came ("" for that of the quorum)."""
 
     token: object
     version: int
     listener: str
 
 
-# Taking apart
+# Reading requests
 
 PartitionT = TypeVar("PartitionT", covariant=True)
 
@@ -70,7 +73,8 @@ class _Topic(Protocol[PartitionT]):
 
 
 def the_partition(topics: Sequence[_Topic[PartitionT]]) -> PartitionT | None:
-    """The one partition of a Vote, BeginQuorumEpoch or EndQuorumEpoch message; None if it is another."""
+    """The partition of a Vote, BeginQuorumEpoch or EndQuorumEpoch message. None if it is not the metadata
+    partition alone."""
     if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return None
     partition = topics[0].partitions[0]
@@ -84,7 +88,7 @@ class _NamedAddress(Protocol):
 
 
 class NodeAddress(Protocol):
-    """A node's address, as answers of several kinds carry it."""
+    """The address of a node, in the form that several kinds of answers have."""
 
     node_id: int
     host: str
@@ -92,12 +96,13 @@ class NodeAddress(Protocol):
 
 
 def endpoints_of(entries: Iterable[_NamedAddress]) -> Endpoints:
-    """A leader's or voter's addresses by listener name."""
+    """The addresses of a leader or a voter, by listener name."""
     return MappingProxyType({entry.name: Address(entry.host, entry.port) for entry in entries})
 
 
 def told_endpoints(replica: Replica, leader_id: int, entries: Iterable[NodeAddress]) -> Mapping[str, Address]:
-    """The leader's address as an answer has it, for the quorum's listener; else what the voters say."""
+    """The leader's address at the quorum's listener, if the answer holds it. Otherwise the addresses from the
+    set of voters."""
     for entry in entries:
         if entry.node_id == leader_id and entry.host:
             return MappingProxyType({replica.config.listener: Address(entry.host, entry.port)})
@@ -108,7 +113,8 @@ def told_endpoints(replica: Replica, leader_id: int, entries: Iterable[NodeAddre
 
 
 def vote_request(replica: Replica, voter: ReplicaKey, *, pre_vote: bool) -> VoteRequest:
-    """A candidate asks in its own, new epoch; a prospective one in the epoch that it is in."""
+    """A Vote request. A candidate asks in the new epoch that it has begun, a prospective replica in the epoch
+    in which it is."""
     partition = VoteRequest.PartitionData(
         replica_epoch=replica.epoch,
         replica_id=replica.key.id,
@@ -144,7 +150,8 @@ def begin_epoch_request(replica: Replica, voter: ReplicaKey) -> BeginQuorumEpoch
 
 
 def end_epoch_request(replica: Replica, successors: Sequence[ReplicaKey]) -> EndQuorumEpochRequest:
-    """Version 0 knows the successors by their ids alone, 1 by their keys; both are told."""
+    """An EndQuorumEpoch request. Version 0 names the successors by their ids, version 1 by their keys, so
+    both are filled in."""
     partition = EndQuorumEpochRequest.PartitionData(
         leader_id=replica.key.id,
         leader_epoch=replica.epoch,
@@ -162,7 +169,7 @@ AnswerT = TypeVar("AnswerT", BeginQuorumEpochResponse, EndQuorumEpochResponse)
 
 
 def epoch_answer(replica: Replica, caller: Caller, kind: type[AnswerT], error: ErrorCode) -> AnswerT:
-    """The answer to BeginQuorumEpoch or to EndQuorumEpoch, which are alike."""
+    """The answer to BeginQuorumEpoch or to EndQuorumEpoch, which have the same fields."""
     partition = kind.PartitionData(error_code=error, leader_id=replica.leader_id, leader_epoch=replica.epoch)
     topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return kind(topics=[topic], node_endpoints=_leader_endpoints(replica, caller, kind.NodeEndpoint))
@@ -172,7 +179,7 @@ def epoch_answer(replica: Replica, caller: Caller, kind: type[AnswerT], error: E
 
 
 def fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
-    """From the end of the log, which the leader takes as: all below it is durable here."""
+    """A fetch from the end of the log. It tells the leader that everything below is durable here."""
     log = replica.log
     config = replica.config
     partition = FetchRequest.FetchPartition(
@@ -242,7 +249,7 @@ def fetch_snapshot_answer(
     partition: FetchSnapshotResponse.PartitionSnapshot,
     topic_name: str = METADATA_TOPIC,
 ) -> FetchSnapshotResponse:
-    """Wraps a partition's answer, and names the leader in it."""
+    """Wraps the answer for the partition, and names the leader in it."""
     if partition.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         partition.current_leader = FetchSnapshotResponse.LeaderIdAndEpoch(replica.leader_id, replica.epoch)
     topic = FetchSnapshotResponse.TopicSnapshot(name=topic_name, partitions=[partition])
@@ -274,7 +281,7 @@ def _leader_endpoints(
     endpoint: Callable[[int, str, int], EndpointT],
     since: int = NODE_ENDPOINTS_SINCE,
 ) -> list[EndpointT]:
-    """The leader's address, where it is known and the version of the answer has a place for it."""
+    """The leader's address, if it is known and the version of the answer has a field for it."""
     if caller.version < since or replica.leader_id == NOBODY:
         return []
     address = replica.leader_address(caller.listener)
