@@ -1,12 +1,12 @@
-"""The way through: a frame in, a handler called, encoded pieces out.
+"""From a frame to its answer: the header is read, the body decoded, a handler called, its response encoded.
 
     frame   int16 api key, int16 version, int32 correlation id, client id, tags, body
 
-The dispatcher is the boundary at which errors of a request end. The peer broke the protocol: its connection
-is closed. A handler raised what it must not, at once or in what makes its answer later: it is logged with its
-stack, counted, and the client is told UNKNOWN_SERVER_ERROR, or, where the API cannot say that, the connection
-is closed. Only an `EndsProcess` goes on, up to the loop: whoever cannot trust its own state must not answer
-anybody.
+The dispatcher is the boundary at which errors of a request end. If the peer breaks the protocol, its
+connection is closed. If a handler raises what it must not, at once or when it completes its answer later, the
+exception is logged with its stack and counted, and the client is told UNKNOWN_SERVER_ERROR, or, where the API
+cannot say that, the connection is closed. Only an `EndsProcess` goes on, up to the loop: a broker that cannot
+trust its own state must not answer anybody.
 
 Every line of `serve` runs for every request. It makes as few calls and objects as it can, and counts inline.
 """
@@ -59,7 +59,8 @@ _MALFORMED: Final = (ProtocolError, struct.error, IndexError)
 class Dispatcher:
     """Serves all connections of one kind of listener (`broker.network.interfaces.Service`).
 
-    current: what is being handled now or was handled last, for whoever asks why a turn takes so long.
+    current: the context of the request that is being handled, or was handled last. The watchdog reads it to
+    say why a turn of the loop takes so long.
     """
 
     def __init__(
@@ -74,8 +75,9 @@ class Dispatcher:
         metrics: RequestMetrics | None = None,
         fast_lanes: Mapping[int, RemembersRequests] = MappingProxyType({}),
     ) -> None:
-        """lane: where requests go that take longer than a turn of the loop; one for all dispatchers of a
-        node. fast_lanes: by API key, what remembers plain requests. No quota may be in force then."""
+        """lane: takes the requests that may last longer than a turn of the loop. All dispatchers of a node
+        share one. fast_lanes: by API key, the fast lanes that remember plain requests. With fast lanes no
+        quota may be in force."""
         self.metrics = metrics or RequestMetrics()
         self._throttle = None if throttle is None or isinstance(throttle, NoThrottle) else throttle
         self.routes = Routes(handlers, self.metrics, fast_lanes if self._throttle is None else {})
@@ -175,10 +177,11 @@ class Dispatcher:
         connection.now_ns = self.monotonic_ns()
         return WaitingAnswer(self, connection, route, context, request, pending, arrived_ns, frame)
 
-    # What the fast lanes ask for (see `broker.fast_lane`)
+    # For the fast lanes (see `broker.fast_lane`)
 
     def begin_remembered(self, context: RequestContext, arrived_ns: int) -> int:
-        """Requests like the one of this context are handled now; the wall clock in milliseconds."""
+        """Called when requests like the one of this context are about to be handled. Returns the wall clock
+        in milliseconds."""
         self.current = context
         if arrived_ns - self._wall_read_ns > _WALL_CLOCK_VALID_NS:
             self._wall_read_ns = arrived_ns
@@ -188,8 +191,8 @@ class Dispatcher:
     def count_remembered(
         self, connection: Connection, counts: RequestCounts, requests: int, received_bytes: int, began_ns: int
     ) -> None:
-        """Some requests were answered together. Each of them took its share of the time, and waited for the
-        rest of it."""
+        """Counts requests that were answered together. Each of them took its share of the time, and waited
+        for the rest of it."""
         counts.requests += requests
         counts.received_bytes += received_bytes
         connection.now_ns = now_ns = self.monotonic_ns()
@@ -204,7 +207,8 @@ class Dispatcher:
         times.total[bucket] += requests
 
     def give_up(self, pending: Pending[Any], connection: Connection) -> None:
-        """The peer has gone while its answer was pending. One that is there already counts no longer."""
+        """Cancels a pending answer, because the client has disconnected. An answer that is complete already
+        is not cancelled."""
         if pending.done:
             return
         self.metrics.waiting -= 1
@@ -259,8 +263,9 @@ class Dispatcher:
         pieces: list[Piece],
         elapsed_ns: int,
     ) -> bool:
-        """Mutes the connection if its client is over a quota. Whether the response now says so, and must be
-        encoded again. pieces: the response's frame, which begins with its size in four bytes."""
+        """Mutes the connection if its client is over a quota. Returns whether the response now names a
+        throttle time and must be encoded again. pieces: the response's frame, which begins with its size in
+        four bytes."""
         if self._throttle is None:
             return False
         response_bytes = int.from_bytes(bytes(pieces[0][:4]), "big")  # type: ignore[index]
@@ -278,7 +283,7 @@ class Dispatcher:
         return is_told
 
     def answer_late(self, waiting: WaitingAnswer, response: Any) -> None:
-        """What a handler left pending is there now."""
+        """Encodes a response that a handler has left pending and that is complete now."""
         route, connection = waiting.route, waiting.connection
         began_ns = self.monotonic_ns()
         if response is NO_ANSWER:
@@ -289,7 +294,7 @@ class Dispatcher:
             return
         try:
             if response.__class__ is list and route.remembers is not None:
-                pieces = response  # of a fast lane, which has encoded it
+                pieces = response  # a fast lane has encoded it already
             elif response.__class__ is not route.response_class:
                 raise_failure(route.name, response)
             else:
@@ -317,7 +322,7 @@ class Dispatcher:
         connection.last_served = times
         waiting.complete(pieces)
 
-    # What a long request asks for (see `long_request`)
+    # For long requests (see `long_request`)
 
     def begin(
         self,
@@ -328,7 +333,8 @@ class Dispatcher:
         size: int,
         frame: bytes,
     ) -> RequestContext:
-        """It is decoded and about to be handled. frame: see `RequestContext`."""
+        """Makes the context of a request that is decoded and about to be handled. frame: see
+        `RequestContext`."""
         self.current = context = RequestContext(
             route.api_key,
             route.version,
@@ -345,7 +351,8 @@ class Dispatcher:
         return context
 
     def count_long(self, request: LongRequest, now_ns: int, local_ns: int) -> None:
-        """Its answer is there. What it neither worked nor waited for others, it waited for its turns."""
+        """Counts a long request that is answered. The time in which it was neither handled nor waited for
+        others, it has waited for its turns."""
         times = request.route.times
         total_ns = now_ns - request.arrived_ns
         times.local[bisect_left(BOUNDS_NS, local_ns)] += 1
@@ -357,10 +364,11 @@ class Dispatcher:
             times.queue[bisect_left(BOUNDS_NS, queued_ns)] += 1
         request.connection.last_served = times
 
-    # What goes wrong
+    # Failures
 
     def _unserved(self, connection: Connection, frame: memoryview, arrived_ns: int) -> list[Piece]:
-        """No such API here, or not this version. Only ApiVersions has an answer to that (KIP-511)."""
+        """Refuses an API or a version that is not served here. Only ApiVersions has an answer to that
+        (KIP-511); for others the connection is closed."""
         api_key, version, correlation_id, name_length = _read_header(frame)
         connection.now_ns = arrived_ns
         registration = self.routes.handlers.get(api_key)
@@ -396,7 +404,7 @@ class Dispatcher:
     def unreadable(
         self, connection: Connection, frame: memoryview | bytes, error: Exception
     ) -> CloseConnection:
-        """Counts and logs a request that could not be read. Returns what the caller raises."""
+        """Counts and logs a request that could not be read. Returns the exception that the caller raises."""
         connection.now_ns = self.monotonic_ns()
         what = "a request"
         if len(frame) >= _HEADER_BYTES:
@@ -409,9 +417,10 @@ class Dispatcher:
     def answer_failure(
         self, connection: Connection, route: Route, context: RequestContext, request: Message | None
     ) -> list[Piece]:
-        """Called while the exception is being handled. Raises CloseConnection where nothing can be said.
+        """Answers a request whose handler has failed; called while the exception is being handled. Raises
+        CloseConnection if the API cannot say it in an answer.
 
-        request: None where it is not kept, or too long to be answered item by item.
+        request: None if it was not kept, or is too long to be answered item by item.
         """
         self.log_failure(connection, route, context)
         try:
@@ -429,7 +438,7 @@ class Dispatcher:
         raise CloseConnection(f"a {route.name} request failed")
 
     def log_failure(self, connection: Connection, route: Route, context: RequestContext | None) -> None:
-        """context: None of a request that was not even decoded."""
+        """Logs the exception that is being handled. context: None if the request was not even decoded."""
         self.metrics.failures += 1
         _log.exception(
             "%s version %d from client %r at %s failed; this is our fault",
@@ -441,14 +450,15 @@ class Dispatcher:
 
 
 def _decode_within_budget(route: Route, frame: memoryview, at: int) -> tuple[Message, int]:
-    """A long request with records, which is handled in one go: that its arrays take no more than they may is
-    seen before they are there."""
+    """Decodes a long request with records, which is handled in one go. Raises before its arrays exist if they
+    would take more memory than they may."""
     steps = stepping_decoder(api(route.api_key).request, route.version)(frame, at, route.memory_bytes)
     return run_through(steps)
 
 
 def _is_finished(route: Route, response: Any) -> bool:
-    """The handler gave no response: whether the pending answer that it gave is there already."""
+    """Whether the pending answer that a handler gave is complete already. Raises if the handler gave anything
+    else."""
     if not isinstance(response, Pending):
         raise TypeError(f"the handler of {route.name} answered with a {type(response).__name__}")
     found = response.response
@@ -458,14 +468,15 @@ def _is_finished(route: Route, response: Any) -> bool:
 
 
 def _note_client_software(session: Session, version: int, request: Any, response: Any) -> None:
-    """From then on the connection goes under the client's name (KIP-511)."""
+    """Remembers the name and version of the client's software, under which its connection is counted from now
+    on (KIP-511)."""
     if version >= 3 and response is not None and response.error_code == ErrorCode.NONE:
         session.client_software_name = request.client_software_name or session.client_software_name
         session.client_software_version = request.client_software_version or session.client_software_version
 
 
 def _release_slices(response: Any) -> None:
-    """An answer that could not be encoded keeps no file open."""
+    """Releases the files of an answer that could not be encoded."""
     for topic in getattr(response, "responses", None) or ():
         for partition in getattr(topic, "partitions", None) or ():
             records = getattr(partition, "records", None)

@@ -1,10 +1,10 @@
-"""What a client gets when a handler failed in a way that it must not.
+"""The answer to a request whose handler has failed by a fault of the broker.
 
-Kafka's requests know how to answer themselves with an error; here the answer is made from the shapes of
-request and response. Where the response has an error code of its own, that says it all. Where only the
-items of its arrays have one, the arrays of the request are mirrored: each topic and partition that was
-asked for comes back with its name or number, and the error. Where neither works there is no honest answer,
-and the connection is closed.
+In Kafka every request class can make its own response with an error. Here the answer is made from the
+declared fields of request and response. If the response has an error code of its own, it holds the error. If
+only the items of its arrays have one, the arrays of the request are mirrored: each topic and partition of the
+request is in the answer with its name or number, and with the error. If neither is possible no answer would
+be true, and the connection is closed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def failure_response(
     version: int,
     code: int = ErrorCode.UNKNOWN_SERVER_ERROR,
 ) -> Message | None:
-    """The whole request answered with one error; None where the response cannot say it in this version, or
-    would need the request for it and that is gone."""
+    """A response that answers the whole request with one error. None if the response cannot say that in this
+    version, or if it needs the request and that was not kept."""
     if has_own_error_code(response_class, version):
         return response_class(error_code=code)
     if request is None:
@@ -34,7 +34,7 @@ def failure_response(
 
 
 def raise_failure(name: str, response: Any) -> NoReturn:
-    """Raises what came in place of a response of the API `name`: the exception that it stands for."""
+    """Raises the exception that a handler of the API `name` gave instead of a response."""
     if isinstance(response, Failed):
         raise response.failure
     if isinstance(response, CloseConnection):
@@ -43,8 +43,8 @@ def raise_failure(name: str, response: Any) -> NoReturn:
 
 
 def _mirror(source: Struct, target: type[Any], code: int) -> Any:
-    """A target with the fields that both have, and with its first array of errors filled from the
-    source's."""
+    """An instance of the target class with the fields that both have. Its first array of items with error
+    codes is filled from the source's."""
     values: dict[str, Any] = {
         name: getattr(source, name)
         for name in target.__struct_fields__

@@ -1,16 +1,16 @@
 """Requests that take longer than a turn of the loop, in turns and with a bound on what they take together.
 
-A request comes here if its frame is so long that handling it might keep everybody else waiting. It begins at
-once if there is a place, and most are done within that first turn, as if they had never been here. The others
-go on in later turns of the loop, one of them a few milliseconds in each, in a circle, so that a short one is
-not held up by a long one::
+A request comes here if its frame is so long that handling it might keep all other clients waiting. It begins
+at once if there is a place, and most requests are done within that first turn. The others go on in later
+turns of the loop: one of them gets a few milliseconds of each turn, in a circle, so that a short one is not
+held up by a long one::
 
     up to LONG_REQUEST_BYTES   LONG_REQUESTS_AT_ONCE places   what each takes in memory is small
     beyond                     one place                      each may take REQUEST_MEMORY_BYTES
 
-Who finds no place waits in the order of arrival, with a copy of its frame, which counts among the frames that
-are arriving (`broker.network.memory`). A request that waits for something else, other members of a group say,
-gives its place back. One lane serves all listeners of a node.
+A request that finds no place waits in the order of arrival, with a copy of its frame, which counts among the
+frames that are arriving (`broker.network.memory`). A request whose answer is pending, because it waits for
+other members of a group for example, gives its place back. One lane serves all listeners of a node.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ __all__ = ["Lane", "Work"]
 
 
 class Work(Protocol):
-    """A request in turns. frame_bytes: of its frame; it does not change."""
+    """A request that is served in turns. frame_bytes: the size of its frame, which does not change."""
 
     frame_bytes: int
 
     def turn(self, deadline_ns: int) -> bool:
-        """Goes on until it is over, or the deadline is; whether it needs no further turn for now."""
+        """Goes on until the request is done or the deadline has passed. Returns whether it needs no further
+        turn for now."""
         ...
 
     def memory_freed(self) -> None: ...
 
 
 class _Places:
-    """Of one kind of request: how many are taken, and who waits for one."""
+    """The places for one kind of request: how many are free, and which requests wait for one."""
 
     def __init__(self, count: int) -> None:
         self.free = count
@@ -46,7 +47,7 @@ class _Places:
 
 
 class Lane:
-    """See the module."""
+    """The requests of one node that are served in turns."""
 
     def __init__(self, *, clock: Clock, timers: Timers, memory: RequestMemory) -> None:
         self._clock = clock
@@ -59,11 +60,11 @@ class Lane:
         self._is_scheduled = False
 
     def __len__(self) -> int:
-        """Requests that are at work or wait for their place."""
+        """The number of requests that are being served in turns or wait for a place."""
         return len(self._at_work) + len(self._short.waiting) + len(self._long.waiting)
 
     def enter(self, work: Work) -> bool:
-        """Takes a request in, and gives it its first turn if there is a place; whether it is done."""
+        """Takes a request in, and gives it its first turn if there is a place. Returns whether it is done."""
         places = self._long if work.frame_bytes > LONG_REQUEST_BYTES else self._short
         self._memory.hold(work, work.frame_bytes)
         if not places.free:
@@ -78,7 +79,8 @@ class Lane:
         return False
 
     def again(self, work: Work) -> None:
-        """What it waited for is there: it goes on, and needs no place, since its memory is taken."""
+        """Goes on with a request whose pending answer is complete. It needs no place, because its memory is
+        taken already."""
         self._at_work.append(work)
         self._schedule()
 
@@ -87,7 +89,8 @@ class Lane:
         self._memory.hold(work, 0)
 
     def leave(self, work: Work) -> None:
-        """The peer has gone. Not from within the request's own turn: that ends by itself."""
+        """Forgets a request whose client has disconnected. It must not be called within the request's own
+        turn, which ends by itself."""
         for kind in (self._short, self._long):
             if work in kind.waiting:
                 kind.waiting.remove(work)

@@ -1,4 +1,4 @@
-"""The answer to a long request, encoded while it is made."""
+"""The answer to a long request, which is encoded while the handler makes it."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from broker.dispatch.routes import Route
 
 ELEMENTS_AT_ONCE: Final = 200
-"""So many elements of an answer are collected before they are encoded."""
+"""The number of elements of an answer that are collected before they are encoded."""
 
 PIECES_JOINED: Final = 4096
-"""Small pieces of bytes that are joined before there are more of them."""
+"""The number of small pieces of bytes from which on they are joined."""
 
 Steps = Generator[None, None, None]
 
 
 class AnswerTooLong(CloseConnection):
-    """An answer would be longer than `ANSWER_BYTES`; its connection is closed instead."""
+    """An answer would be longer than `ANSWER_BYTES`. Its connection is closed instead."""
 
 
 class LongAnswer:
-    """The bytes of the elements so far. Raises AnswerTooLong."""
+    """Holds the bytes of the elements that are encoded so far. Its methods raise AnswerTooLong."""
 
     __slots__ = ("_array", "_count", "_pieces", "_route", "_size_bytes", "_small")
 
     def __init__(self, route: Route) -> None:
         self._route = route
         self._array = ""
-        """The response's array that the elements belong to."""
+        """The array of the response to which the elements belong."""
         self._count = 0
         self._pieces: list[bytes] = []
         self._small: list[bytes] = []
         self._size_bytes = 0
 
     def collect(self, turns: Turns[Any]) -> Generator[None, None, Any]:
-        """Runs a handler in turns; what it returned."""
+        """Runs a handler that yields elements, and encodes them. Returns what the handler returned."""
         elements: list[Any] = []
         with closing(turns):
             while True:
@@ -72,7 +72,7 @@ class LongAnswer:
     def frame(
         self, response: Message, version: int, correlation_id: int
     ) -> Generator[None, None, list[Piece]]:
-        """The whole answer: what was collected, and the response itself."""
+        """The whole answer: the elements that were collected, and the response itself."""
         if not self._array:
             self._array = longest_array(response, version)
         elements = getattr(response, self._array) if self._array else None
@@ -85,14 +85,14 @@ class LongAnswer:
         return self.framed(response, version, correlation_id)
 
     def framed(self, response: Message, version: int, correlation_id: int) -> list[Piece]:
-        """The frame around elements that are encoded already, again if another field of the response has
-        changed since."""
+        """Makes the frame around elements that are encoded already once more, because another field of the
+        response has changed since."""
         if not self._array:
             return self._route.encode(response, version, correlation_id)
         return encode_long_response(response, version, correlation_id, self._array, self._count, self._pieces)  # type: ignore[return-value]
 
     def _encode(self, elements: list[Any], *, are_counted: bool = False) -> Steps:
-        """are_counted: their error codes are in the metrics already."""
+        """Encodes some elements. are_counted: their error codes are in the metrics already."""
         route = self._route
         if not self._array:
             element: type[Struct] = type(elements[0])

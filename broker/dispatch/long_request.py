@@ -6,9 +6,9 @@
              too much: the connection is           └▶ or a pending answer, encoded when it is there
              closed before it is taken
 
-The bytes of the answer are those that the way in one go gives. The elements that a handler in turns yields
-(`protocol.serving.turns`) are encoded some at a time and forgotten, so a long answer exists as bytes alone.
-If the peer goes, the work stops where it is.
+The bytes of the answer are the same as if the request were served in one go. The elements that a handler
+yields in turns (`protocol.serving.turns`) are encoded some at a time and forgotten, so a long answer exists
+as bytes alone. If the client disconnects, the work stops where it is.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ _UNANSWERED: Final = "its request could not be answered"
 
 
 class LongRequest(DelayedAnswer):
-    """See the module, and `broker.dispatch.lane.Work`.
+    """A request that the lane serves in turns (`broker.dispatch.lane.Work`), and its place in the
+    connection's queue.
 
-    arrived_ns: when its frame was there. frame_bytes: the size of that. local_ns, remote_ns: what its turns
-    have cost so far, and how long it waited for something else. context: once it is decoded.
+    arrived_ns: the time at which its frame was complete. frame_bytes: the size of the frame. local_ns: the
+    time that its turns have taken so far. remote_ns: the time for which its answer was pending. context: set
+    when the request is decoded.
     """
 
     __slots__ = (
@@ -78,7 +80,7 @@ class LongRequest(DelayedAnswer):
         client_id: str,
         arrived_ns: int,
     ) -> None:
-        """position: where the request begins in the frame, behind its header."""
+        """position: the position in the frame at which the request begins, behind its header."""
         super().__init__(connection, is_produce=False)
         self._dispatcher = dispatcher
         self._lane = lane
@@ -101,8 +103,8 @@ class LongRequest(DelayedAnswer):
         self._steps: Steps = self._work()
 
     def serve(self) -> list[Piece] | DelayedAnswer:
-        """Begins, in the call with which the frame came: the answer if it is there already, else what stands
-        for it in the connection's queue. Raises CloseConnection."""
+        """Begins to serve the request, when its frame has arrived. Returns the answer if it is complete
+        already, else the object that keeps its place in the connection's queue. Raises CloseConnection."""
         self._lane.enter(self)
         if self.pieces is not None:
             return self.pieces
@@ -112,7 +114,7 @@ class LongRequest(DelayedAnswer):
     # Turns
 
     def turn(self, deadline_ns: int) -> bool:
-        """See `broker.dispatch.lane.Work`."""
+        """Implements `broker.dispatch.lane.Work`."""
         dispatcher = self._dispatcher
         self._turn_began_ns = dispatcher.monotonic_ns()
         if self.context is not None:
@@ -147,10 +149,10 @@ class LongRequest(DelayedAnswer):
             self.local_ns += now_ns - self._turn_began_ns
 
     def memory_freed(self) -> None:
-        """See `broker.network.memory.Holder`. What is here already asks for no more."""
+        """Implements `broker.network.memory.Holder`. A request that was received needs no further memory."""
 
     def cancel(self) -> None:
-        """The peer has gone: what is left is not done."""
+        """Stops the work, because the client has disconnected."""
         self._is_gone = True
         if self._pending is not None:
             self._dispatcher.give_up(self._pending, self.connection)
@@ -161,7 +163,7 @@ class LongRequest(DelayedAnswer):
     # Steps
 
     def _work(self) -> Steps:
-        """From the frame to the encoded answer, or to a pending one."""
+        """The steps from the frame to the encoded answer, or to a pending one."""
         dispatcher, route = self._dispatcher, self.route
         request, kept = yield from self._decoded()
         self.context = context = dispatcher.begin(
@@ -186,8 +188,8 @@ class LongRequest(DelayedAnswer):
             self._deliver(dispatcher.answer_failure(self.connection, route, context, mirrored))
 
     def _decoded(self) -> Generator[None, None, tuple[Message, bytes]]:
-        """The request, and its bytes if the handler passes them on. Does not hold the frame any longer.
-        Raises CloseConnection."""
+        """Decodes the request, and gives the frame up. Returns the request, and its bytes if the handler
+        passes them on. Raises CloseConnection."""
         route = self.route
         decode = stepping_decoder(api(route.api_key).request, route.version)
         try:
@@ -219,7 +221,7 @@ class LongRequest(DelayedAnswer):
         else:
             self.pieces = pieces
 
-    # Waiting for something else
+    # Pending answers
 
     def _wait_for(self, pending: Pending[Any]) -> None:
         self._pending = pending
@@ -240,7 +242,7 @@ class LongRequest(DelayedAnswer):
             self._lane.again(self)
 
     def _late(self, response: Any) -> Steps:
-        """Encodes an answer that was pending and has come now."""
+        """Encodes an answer that was pending and is complete now."""
         context = self.context
         if context is None:
             return

@@ -1,9 +1,10 @@
 """Peers that send what is no request, or one that is not served here.
 
-Their connection is closed and they are counted. The log names each address once a minute at most: a port
-scanner or a browser that found the port must not fill the disk. A request that is whole but not served tells
-an operator which of his clients wants what: it is named by itself, once a minute for each API and client of
-an address. The client id is the client's own choice, so an address gets a few such lines a minute, not more.
+Their connection is closed and they are counted. The log names each address once a minute at most, because a
+port scanner or a browser that has found the port must not fill the disk. A request that can be read but is
+not served tells an operator which client wants what. It is logged by itself, once a minute for each API and
+client of an address. The client chooses its client id itself, so the number of such lines for one address is
+bounded too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _KINDS_PER_HOST: Final = 20
 
 
 class _Host:
-    """What was said of an address: by kind until when nothing is said again, and how often it was not."""
+    """What was logged about an address: until when each kind is not logged again, and how often it was left
+    out."""
 
     __slots__ = ("kept", "quiet_until_ns")
 
@@ -30,7 +32,8 @@ class _Host:
         self.kept = 0
 
     def is_new(self, kind: str, now_ns: int) -> bool:
-        """Whether a line is due for the kind. The oldest ones are forgotten first, when their time is up."""
+        """Whether a line of this kind is to be logged. The oldest kinds are forgotten first, when their time
+        is over."""
         quiet = self.quiet_until_ns
         if now_ns < quiet.get(kind, now_ns):
             return False
@@ -45,13 +48,14 @@ class _Host:
 
 
 class MalformedLog:
-    """Says the first complaint of a kind about an address, and later how many it kept to itself."""
+    """Logs the first complaint of a kind about an address, and later how many it has left out."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, _Host] = {}
 
     def complain(self, connection: Connection, reason: str, kind: str = "") -> None:
-        """kind: what a client asks for that is not served, and which client; "" for what is no request."""
+        """kind: the API that a client asks for and that is not served, with the name of the client; "" for
+        what is no request."""
         session = connection.session
         host = self._hosts.get(session.host)
         if host is None:

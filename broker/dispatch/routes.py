@@ -1,7 +1,7 @@
-"""What is needed to serve one API at one version, put together when it is first asked for.
+"""What the dispatcher needs to serve one API at one version. It is put together when it is first asked for.
 
-Compiling a codec takes about a millisecond, so a broker that just started has no routes; `Routes.warm` makes
-those that clients are known to want before they come.
+To compile a codec takes about a millisecond, so a broker that has just started has no routes. `Routes.warm`
+makes those for which all clients ask, before they connect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from protocol.serving.request_context import RequestContext
 
 ErrorCounter = Callable[[Any, dict[int, int]], None]
-"""Adds the error codes of a response, zero left out, to a count per code."""
+"""A function that adds the error codes of a response to a count per code. Zero is left out."""
 
 EncodeFrame = Callable[[Message, int, int], list[Piece]]
 
@@ -47,14 +47,14 @@ WARMED: Final = (
 
 
 _NO_BOUND: Final = 1 << 31
-"""Of a request without arrays: what it takes is what its frame takes."""
+"""The bound for a request without arrays, which takes no more memory than its frame does."""
 
 
 class RemembersRequests(Protocol):
     """Makes the fast lanes of one API, one per connection (`broker.fast_lane`)."""
 
     def wants(self, request: Any) -> bool:
-        """Whether a request whose answer comes later may be remembered then."""
+        """Whether a request with a pending answer may be remembered when that is complete."""
         ...
 
     def remember(
@@ -67,21 +67,22 @@ class RemembersRequests(Protocol):
         request: Any,
         response: Any,
     ) -> None:
-        """Keeps a request that was handled for the connection's lane, if it was a plain one.
+        """Remembers a plain request that was handled, for the fast lane of its connection.
 
-        frame: as it came, without its size; valid until this returns. response: None if there is none, and
-        a Pending if it comes later.
+        frame: the frame as it was received, without its size; it is valid until this returns. response: None
+        if there is none, and a Pending if it comes later.
         """
         ...
 
 
 class Route:
-    """One API at one version, on one kind of listener. `index` is where the dispatcher finds it.
+    """One API at one version, on one kind of listener. `index` is the key by which the dispatcher finds it.
 
-    keeps_request: an answer that comes later may need its request, to say of each item in it that it failed.
-    A Produce request is never kept, its records are not ours by then. keeps_frame: see `ServedApi`.
-    plain_bytes: a frame up to this is decoded and handled in one go. memory_bytes: what the arrays of a
-    longer one may take. remembers: keeps plain requests for the fast lane, where the API has one.
+    keeps_request: a pending answer may need its request, to say for each item in it that it failed. A Produce
+    request is never kept, because its records are views of a buffer that is used again. keeps_frame: see
+    `ServedApi`. plain_bytes: a frame up to this size is decoded and handled in one go. memory_bytes: the
+    memory that the arrays of a longer one may take. remembers: remembers plain requests for the fast lane, if
+    the API has one.
     """
 
     __slots__ = (
@@ -139,7 +140,7 @@ class Route:
 
 
 class Routes:
-    """The routes of a handler table. A dict from `index` to route: one look-up per request."""
+    """The routes of a handler table, as a dict from `index` to route: one look-up per request."""
 
     def __init__(
         self,
@@ -154,11 +155,12 @@ class Routes:
 
     @staticmethod
     def index(api_key: int, version: int) -> int:
-        """One number for both; negative exactly when one of them is, and then there is no route."""
+        """One number for an API key and a version. It is negative if one of them is, and then there is no
+        route."""
         return (api_key << 16) | version
 
     def find(self, api_key: int, version: int) -> Route | None:
-        """The route, made now if it can be; None for what is not served."""
+        """The route of an API at a version, which is made now if need be. None if it is not served."""
         route = self.made.get(self.index(api_key, version))
         if route is None:
             registration = self.handlers.get(api_key)
@@ -170,7 +172,7 @@ class Routes:
         return route
 
     def warm(self) -> None:
-        """Makes the routes that every client asks for first; some 20 ms."""
+        """Makes the routes for which every client asks first. It takes some 20 ms."""
         for api_key, version in WARMED:
             self.find(api_key, version)
 
@@ -188,10 +190,11 @@ def _plain_bytes(request: type[Message], version: int, *, has_turns: bool) -> in
 
 @cache
 def error_counter(response: type[Message]) -> ErrorCounter | None:
-    """Finds the error codes of a response class: its own, and those of the structs in its arrays.
+    """Makes a function that counts the error codes of a response class: its own, and those of the structs in
+    its arrays.
 
-    None for a response without any. The codes of partitions are two loops in plain Python: some 200 ns for
-    one partition, far less than what the handler did for it.
+    None for a response without error codes. For the codes of partitions it consists of two loops in plain
+    Python: some 200 ns for one partition, far less than the handler has taken for it.
     """
     counters: list[ErrorCounter] = []
     if "error_code" in response.__struct_fields__:
@@ -260,7 +263,7 @@ def _path_to_error(struct: type[Struct]) -> tuple[str, ...] | None:
 
 
 def struct_arrays(struct: type[Struct]) -> list[tuple[str, type[Struct]]]:
-    """The fields of a struct that are arrays of structs, with the structs."""
+    """The fields of a struct that are arrays of structs, with the classes of these structs."""
     return [
         (field.name, field.struct_class)
         for field in schema(struct)

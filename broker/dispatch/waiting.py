@@ -1,4 +1,4 @@
-"""A request whose answer comes later: a long poll, a rebalance, an acknowledgement by replicas."""
+"""A request with a pending answer: a long poll, a rebalance, or an acknowledgement by replicas."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class WaitingAnswer(DelayedAnswer):
-    """Stands in the connection's queue until the pending answer is there.
+    """Keeps the place of an answer in the connection's queue until the answer is complete.
 
-    request: where its names would be needed to say that it failed. local_ns: what it has cost so far.
+    request: kept if its names would be needed to say that it has failed. local_ns: the time that it has taken
+    so far.
     """
 
     __slots__ = (
@@ -44,8 +45,8 @@ class WaitingAnswer(DelayedAnswer):
         arrived_ns: int,
         frame: memoryview | None = None,
     ) -> None:
-        """The connection's `now_ns` is when the wait begins. frame: kept if the fast lane may want to
-        remember the request when it is answered."""
+        """The wait begins at the connection's `now_ns`. frame: kept if the fast lane may want to remember the
+        request when it is answered."""
         super().__init__(connection, route.is_produce)
         if pending.holds_request:
             self.held_bytes = context.frame_size_bytes
@@ -68,5 +69,5 @@ class WaitingAnswer(DelayedAnswer):
         self._dispatcher.answer_late(self, response)
 
     def cancel(self) -> None:
-        """Gives up the answer, because the peer has gone."""
+        """Gives the answer up, because the client has disconnected."""
         self._dispatcher.give_up(self._pending, self.connection)

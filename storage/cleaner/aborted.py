@@ -1,9 +1,10 @@
-"""What becomes of transactions in a pass of the cleaner.
+"""Which batches of transactions can be removed in a pass of the cleaner.
 
-Data of an aborted transaction goes at once. A marker goes when nothing of its transaction is left before it
-(aborted data went in an earlier pass, committed data was replaced), and only after its delete horizon: a
-reader in the middle of the transaction must still meet it. An aborted transaction of which data was met in
-this pass keeps its entry in the index.
+Data of an aborted transaction is removed at once. A marker is removed when no data of its transaction is left
+before it (the data of an aborted one was removed in an earlier pass, that of a committed one was replaced by
+later records), and only after its delete horizon, because a consumer that is in the middle of the transaction
+must still read it. An aborted transaction of which this pass has met data keeps its entry in the transaction
+index.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ STAYS: Final = False
 
 
 class CleanedTransactions:
-    """Batches are shown in the order of the log. kept: aborted transactions whose entries stay."""
+    """Is shown the batches in the order of the log. kept: the aborted transactions whose index entries
+    stay."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = deque(sorted(set(aborted), key=lambda each: each.first_offset))
         self._aborted: dict[int, list[AbortedTransaction | bool]] = {}
-        """Producer id to [its aborted transaction that we are in, whether data of it was met]."""
+        """By producer id, the aborted transaction whose range of offsets the pass is in, and whether data of
+        it was met."""
         self._committed: dict[int, None] = {}
-        """Producers of which data was met that is not aborted."""
+        """The producers of which data was met that is not aborted."""
         self.kept: list[AbortedTransaction] = []
 
     def data(self, header: BatchHeader) -> bool:
-        """Whether a data batch can go for its transaction's sake."""
+        """Whether a data batch can be removed because its transaction was aborted."""
         self._advance(header.last_offset)
         if not header.is_transactional:
             return STAYS
@@ -44,7 +47,8 @@ class CleanedTransactions:
         return CAN_GO
 
     def marker(self, header: BatchHeader, marker: TransactionMarker | None) -> bool:
-        """Whether a control batch can go; one without a record (cleaned before) always can."""
+        """Whether a control batch can be removed. One without a record, which an earlier pass has emptied,
+        always can."""
         self._advance(header.last_offset)
         if header.record_count == 0:
             return CAN_GO

@@ -1,13 +1,13 @@
-"""Which part of a log may be cleaned, and whether it is time.
+"""Which part of a log may be cleaned, and whether a pass is due.
 
     first dirty offset         where the last pass ended (`cleaner-offset-checkpoint`), at least the log start
     first uncleanable offset   the base offset of the first segment that may not be touched: the active one,
                                the one that holds the last stable offset, one that holds a record younger
                                than min.compaction.lag.ms
 
-It is time when the dirty bytes that may be cleaned are more than min.cleanable.dirty.ratio of all up to
-there, or when the oldest dirty record is older than max.compaction.lag.ms. The log with the largest such
-ratio comes first, one that is overdue before all others. KIP-58, KIP-354.
+A pass is due when the dirty bytes that may be cleaned are more than min.cleanable.dirty.ratio of all bytes up
+to there, or when the oldest dirty record is older than max.compaction.lag.ms. The log with the largest such
+ratio is cleaned first, and one that is overdue before all others. KIP-58, KIP-354.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Cleanable(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool
-    """A record waits for longer than max.compaction.lag.ms."""
+    """Whether a record has waited for longer than max.compaction.lag.ms."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -38,7 +38,8 @@ class Cleanable(NamedTuple):
 
 
 def cleanable(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Cleanable:
-    """What a pass over `log` could do now. checkpoint: where the last one ended. Raises OSError."""
+    """The range that a pass over `log` could clean now. checkpoint: the offset at which the last pass ended.
+    Raises OSError."""
     first_dirty = first_dirty_offset(log, checkpoint)
     bound = _first_uncleanable_offset(log, first_dirty, now_ms)
     # The first dirty offset may lie within a segment (the log start does): if that one may not be touched it
@@ -69,7 +70,8 @@ def is_due(found: Cleanable, min_dirty_ratio: float) -> bool:
 
 
 def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
-    """A checkpoint beyond the log (it was cut, or made anew) counts for nothing, as one below its start."""
+    """The offset at which the next pass begins. A checkpoint beyond the log's end, because the log was
+    truncated or made anew, is ignored, and so is one below its start."""
     if checkpoint is None or not log.log_start_offset <= checkpoint <= log.log_end_offset:
         return log.log_start_offset
     return checkpoint

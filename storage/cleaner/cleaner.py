@@ -1,11 +1,13 @@
-"""The loop's side of compaction: which log is cleaned, what a worker is asked, what becomes of its answer.
+"""The part of compaction that runs on the loop: it chooses logs, gives them to workers, and takes in the
+results.
 
-look    every few seconds: the log that needs it most is planned and ordered, as many at once as there are
-        cleaner threads
-done    the answer comes: if the log is as it was the new segments are swapped in and the log's first
-        dirty offset moves on; if it was cut, deleted or made anew meanwhile the files are thrown away
-failed  the log is set aside, with the reason, and tried again much later: a damaged batch or a full disk
-        must not be met every fifteen seconds, and must not keep other logs from being cleaned
+    look    every few seconds passes are planned for the logs that need them most, as many at once as there
+            are cleaner threads
+    done    the worker has answered: if the log is unchanged below the active segment, the new segments are
+            swapped in and the log's first dirty offset moves on; if it was truncated, deleted or made anew
+            meanwhile, the new files are removed
+    failed  the log is set aside, with the reason, and tried again much later: a damaged batch or a full disk
+            must not be met every fifteen seconds, and must not keep other logs from being cleaned
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from storage.partition_log import PartitionLog
 Key = tuple[str, int]
 
 SET_ASIDE_MS: Final = 10 * 60_000
-"""How long a log that could not be cleaned is left alone."""
+"""The time for which a log that could not be cleaned is left alone."""
 
 _NO_LIMIT: Final = 1e300
 
@@ -38,13 +40,13 @@ _logger: Final = logging.getLogger("barnabas.cleaner")
 
 
 class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Kafka's broker configs `log.cleaner.…`."""
+    """The broker configs `log.cleaner.…`."""
 
     enabled: bool = True
     threads: int = 1
     backoff_ms: int = 15_000
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
-    """Memory for the key tables of all passes together."""
+    """The memory for the offset maps of all passes together."""
     load_factor: float = 0.9
     io_max_bytes_per_second: float = _NO_LIMIT
 
@@ -58,7 +60,7 @@ class CleanerStatistics(msgspec.Struct):
     records_without_key: int = 0
     last_pass_ms: int = 0
     max_dirty_ratio: float = 0.0
-    """Of the logs that were looked at last."""
+    """The largest dirty ratio among the logs that were looked at last."""
 
 
 class _Pass(msgspec.Struct):
@@ -68,7 +70,7 @@ class _Pass(msgspec.Struct):
 
 
 class Cleaner:
-    """first_dirty: where each log's next pass begins, as `cleaner-offset-checkpoint` says it."""
+    """first_dirty: the offset at which each log's next pass begins, as in `cleaner-offset-checkpoint`."""
 
     def __init__(
         self,
@@ -78,13 +80,13 @@ class Cleaner:
         on_cleaned: Callable[[Key], None],
         on_broken: Callable[[Key, LogStorageError], None],
     ) -> None:
-        """logs: all that there are, as they come and go. on_cleaned: the key's checkpoint moved. on_broken:
-        a swap failed half-way."""
+        """logs: all logs of the node, which changes as they come and go. on_cleaned: called when the
+        checkpoint of a log has moved. on_broken: called when a swap has failed half-way."""
         self.settings = CleanerSettings()
         self.statistics = CleanerStatistics()
         self.first_dirty: PartitionOffsets = {}
         self.set_aside: dict[Key, tuple[str, int]] = {}
-        """Logs that could not be cleaned: why, and when they are tried again (monotonic ms)."""
+        """The logs that could not be cleaned: why, and when they are tried again (monotonic ms)."""
         self._workers = workers
         self._clock = clock
         self._logs = logs
@@ -92,15 +94,16 @@ class Cleaner:
         self._on_broken = on_broken
         self._passes: dict[Key, _Pass] = {}
         self._truncations: dict[Key, tuple[PartitionLog, int]] = {}
-        """How often each log had been cut when its first dirty offset was believed last."""
+        """How often each log had been truncated at the time when its first dirty offset was looked at
+        last."""
         self._held: dict[Key, None] = {}
 
     def is_cleaning(self, key: Key) -> bool:
-        """Whether a pass reads the log's segments now: retention leaves them alone until it has ended."""
+        """Whether a pass reads the log's segments now. Retention leaves them alone until it has ended."""
         return key in self._passes
 
     def hold(self, key: Key) -> None:
-        """No new pass for this log until it is released."""
+        """Begins no new pass for this log until it is released."""
         self._held[key] = None
 
     def release(self, key: Key) -> None:
@@ -113,7 +116,7 @@ class Cleaner:
         self._truncations.pop(key, None)
 
     def look(self) -> None:
-        """Orders passes for the logs that need it most, while there are threads for them."""
+        """Begins passes for the logs that need it most, while there are cleaner threads for them."""
         settings = self.settings
         if not settings.enabled or len(self._passes) >= settings.threads:
             return
@@ -122,7 +125,7 @@ class Cleaner:
             self._begin(key, what)
 
     def _due(self) -> list[tuple[Key, Cleanable]]:
-        """Those that are overdue first, then the dirtiest."""
+        """The logs for which a pass is due: those that are overdue first, then by dirty ratio."""
         now_ms, monotonic_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
         due: list[tuple[Key, Cleanable]] = []
         self.statistics.max_dirty_ratio = 0.0
@@ -144,8 +147,8 @@ class Cleaner:
         return due
 
     def _notice_cut(self, key: Key, log: PartitionLog) -> None:
-        """What was appended after a cut is dirty, though it may lie below the offset where a pass once ended:
-        the log is looked at from its start."""
+        """After a truncation, what is appended is dirty, although it may lie below the offset at which a pass
+        has ended. So the first dirty offset goes back to the log's start."""
         known, truncations = self._truncations.get(key, (log, 0))
         if known is log and truncations != log.truncations:
             self.first_dirty.pop(key, None)
@@ -199,7 +202,7 @@ class Cleaner:
         running = self._passes.pop(key)
         log = running.log
         if self._logs.get(key) is not log:
-            return  # deleted, and its files with it; by these names another log's may be meant now
+            return  # the log was deleted with its files, and another log may have their names now
         if isinstance(result, JobFailed):
             self._fail(key, str(result))
             return

@@ -1,14 +1,15 @@
-"""What remains of one batch after the records of later keys, old tombstones and undone transactions are gone.
+"""What is kept of one batch without the records that later ones replace, old tombstones and aborted
+transactions.
 
-    all records stay            the batch as it lies
-    some stay                   a batch with the same offsets, sequences and producer, and fewer records
-    none, but its producer's    an empty batch: a header, so that the producer is still known after a restart
-      last batch
+    all records are kept        the batch as it lies in the log
+    some are kept               a batch with the same offsets, sequences and producer, and fewer records
+    none, but it is the last    an empty batch: a header, so that the producer is still known after a restart
+      batch of its producer
     none                        nothing
 
 A batch that holds a tombstone (or a marker of an emptied transaction) for the first time gets its delete
-horizon, now + delete.retention.ms, in the place of its base timestamp: until then readers that are behind
-still see that the key is gone. KIP-534.
+horizon, now + delete.retention.ms, in the place of its base timestamp. Until then consumers that are behind
+can still read that the key was deleted. KIP-534.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ NO_DATA_OFFSET = -1
 
 
 class LastBatch(msgspec.Struct, frozen=True):
-    """What must stay of a producer that may write on."""
+    """What must be kept of a producer that may write on."""
 
     last_data_offset: int
-    """-1 if only a marker of its epoch is known."""
+    """The offset of its last data record, or -1 if only a marker of its epoch is known."""
     epoch: int
 
 
 class FilterCounts(msgspec.Struct):
-    """What a pass did, in records and bytes."""
+    """The records and bytes that a pass has read and kept."""
 
     records_read: int = 0
     records_kept: int = 0
@@ -57,7 +58,7 @@ class FilterCounts(msgspec.Struct):
 
 
 class BatchFilter:
-    """One pass over one partition; batches are shown in the order of the log."""
+    """The filter of one pass over one partition. It is shown the batches in the order of the log."""
 
     def __init__(
         self,
@@ -75,13 +76,14 @@ class BatchFilter:
         self._horizon_ms = now_ms + delete_retention_ms
         self.counts = FilterCounts()
         self.end_offset = -1
-        """Where the part that is cleaned ends, once that is known: the batch before it stays, if only its
-        header, or a reader would never come to the end of a log that has nothing behind."""
+        """The end of the part that is cleaned, once it is known. The last batch before it is kept, if only
+        its header: otherwise a consumer could not come to the end of a log that has nothing behind it."""
 
     def remains(self, header: BatchHeader, batch: memoryview) -> memoryview | bytearray | None:
-        """The batch that stays in its place, `batch` itself if nothing of it went, or None.
+        """The batch that takes the place of this one: `batch` itself if nothing of it is removed, or None if
+        all is.
 
-        Raises RecordsError for one whose records cannot be read.
+        Raises RecordsError for a batch whose records cannot be read.
         """
         counts = self.counts
         counts.bytes_read += len(batch)
@@ -145,7 +147,8 @@ class BatchFilter:
         return kept
 
     def _empty(self, header: BatchHeader) -> bytearray | None:
-        """The header alone, if its producer's state hangs on this batch, or the log's end."""
+        """The header alone, if the state of its producer depends on this batch, or the end of the log
+        does."""
         if header.next_offset == self.end_offset:
             return build_empty_batch(header)
         last = self._last_batches.get(header.producer_id) if header.has_producer_id else None
@@ -159,7 +162,8 @@ class BatchFilter:
 
 
 def _rebuilt(header: BatchHeader, data: bytes, kept: list[KeyedRecord], horizon_ms: int | None) -> bytearray:
-    """The batch with these records only; everything else of it stays, but what the horizon changes."""
+    """The batch with these records only. All else in it is kept, apart from what the delete horizon
+    changes."""
     base_timestamp, attributes = header.base_timestamp, header.attributes
     if horizon_ms is None:
         records = b"".join([data[start:end] for start, end, *_ in kept])
@@ -185,7 +189,7 @@ def _rebuilt(header: BatchHeader, data: bytes, kept: list[KeyedRecord], horizon_
 
 
 def _shifted(data: bytes, record: KeyedRecord, shift: int) -> bytes:
-    """The bytes of a record whose timestamp delta is `shift` larger."""
+    """The bytes of a record, with a timestamp delta that is larger by `shift`."""
     _, end, timestamp_delta, after_timestamp, *_ = record
     body = bytearray(1)
     append_signed(body, timestamp_delta + shift)

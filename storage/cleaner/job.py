@@ -1,9 +1,10 @@
 """One pass over one partition, as a worker process does it.
 
-The broker names the sealed segments and what only it knows (aborted transactions, producers, limits). The
-pass reads them twice: the dirty ones to note each key's last offset, then all up to there to write what
-remains into `.cleaned` files, synced. It changes nothing else: whether the new segments take the place of the
-old ones is for the broker to decide, which may have deleted or cut the log meanwhile.
+The broker names the sealed segments and tells what only it knows: aborted transactions, producers and limits.
+The pass reads the segments twice: first the dirty ones, to note the last offset of each key, then all of
+them, to write what is kept into `.cleaned` files, which it syncs. It changes nothing else. Whether the new
+segments take the place of the old ones is decided by the broker, which may have deleted or truncated the log
+meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _IO_BYTES: Final = 1 << 20
 
 
 class SourceSegment(msgspec.Struct, frozen=True):
-    """A sealed segment. end_offset: the next one's base offset."""
+    """A sealed segment. end_offset: the base offset of the next one."""
 
     base_offset: int
     size_bytes: int
@@ -43,7 +44,8 @@ class SourceSegment(msgspec.Struct, frozen=True):
 
 
 class CleanPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """segments: in a row, from the first on that may be cleaned up to the first that may not."""
+    """segments: consecutive segments, from the first one that may be cleaned to the one before the first that
+    may not."""
 
     directory: str
     name: str
@@ -60,7 +62,8 @@ class CleanPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanedGroup(msgspec.Struct, frozen=True):
-    """One new segment. sources: base offsets of those that it replaces; it has the first one's."""
+    """One new segment. sources: the base offsets of the segments that it replaces. It has the first one's
+    base offset."""
 
     sources: list[int]
     size_bytes: int
@@ -69,18 +72,19 @@ class CleanedGroup(msgspec.Struct, frozen=True):
 
 
 class CleanResult(msgspec.Struct, frozen=True):
-    """end_offset: the log is clean up to there."""
+    """end_offset: the log is clean below it."""
 
     groups: list[CleanedGroup]
     end_offset: int
     counts: FilterCounts
     map_entries: int
-    """How many different keys the dirty part of the log has."""
+    """The number of different keys in the dirty part of the log."""
     is_map_full: bool
 
 
 def clean(files: Files, pace: Pace, plan: CleanPlan) -> CleanResult:
-    """Raises OSError, LogStorageError; nothing is left then: a disk that had no room gets it back."""
+    """Does one pass. Raises OSError and LogStorageError; its files are then removed, so that a full disk gets
+    the space back."""
     run = _CleaningPass(files, pace, plan)
     last_offsets = run.read_keys()
     end_offset = max(last_offsets.latest_offset + 1, plan.first_dirty_offset)
@@ -99,7 +103,8 @@ CLEAN = Job("clean", clean, plan=CleanPlan, result=CleanResult)
 
 
 def group_by_size(plan: CleanPlan, end_offset: int) -> list[list[SourceSegment]]:
-    """Groups of consecutive segments that together fit into one, of those that begin below `end_offset`."""
+    """Groups of consecutive segments that together fit into one segment. Only segments that begin below
+    `end_offset` are grouped."""
     groups: list[list[SourceSegment]] = []
     size_bytes = 0
     for segment in plan.segments:
@@ -120,14 +125,14 @@ def group_by_size(plan: CleanPlan, end_offset: int) -> list[list[SourceSegment]]
 
 
 class _CleaningPass:
-    """Both readings of one partition, and the writing."""
+    """Reads one partition twice, and writes the new segments."""
 
     def __init__(self, files: Files, pace: Pace, plan: CleanPlan) -> None:
         self._files = files
         self._pace = pace
         self._plan = plan
         self._last_offsets = OffsetMap(plan.map_bytes, plan.load_factor)
-        # The first reading begins at the dirty part: it does not meet the markers of those that ended before.
+        # The first reading begins at the dirty part, so it needs no transactions that ended before that.
         self._read_transactions = CleanedTransactions(
             each for each in plan.aborted if each.last_offset >= plan.first_dirty_offset
         )
@@ -144,7 +149,7 @@ class _CleaningPass:
     # The first reading
 
     def read_keys(self) -> OffsetMap:
-        """The last offset of each key in the dirty part, or in as much of it as fits."""
+        """Notes the last offset of each key in the dirty part, or in as much of it as fits into the map."""
         for source in self._plan.segments:
             if source.end_offset > self._plan.first_dirty_offset and not self.is_map_full:
                 self._read(source, self._note_batch)
@@ -162,7 +167,7 @@ class _CleaningPass:
         return True
 
     def _note_keys(self, header: BatchHeader, batch: memoryview) -> bool:
-        """False if the map cannot take all of the batch's keys."""
+        """Notes the keys of a batch. False if the map cannot take all of them."""
         data = bytes(plain_records(batch, 0, header, DECOMPRESSED_BATCH_BYTES))
         base_offset, first_dirty = header.base_offset, self._plan.first_dirty_offset
         return self._last_offsets.put_all(
@@ -210,8 +215,8 @@ class _CleaningPass:
     # Reading
 
     def _read(self, source: SourceSegment, handle: Callable[[BatchHeader, memoryview], bool]) -> None:
-        """Shows the batches of a segment until `handle` has had enough. Raises CorruptSegment for one whose
-        bytes are not what was written, or whose records cannot be read."""
+        """Shows the batches of a segment to `handle` until it returns False. Raises CorruptSegment if the
+        segment is damaged."""
         path = f"{self._plan.directory}/{segment_file(source.base_offset, LOG_SUFFIX)}"
         file = self._files.open(path)
         try:
@@ -239,7 +244,7 @@ class _CleaningPass:
 
 
 class _Writer:
-    """Batches behind each other into a segment, a mebibyte at a time."""
+    """Writes batches one behind the other into a segment, a mebibyte at a time."""
 
     def __init__(self, segment: Segment, interval_bytes: int) -> None:
         self._segment = segment

@@ -1,16 +1,17 @@
-"""The records of a batch as far as the cleaner looks at them: where they lie, key, whether there is a value.
+"""The records of a batch in the form that the cleaner needs: their positions, keys, and whether they have a
+value.
 
-What is kept is copied as bytes; only where the base timestamp changes each record's delta is written again.
-The loop handles numbers of one and two bytes itself, as nearly all are, but for keys only those of one; a
-record is a plain tuple, since a named one takes as long to make as the rest of the loop.
+Records that are kept are copied as bytes. Only if the base timestamp changes is each record's delta written
+again. The loop decodes numbers of one and two bytes itself, as nearly all are, but lengths of keys only of
+one byte. A record is a plain tuple, because a named one takes as long to make as the rest of the loop.
 
-    start            its first byte in the decompressed records: the length
-    end              the first byte behind it
+    start            position of its first byte in the decompressed records, which is its length
+    end              position of the first byte behind it
     timestamp delta
-    after timestamp  where the rest begins: offset delta, key and so on
+    after timestamp  position of the rest: offset delta, key and so on
     offset delta
     key              or None
-    has value        a tombstone has none
+    has value        False for a tombstone
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KeyedRecord: TypeAlias = tuple[int, int, int, int, int, bytes | None, bool]
 
 
 def keyed_records(data: bytes, record_count: int) -> list[KeyedRecord]:
-    """All of them. Raises InvalidRecord; no length is believed beyond `data`."""
+    """All records of a batch. Raises InvalidRecord. No length is believed that leads beyond `data`."""
     found: list[KeyedRecord] = []
     append = found.append
     position = start = 0

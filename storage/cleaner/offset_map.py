@@ -1,13 +1,13 @@
 """The last offset of each key, in a bounded amount of memory.
 
-A dictionary, while it takes an eighth of that at most: anything written in Python takes five times as long.
-Then a table of slots of 24 bytes, open addressing, one probe after the other:
+It is a dictionary while that takes an eighth of the memory at most, because a table that is written in Python
+takes five times as long. Then it is a table of slots of 24 bytes with open addressing and linear probing:
 
     uint64, uint64   the key: itself if it has up to 15 bytes, else a hash of 128 bits
     int64            offset + 1, 0 for an empty slot
 
-Two long keys with the same hash would be one key, and the older one's record be lost: with 2^128 values that
-does not happen.
+Two long keys with the same hash would count as one key, and the record of the older one would be lost. With
+2^128 values that does not happen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import Final
 SLOT_BYTES: Final = 24
 
 ENTRY_BYTES: Final = 120
-"""What an entry of a dictionary takes beside the key's own bytes: two objects, and its share of the table."""
+"""The memory that an entry of a dictionary takes beside the key's own bytes: two objects, and its share of
+the table."""
 
 _SMALL_SHARE: Final = 8
 _KEY: Final = Struct("=QQ")
@@ -30,12 +31,14 @@ _PADDING: Final = tuple(b"\0" * (_LONGEST_PLAIN_KEY - size) + bytes((size,)) for
 
 
 class OffsetMap:
-    """latest_offset: up to where the log was read to fill it, -1 for nowhere."""
+    """The last offset of each key. latest_offset: the offset up to which the log was read to fill the map, -1
+    for none."""
 
     __slots__ = ("_capacity", "_known", "_longest_key", "_size_bytes", "_table", "latest_offset")
 
     def __init__(self, size_bytes: int, load_factor: float = 0.9) -> None:
-        """size_bytes: at least a few slots. load_factor: how much of the table may be full."""
+        """size_bytes: memory for at least a few slots. load_factor: the share of the table that may be
+        full."""
         self._size_bytes = max(size_bytes, 8 * SLOT_BYTES)
         self._capacity = max(int(self._size_bytes // SLOT_BYTES * min(load_factor, 0.95)), 1)
         self._known: dict[bytes, int] = {}
@@ -48,13 +51,13 @@ class OffsetMap:
 
     @property
     def get(self) -> Callable[[bytes, int], int]:
-        """Says the last offset of a key, or the default if it was not met. To be asked for anew after a
-        `put_all`."""
+        """A function that returns the last offset of a key, or the default if the key was not met. Ask for it
+        anew after a `put_all`."""
         return self._known.get if self._table is None else self._table.get
 
     def put_all(self, entries: Sequence[tuple[bytes, int]]) -> bool:
-        """Keys and offsets in the order of the log. False if a key is new and there is no room for it: those
-        before it are in."""
+        """Adds keys and offsets in the order of the log. False if a key is new and there is no room for it;
+        those before it are added."""
         if not entries:
             return True
         if self._table is None and self._is_small_with(entries):
@@ -75,7 +78,8 @@ class OffsetMap:
         return count * entry_bytes <= self._size_bytes // _SMALL_SHARE and count <= self._capacity
 
     def _spread(self) -> _Table:
-        """From the dictionary into the table, which has room for all of it. Meanwhile both take memory."""
+        """Moves all keys from the dictionary into the table, which has room for them. Meanwhile both take
+        memory."""
         table = self._table = _Table(self._size_bytes // SLOT_BYTES, self._capacity)
         while self._known:
             table.put(*self._known.popitem())
@@ -83,7 +87,8 @@ class OffsetMap:
 
 
 class _Table:
-    """The slots. Memory that was never written to takes none: the file system's, without a file."""
+    """The table of slots. It lies in an anonymous mapping, whose pages take no memory before they are written
+    to."""
 
     __slots__ = ("_capacity", "_cells", "_slots", "count")
 
@@ -94,7 +99,7 @@ class _Table:
         self.count = 0
 
     def put(self, key: bytes, offset: int) -> bool:
-        """False if the key is new and there is no room for it."""
+        """Adds a key. False if it is new and there is no room for it."""
         cell, first, second = self._find(key)
         cells = self._cells
         if not cells[cell + 2]:
@@ -111,7 +116,7 @@ class _Table:
         return last - 1 if last else default
 
     def _find(self, key: bytes) -> tuple[int, int, int]:
-        """The cell where the key is or belongs, and its two numbers."""
+        """The slot in which the key is or belongs, and its two numbers."""
         size = len(key)
         if size <= _LONGEST_PLAIN_KEY:
             first, second = _KEY.unpack(key + _PADDING[size])

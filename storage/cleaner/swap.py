@@ -1,12 +1,13 @@
-"""The new segments take the place of the old ones, so that a crash leaves the old row or the new one.
+"""Puts new segments in the place of old ones, so that a crash leaves either all of the new files or the old
+ones.
 
-    1. `.cleaned` becomes `.swap`      .log first: from here on the decision stands
+    1. `.cleaned` becomes `.swap`      .log first: from here on the new segment counts
     2. the old files become `.deleted`
     3. `.swap` becomes the real name   .log first
 
-A start that finds `.log.swap` files removes the segments that lie in their range, and goes on with 3; one
-that finds `.cleaned` files only removes them (`recovery`). Readers that hold a slice read on from the old
-file.
+A start that finds `.log.swap` files removes the segments in their range of offsets, and goes on with step 3.
+A start that finds `.cleaned` files only removes them (`recovery`). Consumers that hold a slice read on from
+the old file.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
 
 
 def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
-    """Puts a cleaned segment into the row; False if it or what it was made from is not there any more.
+    """Puts a cleaned segment among the segments of the log. False if it, or one of those that it replaces, is
+    not there any more.
 
-    Raises LogStorageError: names and row may then differ, the log must not be used on.
+    Raises LogStorageError. The names of the files and the segments in memory may then differ, so the log must
+    not be used any more.
     """
     first = log.segments.number_of(group.sources[0])
     old = log.segments[first : first + len(group.sources)]
@@ -65,7 +68,7 @@ def _remove_old_files(log: PartitionLog, old: list[Segment], now_ms: int) -> Non
 
 
 def _is_whole(log: PartitionLog, group: CleanedGroup) -> bool:
-    """Whether what the worker wrote is there, and nobody has removed it since."""
+    """Whether the files that the worker has written are there, and nobody has removed them since."""
     try:
         return log.files.status(_cleaned_path(log, group, LOG_SUFFIX)).size_bytes == group.size_bytes
     except FileNotFoundError:
@@ -73,7 +76,7 @@ def _is_whole(log: PartitionLog, group: CleanedGroup) -> bool:
 
 
 def discard(log: PartitionLog, groups: list[CleanedGroup]) -> None:
-    """Removes the files of a pass that came to nothing, beside the loop."""
+    """Removes the files of a pass that is not used, in a background task."""
     for group in groups:
         for suffix in SEGMENT_SUFFIXES:
             path = _cleaned_path(log, group, suffix)
@@ -94,6 +97,7 @@ def _rename(log: PartitionLog, base_offset: int, old_ending: str, new_ending: st
 
 
 def _sync_names(files: Files, directory: str) -> None:
-    """For a helper thread: long before the old files go the new names are on the disk."""
+    """Syncs the directory, in a helper thread: the new names are on the disk long before the old files are
+    removed."""
     if files.exists(directory):
         files.fsync_directory(directory)

@@ -1,6 +1,6 @@
-"""What lies in a log's files, as text: `barnabas dump`, for people without Java.
+"""`barnabas dump` prints the files of a log as text, for people without Java.
 
-The lines are those of `kafka-dump-log`, so that whoever reads or parses those reads these.
+The lines are those of `kafka-dump-log`, so that people and scripts that read those can read these.
 
 * `log_file`      `.log` and `.checkpoint`: batches, and with them their records
 * `decoders`      records of `__consumer_offsets`, `__transaction_state`, the metadata log … as JSON

@@ -1,7 +1,8 @@
-"""How the key and the value of a record are shown.
+"""How the key and the value of a record are printed.
 
-A decoder gives two texts, each None where there is nothing to show. Coordinators' records and the metadata
-log's are JSON as Kafka prints it; what cannot be read is said in the line, and the dump goes on.
+A decoder returns two texts, each None if there is nothing to print. Records of the coordinators and of the
+metadata log are printed as JSON, as Kafka prints them. If a record cannot be read the line says so, and the
+dump goes on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _CONSUMER_PROTOCOL: Final[tuple[tuple[str, type[Message]], ...]] = (
 
 
 class NoKey(Exception):
-    """A record that must have a key has none; the dump ends there, as Kafka's does."""
+    """A record has no key where it must have one. The dump ends there, as Kafka's does."""
 
 
 def as_text(record: Record) -> Shown:
@@ -51,7 +52,7 @@ def as_text(record: Record) -> Shown:
 
 
 def as_cluster_metadata(record: Record) -> Shown:
-    """A record of the metadata log. Its key is always null."""
+    """Decodes a record of the metadata log. Its key is always null."""
     if record.value is None:
         return None, None
     try:
@@ -63,7 +64,8 @@ def as_cluster_metadata(record: Record) -> Shown:
 
 
 def coordinator_decoder(find: Callable[[int], LogRecord]) -> Decoder:
-    """For the topics of coordinators: key and value begin with an int16, the record's type and a version."""
+    """Makes the decoder for a topic of a coordinator. Keys and values begin with an int16: the type of the
+    record, and its version."""
 
     def show(record: Record) -> Shown:
         if record.key is None:
@@ -109,8 +111,8 @@ def _objects(form: JsonValue) -> list[dict[str, JsonValue]]:
 
 
 def _with_protocol(member: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """What a group of consumers knows of its member is shown too. What it does not understand stays as it
-    is."""
+    """Adds the decoded subscription and assignment of each consumer of a group. Bytes that cannot be decoded
+    are left as they are."""
     shown = dict(member)
     for name, cls in _CONSUMER_PROTOCOL:
         data = base64.b64decode(str(member[name]))
@@ -135,6 +137,6 @@ DECODERS: Final = MappingProxyType(
         "cluster-metadata": as_cluster_metadata,
     }
 )
-"""By the name of the option that asks for them."""
+"""The decoders by the name of the option that selects them."""
 
 __all__ = ["DECODERS", "Decoder", "NoKey", "Shown", "as_text"]

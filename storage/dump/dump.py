@@ -1,4 +1,4 @@
-"""From a file's name to its reader."""
+"""Prints a file with the reader that its name asks for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DumpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CannotDump(Exception):
-    """A file is not what its name says; one line."""
+    """A file does not hold what its name says. The text is one line."""
 
 
 def dump_file(files: Files, path: str, options: DumpOptions, write: Write, complain: Write) -> None:

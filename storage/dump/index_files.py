@@ -1,7 +1,7 @@
 """`.index`, `.timeindex`, `.txnindex` and `.snapshot`: their entries, and whether an index fits its log.
 
-As in `kafka-dump-log` an index is held against the log beside it: each entry of the offset index must point
-to the batch with that offset, each of the time index to a batch with that timestamp.
+As in `kafka-dump-log` an index is compared with the log beside it: each entry of the offset index must point
+to the batch with that offset, each entry of the time index to a batch with that timestamp.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def dump_offset_index(
 
 
 def _offset_entries(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
-    """Up to the first empty entry: an index that is not sealed is padded with zeros."""
+    """The entries up to the first empty one: an index that is not sealed is padded with zeros."""
     whole = len(data) - len(data) % _OFFSET_ENTRY.size
     for number, (relative, position) in enumerate(_OFFSET_ENTRY.iter_unpack(data[:whole])):
         if relative == 0 and number > 0:
@@ -53,7 +53,7 @@ def _offset_entries(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 
 def _headers_at(files: Files, path: str, positions: set[int]) -> dict[int, BatchHeader]:
-    """Of the log beside an index, the headers at these places."""
+    """The batch headers at these positions of the log beside an index."""
     log_path = path[: path.rindex(".")] + LOG_SUFFIX
     if not files.exists(log_path):
         return {}
@@ -132,7 +132,7 @@ def dump_transaction_index(files: Files, path: str, write: Write) -> None:
 
 
 def dump_snapshot(files: Files, path: str, write: Write) -> None:
-    """Raises MalformedSnapshot."""
+    """Prints a producer snapshot. Raises MalformedSnapshot."""
     for entry in decode_snapshot(files.read_bytes(path)):
         first = entry.transaction_first_offset
         open_from = "OptionalLong.empty" if first == NO_OFFSET else f"OptionalLong[{first}]"
@@ -151,7 +151,7 @@ def dump_snapshot(files: Files, path: str, write: Write) -> None:
 
 
 def check_index(files: Files, path: str, entry_bytes: int) -> str:
-    """What a start would think of an index without reading the log."""
+    """Checks an index as a start does, without reading the log."""
     size_bytes = files.status(path).size_bytes
     if size_bytes % entry_bytes:
         return f"{path} is corrupt: its {size_bytes} bytes are no whole entries of {entry_bytes}"

@@ -1,4 +1,4 @@
-"""`.log` files and `.checkpoint` snapshots: a line for each batch, and if wanted one for each record."""
+"""Prints `.log` and `.checkpoint` files: a line for each batch, and one for each record if wanted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _QUORUM_RECORDS: Final[tuple[tuple[ControlRecordType, str, type[Message]], ...]]
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is printed of each record. max_bytes: of the file, in whole batches."""
+    """What is printed of each record. max_bytes: so much of the file is read, in whole batches."""
 
     deep: bool = False
     print_data: bool = False
@@ -52,7 +52,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dump_log(file: File, options: LogOptions, write: Write, complain: Write) -> None:
-    """Prints the file. Raises NoKey where the decoder cannot go on."""
+    """Prints the file. Raises NoKey if the decoder cannot go on."""
     end = 0
     last_offset = -1
     gaps: list[tuple[int, int]] = []
@@ -118,8 +118,8 @@ def _dump_records(
     write: Write,
     complain: Write,
 ) -> int:
-    """Prints the records of one batch; the offset of the last one. Gaps are what compaction leaves, or
-    damage."""
+    """Prints the records of one batch, and returns the offset of the last one. Gaps between offsets are left
+    by compaction, or are damage."""
     try:
         for record in records(batch):
             if last_offset >= 0 and record.offset != last_offset + 1:
@@ -163,7 +163,7 @@ def _record_metadata(header: BatchHeader, record: Record) -> str:
 
 
 def _control_text(record: Record) -> str:
-    """What a control record says."""
+    """Describes a control record."""
     try:
         marker = read_marker(record.key, record.value)
         if marker is not None:
