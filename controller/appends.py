@@ -1,13 +1,15 @@
-"""From a decision's records to the batches that are appended: one, or a transaction where it is too large.
+"""Makes the batches that are appended from the records of a decision: one batch, or a metadata transaction if
+they are too many for one.
 
-A batch is committed whole or not at all, and has bounds: a number of records, and bytes, because replicas
-and their readers take whole batches. A decision beyond them (a broker that leaves ten thousand partitions)
-becomes a metadata transaction (KIP-868)::
+A batch is committed whole or not at all, and it has bounds, a number of records and of bytes, because
+replicas and their readers take whole batches. A decision beyond them (a broker that leaves ten thousand
+partitions) becomes a metadata transaction (KIP-868)::
 
     [Begin, records …] [records …] [records …, End]
 
-Nobody sees any of it before its end is committed, and a leader that dies half-way leaves nothing behind: its
-successor aborts it. Below the level of transactions the parts stand for themselves, as in Kafka of that time.
+Nobody sees any of it before its end is committed, and if the leader dies half-way nothing of it counts,
+because its successor aborts it. If the metadata version is below that of transactions, each batch stands for
+itself, as in Kafka of that version.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ __all__ = ["appends"]
 
 TRANSACTION_NAME: Final = "Large batch"
 RECORD_BYTES: Final = 300
-"""More than any record but the two whose length is looked at."""
+"""An upper bound of the size of any record, apart from two types whose size is computed."""
 
 
 def appends(
@@ -35,7 +37,7 @@ def appends(
     max_bytes: int,
     max_records: int = METADATA_RECORDS_PER_REQUEST,
 ) -> list[list[Message]]:
-    """level: of metadata.version. max_bytes: of a batch, by a generous estimate."""
+    """level: that of metadata.version. max_bytes: the largest size of a batch, by a generous estimate."""
     parts = list(_parts(records, max_records - 2, max_bytes))
     if len(parts) > 1 and level >= TRANSACTIONS_LEVEL:
         parts[0].insert(0, BeginTransactionRecord(name=TRANSACTION_NAME))

@@ -1,6 +1,5 @@
-"""What both requests that change configs do before a resource is decided: strangers, repetitions and those
-who may not are sorted out, and the operator's policy is asked.
-"""
+"""What both requests that change configs do before a resource is decided: resources of unknown types,
+repeated ones and those that the client may not alter are refused, and the operator's policy is asked."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def alter(
     *,
     validate_only: bool,
 ) -> Pending[list[ConfigChangeResult]]:
-    """The outcome of each resource; one that stands there twice has a single outcome, a refusal."""
+    """The outcome of each resource. A resource that is named twice has a single outcome, a refusal."""
     pending: Pending[list[ConfigChangeResult]] = Pending()
     if too_many(resources):
         pending.complete(too_large(resources))

@@ -25,7 +25,8 @@ class ElectionWatch:
         self.from_eligible = 0
 
     def committed(self, delta: ImageDelta, *, tells: bool) -> None:
-        """Looks at what has changed. tells: this controller is the active one, and writes to the log."""
+        """Counts the elections in what was committed. tells: this controller is the active one, and logs
+        them."""
         if delta.topics is None:
             return
         elected = lost = 0

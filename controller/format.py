@@ -43,17 +43,17 @@ __all__ = ["FormatRefused", "Formatter", "formatted_directories", "read_bootstra
 
 
 class FormatRefused(Exception):
-    """The directories stay as they are; the text is the tool's last line."""
+    """The directories stay as they are. The text is the last line that the tool prints."""
 
 
 def formatted_directories(files: Files, directories: Sequence[str]) -> dict[str, MetaProperties | None]:
-    """What is known of each directory; None for one without meta.properties. Raises
+    """The meta.properties of each directory; None for one that has no such file. Raises
     MalformedMetaProperties."""
     return {path: read_meta_properties(files, f"{path}/{META_PROPERTIES_FILE}") for path in directories}
 
 
 def read_bootstrap_records(config: BrokerConfig, files: Files) -> Sequence[Message]:
-    """The records with which the first controller begins; nothing if the file is not there."""
+    """The records with which the first controller begins. There are none if the file is missing."""
     path = f"{config.metadata_log_directory}/{BOOTSTRAP_FILE}"
     return read_snapshot(files, path).records if files.exists(path) else ()
 
@@ -80,7 +80,7 @@ class Formatter(msgspec.Struct, frozen=True):
 
     @property
     def _names_voters(self) -> bool:
-        """The first voters go into the node's own log."""
+        """Whether the first voters are written into the node's own log."""
         return bool(self.first_voters) or (self.standalone and not self.config.quorum_voters)
 
     def run(self, output: TextIO) -> None:
@@ -149,7 +149,7 @@ class Formatter(msgspec.Struct, frozen=True):
         )
 
     def _directory_id(self, *, is_metadata: bool) -> bytes:
-        """That of the list of first voters, if this node is among them."""
+        """The directory id from the list of the first voters, if this node is among them."""
         if is_metadata:
             for voter in self.first_voters:
                 if voter.key.id == self.config.node_id:
@@ -169,8 +169,8 @@ class Formatter(msgspec.Struct, frozen=True):
         return Voter(ReplicaKey(self.config.node_id, directory_id), self._endpoints())
 
     def _endpoints(self) -> Endpoints:
-        """Where this controller listens; a listener on every interface or any port is corrected at the
-        start."""
+        """The addresses of this controller. One that is bound to every interface or to any port is corrected
+        at the start."""
         listeners = self.config.controller_listeners
         if not listeners:
             raise FormatRefused(

@@ -66,7 +66,7 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.ASSIGN_REPLICAS_TO_DIRS, assign_replicas_to_dirs.handle),
     *(serve(key, raft_requests.handle) for key in raft_requests.NEEDED),
 )
-"""All stable versions of an API, unless `versions` says which."""
+"""The APIs of the controller listener. All stable versions are served, unless `versions` says which."""
 
 
 def controller_handlers() -> HandlerTable:

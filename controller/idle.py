@@ -1,8 +1,8 @@
-"""A record that says nothing, when nothing else was to be said for a while (KIP-835).
+"""Appends a NoOp record when nothing else was appended for a while (KIP-835).
 
-Followers and tools see by it that the leader lives and that commits go through: the log's end moves on at
-least every `metadata.max.idle.interval.ms` (0 switches it off). It comes at multiples of half of that: with
-the default in the same turn of an idle loop in which all that is looked at once a second is.
+Followers and tools see by it that the leader is alive and that commits go through: the log's end moves on at
+least every `metadata.max.idle.interval.ms` (0 switches it off). It comes at multiples of half of that
+interval. With the default, that is the turn of an idle loop in which all once-a-second checks are done.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["IdleWatch"]
 
 
 class IdleWatch:
-    """on_idle: nothing was appended for the interval, or for half of it at least. Runs between `start` and
-    `stop`."""
+    """on_idle: called when nothing was appended for the interval, or for half of it at least. Runs between
+    `start` and `stop`."""
 
     def __init__(self, interval_ms: int, clock: Clock, timers: Timers, on_idle: Callable[[], None]) -> None:
         self._interval_ms = interval_ms
@@ -38,7 +38,8 @@ class IdleWatch:
             self._timer = None
 
     def appended(self) -> None:
-        """Something was. The timer is not moved: it looks again when it rings."""
+        """Notes that something was appended. The timer is not moved: when it rings, it looks how long that is
+        ago."""
         self._appended_ms = self._clock.monotonic_ms()
 
     def _due_ms(self) -> int:

@@ -24,11 +24,11 @@ LARGEST_PORT: Final = 65535
 
 
 class MalformedVoters(Exception):
-    """The text is no list of voters; one line for the operator."""
+    """The text is not a list of voters. The message is one line for the operator."""
 
 
 def parse_initial_voters(text: str, listener: str) -> Sequence[Voter]:
-    """In the order of the text. Raises MalformedVoters."""
+    """The voters in the order of the text. Raises MalformedVoters."""
     voters: dict[int, Voter] = {}
     for entry in text.split(","):
         match = _VOTER.fullmatch(entry.strip())

@@ -28,8 +28,8 @@ __all__ = ["LeaderTasks"]
 
 
 class LeaderTasks:
-    """Runs between `start` and `stop`. newest: the image for decisions. decide: makes one, if this controller
-    still leads."""
+    """Runs between `start` and `stop`. newest: the image by which decisions are made. decide: makes a
+    decision, if this controller is still active."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LeaderTasks:
         self._rebalances = config.flag("auto.leader.rebalance.enable")
         self._balance_interval_ms = 1000 * config.integer("leader.imbalance.check.interval.seconds")
         self._starts = 0
-        """Grows with each start and stop: turns of the loop from before them do nothing."""
+        """Counts each start and stop, so that turns of the loop from before them do nothing."""
         self._waiting: list[Timer] = []
 
     def start(self) -> None:
@@ -75,14 +75,14 @@ class LeaderTasks:
         self._waiting.append(timer)
 
     def broker_returned(self, image: ClusterImage, broker_id: int) -> None:
-        """A broker is being unfenced. With that, leaders are elected for the first partitions that wait for
-        it; the others are looked at from the next turn on. image: the one before."""
+        """Called when a broker is being unfenced. Leaders are elected at once for the first partitions that
+        wait for it, and for the others from the next turn of the loop on. image: the image before that."""
         later = tuple(islice(waiting_for(image, broker_id), MOVES_PER_TURN, None))
         starts = self._starts
         self._timers.call_soon(lambda: self._go_on(later, None, starts))
 
     def look_for_leaders(self) -> None:
-        """Elects leaders for the partitions that have none, as their topics allow it."""
+        """Elects leaders for the partitions that have none, as the configs of their topics allow it."""
         self._go_on(tuple(self._newest().topics.index.partitions(Group.LED_BY)), None, self._starts)
 
     def _balance(self) -> None:
@@ -90,7 +90,8 @@ class LeaderTasks:
         self._go_on(tuple(partitions), Election.PREFERRED, self._starts)
 
     def _go_on(self, keys: Sequence[PartitionKey], election: Election | None, starts: int) -> None:
-        """One turn: the first partitions of these. The others have the next turns."""
+        """Elects leaders for the first of these partitions. The others are handled in the next turns of the
+        loop."""
         if not keys or starts != self._starts:
             return
         now, later = keys[:MOVES_PER_TURN], keys[MOVES_PER_TURN:]

@@ -29,7 +29,8 @@ __all__ = ["decide_by_policies"]
 R = TypeVar("R")
 
 _NOT_YET: Final = PolicyRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, "")
-"""In an attempt that nobody will see: what depends on this verdict is not asked before it is there."""
+"""The verdict in an attempt that is not appended. It stops the decision about this resource, so nothing is
+asked that depends on the missing verdict."""
 
 
 def decide_by_policies(
@@ -38,7 +39,8 @@ def decide_by_policies(
     decide: Callable[[ClusterImage, Judge], Decision[R]],
     refuse: Callable[[ErrorCode], R],
 ) -> Pending[R]:
-    """As `QuorumController.decide`, for a subject that asks policies by the `Judge` that it is given."""
+    """Decides as `QuorumController.decide` does, for a subject that asks policies by the `Judge` that it is
+    given."""
     if policies is None:
         return controller.decide(lambda image: decide(image, _nothing_against), refuse)
     attempts = _Attempts(controller, policies, decide, refuse)
@@ -51,7 +53,7 @@ def _nothing_against(question: PolicyQuestion) -> Verdict:
 
 
 class _Attempts(Generic[R]):
-    """One decision on its way through the policies."""
+    """A decision that is tried until all verdicts that it needs are known."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ All of it happens on the loop, one decision after the other, so a subject never 
 Only the active controller (the log's leader) decides; the others follow the log and answer NOT_CONTROLLER.
 
 What a decision wrote is one batch, or a metadata transaction where it is too large for one (`appends`), at
-the level that is finalized (`levels`). When nothing is written for a while, a record that says nothing is.
+the finalized `metadata.version`. When nothing is appended for a while, a NoOp record is (`idle`).
 
 When it becomes active on an empty log it writes the bootstrap records as one metadata transaction, as Kafka
 does; a transaction that an earlier leader left open is aborted. Then it registers itself (KIP-919).
@@ -87,13 +87,14 @@ R = TypeVar("R")
 BOOTSTRAP_TRANSACTION: Final = "Bootstrap records"
 
 CLEAN_SHUTDOWN_SINCE: Final = 3
-"""The version of BrokerRegistration that tells the epoch of the broker's former life, if it ended cleanly."""
+"""The first version of BrokerRegistration that names the broker epoch before a clean shutdown."""
 
 _log = logging.getLogger("barnabas.controller")
 
 
 class QuorumController:
-    """One controller. `start` replays what there is and, as leader, makes it the active one."""
+    """The controller of one node. `start` replays the log, and the leader of the quorum becomes the active
+    controller."""
 
     def __init__(
         self,
@@ -108,7 +109,8 @@ class QuorumController:
         bootstrap_records: Sequence[Message],
         endpoints: Mapping[str, BrokerEndpoint],
     ) -> None:
-        """endpoints: this controller's own, by listener name. bootstrap_records: for an empty log."""
+        """endpoints: the addresses of this controller, by listener name. bootstrap_records: the records that
+        are written into an empty log."""
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.log = log
@@ -142,19 +144,19 @@ class QuorumController:
         self.elections = ElectionWatch()
         self._following = False
         self.timed_out_heartbeats = 0
-        """Brokers that were fenced because nothing was heard of them."""
+        """The number of brokers that were fenced because their heartbeats were missing."""
         self._observers: list[Callable[[ClusterImage, ImageDelta], None]] = []
 
-    # What is known
+    # The state
 
     @property
     def image(self) -> ClusterImage:
-        """What is committed: for everything that leaves this node."""
+        """The committed state. All that leaves this node is read from it."""
         return self._timeline.committed
 
     @property
     def newest(self) -> ClusterImage:
-        """What is appended, committed or not: for decisions."""
+        """The state with all appended records, committed or not. Decisions are made by it."""
         return self._timeline.newest
 
     @property
@@ -162,7 +164,7 @@ class QuorumController:
         return self._active_epoch is not None
 
     def broker_silences_ms(self) -> Mapping[int, int]:
-        """How long ago the active controller heard of each broker; empty at the others."""
+        """How long ago the active controller had the last heartbeat of each broker; empty on the others."""
         return self._liveness.silences_ms(self._clock.monotonic_ms())
 
     @property
@@ -170,8 +172,9 @@ class QuorumController:
         return SUPPORTED_FEATURES
 
     def on_image(self, observer: Callable[[ClusterImage, ImageDelta], None]) -> None:
-        """Tells of every image that becomes committed from now on, and of what is committed after a lost
-        leadership: then, and for an image that came whole, with an empty delta."""
+        """Calls `callback` with every image that becomes committed from now on, and with what has changed.
+        After a lost leadership, and for an image that was loaded from a snapshot, it is called with an empty
+        delta."""
         self._observers.append(observer)
 
     def _committed(self, image: ClusterImage, delta: ImageDelta) -> None:
@@ -182,7 +185,7 @@ class QuorumController:
         self._tell(image, delta)
 
     def _tell(self, image: ClusterImage, delta: ImageDelta | None = None) -> None:
-        """Without a delta: the image is to be looked at as a whole."""
+        """Calls the listeners. Without a delta they must look at the image as a whole."""
         delta = ImageDelta(image) if delta is None else delta
         for observer in self._observers:
             observer(image, delta)
@@ -190,7 +193,7 @@ class QuorumController:
     # Following the log
 
     def start(self) -> None:
-        """Raises UnsupportedCluster if the log holds what we cannot work with."""
+        """Raises UnsupportedCluster if the log holds something that does not work here."""
         self.log.register(self)
         self._following = True
 
@@ -227,20 +230,22 @@ class QuorumController:
         self._register_itself()
 
     def _register_itself(self) -> None:
-        """At each start, and when the level is raised to one that has registrations of controllers."""
+        """Registers this controller when it becomes active, and when the metadata version is raised to one
+        that has registrations of controllers."""
         image = self._timeline.newest
         if image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
             self._append(register_controller(image, self.registration()).records)
 
     def registration(self) -> ControllerRegistrationRequest:
-        """What this controller says of itself."""
+        """The request with which this controller registers."""
         return registration_request(
             self.node_id, self._incarnation_id, self._endpoints, self.supported_features
         )
 
     @property
     def must_be_registered(self) -> bool:
-        """It follows, and the committed metadata does not name this life of it."""
+        """Whether this controller is not the active one, and the committed metadata does not hold its
+        registration since its start."""
         if self.is_active or self.image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
             return False
         known = self.image.controllers.by_id.get(self.node_id)
@@ -287,12 +292,12 @@ class QuorumController:
         self._timeline.revert()
 
     def shut_down(self) -> None:
-        """No more decisions; what waits is answered NOT_CONTROLLER."""
+        """Makes no more decisions. Pending answers become NOT_CONTROLLER."""
         self._snapshots.stop()
         if self._active_epoch is not None:
             self._resign()
 
-    # Deciding
+    # Decisions
 
     def _append(self, records: Sequence[Message]) -> None:
         if not records:
@@ -319,7 +324,8 @@ class QuorumController:
     def decide(
         self, decide: Callable[[ClusterImage], Decision[R]], refuse: Callable[[ErrorCode], R]
     ) -> Pending[R]:
-        """Appends what a subject decided and promises its response. Each handler of a subject calls this."""
+        """Appends the records that a subject has decided, and returns its response as a pending one. All
+        handlers of subjects call this."""
         pending: Pending[R] = Pending()
         self._decide(decide, refuse, pending)
         return pending
@@ -348,7 +354,7 @@ class QuorumController:
         )
 
     def _unasked(self, decide: Callable[[ClusterImage], Decision[None]]) -> None:
-        """A decision of which nobody waits for an answer."""
+        """Appends a decision that the controller makes by itself, so that nobody waits for an answer."""
         self.decide(decide, lambda code: None)
 
     # Features
@@ -356,7 +362,7 @@ class QuorumController:
     def update_features(
         self, request: UpdateFeaturesRequest, version: int, success: UpdateFeaturesResponse
     ) -> Pending[UpdateFeaturesResponse]:
-        """version: of the request. success: the answer if all of it is done."""
+        """version: that of the request. success: the answer if all updates are done."""
 
         def decide(image: ClusterImage) -> Decision[UpdateFeaturesResponse]:
             try:
@@ -383,7 +389,7 @@ class QuorumController:
         )
 
     def _raise_kraft_version(self, epoch: int, version: int) -> None:
-        """Raises ControllerError with the quorum's reason if it refuses."""
+        """Raises ControllerError with the quorum's reason if the quorum refuses."""
         try:
             batch = self.log.raise_kraft_version(epoch, version)
         except VersionChangeRefused as refusal:
@@ -395,18 +401,18 @@ class QuorumController:
     # Topics
 
     def delete_topics(self, topic_ids: Sequence[bytes]) -> Pending[dict[bytes, ErrorCode]]:
-        """The outcome by topic id."""
+        """Deletes topics. Returns the outcome by topic id."""
         return self.decide(
             lambda image: delete_topics(image, topic_ids), lambda code: dict.fromkeys(topic_ids, code)
         )
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Ids of the topics that exist, by the newest image: for a decision that follows at once."""
+        """The ids of those topics that exist in the newest image, for a decision that follows at once."""
         by_name = self._timeline.newest.topics.by_name
         return {name: by_name[name].id for name in names if name in by_name}
 
     def topic_names(self, topic_ids: Sequence[bytes]) -> dict[bytes, str]:
-        """The other way round."""
+        """The names of those topics that exist in the newest image."""
         by_id = self._timeline.newest.topics.by_id
         return {topic_id: by_id[topic_id].name for topic_id in topic_ids if topic_id in by_id}
 
@@ -446,7 +452,7 @@ class QuorumController:
     def register_broker(
         self, request: BrokerRegistrationRequest, version: int
     ) -> Pending[BrokerRegistrationResponse]:
-        """version: of the request."""
+        """version: that of the request."""
         now_ms = self._clock.monotonic_ms()
 
         def decide(image: ClusterImage) -> Decision[BrokerRegistrationResponse]:
@@ -501,7 +507,8 @@ class QuorumController:
         return self.decide(decide, lambda code: BrokerHeartbeatResponse(error_code=code))
 
     def _handed_over(self, image: ClusterImage, broker_id: int) -> bool:
-        """Whether all active brokers have seen the leaderships of a leaving one move."""
+        """Whether all active brokers have replayed the records that have moved the leaderships of a broker
+        that shuts down."""
         offset = self._liveness.shutdown_offset(broker_id)
         active = [i for i in sorted(image.brokers.by_id) if image.brokers.is_active(i) and i != broker_id]
         return self._liveness.lowest_metadata_offset(active, otherwise=offset) >= offset
@@ -512,8 +519,8 @@ class QuorumController:
             self._session_timer = self._timers.call_at(deadline_ms, self._check_sessions)
 
     def _check_sessions(self) -> None:
-        """Fences brokers that fell silent. The timer is not moved by heartbeats: it looks again when it
-        rings."""
+        """Fences brokers whose sessions have expired. Heartbeats do not move the timer: when it rings, it
+        looks at all sessions."""
         self._session_timer = None
         if self._active_epoch is None:
             return
@@ -531,7 +538,8 @@ class QuorumController:
         self._arm_session_timer()
 
     def _fence(self, broker: BrokerRegistration) -> None:
-        """Fences this life of a broker, in as many turns as its partitions need."""
+        """Fences a broker in its present registration, in as many turns of the loop as its partitions
+        need."""
 
         def decide(image: ClusterImage) -> Decision[None]:
             current = image.brokers.get(broker.id)
@@ -543,7 +551,7 @@ class QuorumController:
 
 
 def _bootstrap_option(config: BrokerConfig) -> str:
-    """How Kafka's tools reach this node, if another release serves on its listeners."""
+    """The option with which Kafka's tools reach this node if another release serves on its listeners."""
     if config.is_broker:
         option, endpoints = "--bootstrap-server", config.advertised_listeners
     else:

@@ -1,7 +1,9 @@
-"""A controller that follows registers with the one that leads (KIP-919), so that tools and brokers find it.
+"""Registers a controller that is not the active one with the active one (KIP-919), so that tools and brokers
+find it.
 
-Whenever the committed metadata does not name this life of the controller, it asks the active one to write it
-down, and again after a pause until it stands there. The active one writes its own registration by itself.
+While the committed metadata does not hold the registration of this controller since its start, it sends
+ControllerRegistration to the active controller, and repeats that after a pause. The active controller writes
+its own registration by itself.
 
 It has a channel of its own: the answer waits for a commit, and commits wait for this node's fetches, which
 must not queue up behind it.
@@ -27,7 +29,8 @@ TIMEOUT_MS: Final = 5_000
 
 
 class FollowerRegistration:
-    """`start` once, after the controller. leader: where the active controller is reached, if it is known."""
+    """Call `start` once, after that of the controller. leader: returns the address of the active controller
+    if it is known."""
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class FollowerRegistration:
             self._channel.close_channel()
 
     def _look(self) -> None:
-        """Asks, if it is needed and nothing is under way."""
+        """Sends the registration, if that is needed and no request is under way."""
         if self._is_waiting or self._is_stopped or not self._controller.must_be_registered:
             return
         address = self._leader()
@@ -73,7 +76,8 @@ class FollowerRegistration:
         self._channel.send(self._controller.registration(), self._answered, timeout_ms=TIMEOUT_MS)
 
     def _answered(self, _response: Message | PeerError) -> None:
-        """Whatever was said, the metadata will tell whether it is done."""
+        """Waits before the next attempt. Whether the registration was written is seen in the metadata,
+        whatever the answer says."""
         self._pause()
 
     def _pause(self) -> None:

@@ -1,4 +1,5 @@
-"""What the handlers of the controller listener are given, and those of a broker that has a replica alone."""
+"""What the handlers of the controller listener are given, and the handlers of a broker that only has a
+replica of the metadata log."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ __all__ = ["ControllerServices", "LogServices", "ObserverServices"]
 
 
 class LogServices(Protocol):
-    """What it takes to read the metadata log."""
+    """What a handler needs to read the metadata log."""
 
     @property
     def node_id(self) -> int: ...
@@ -37,7 +38,8 @@ class LogServices(Protocol):
 
 
 class ObserverServices(msgspec.Struct, gc=True):
-    """The replica of a node that is a broker alone: only its own broker reads it."""
+    """The replica of the metadata log on a node that is no controller. Only the node's own broker reads
+    it."""
 
     node_id: int
     cluster_id: str
@@ -47,7 +49,8 @@ class ObserverServices(msgspec.Struct, gc=True):
 
 
 class ControllerServices(msgspec.Struct, gc=True):
-    """The controller role of one node. Controller and broker share no object, in one process neither."""
+    """The parts of the controller of one node. Controller and broker share no object, even if they run in one
+    process."""
 
     node_id: int
     cluster_id: str
@@ -59,4 +62,4 @@ class ControllerServices(msgspec.Struct, gc=True):
     handlers: HandlerTable
     loggers: Loggers
     policies: Policies | None = None
-    """The operator's own rules; None without any."""
+    """The operator's own policies. None if there are none."""

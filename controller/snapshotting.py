@@ -25,7 +25,8 @@ RECORDS_BETWEEN_SNAPSHOTS: Final = 5_000
 
 
 class SnapshotSchedule:
-    """Watches committed images and begins a snapshot when one is due; the next when that is durable."""
+    """Begins a snapshot of the committed image when one is due, and the next one only when that is
+    durable."""
 
     def __init__(self, log: MetadataLog, config: BrokerConfig, clock: Clock, timers: Timers) -> None:
         self._log = log
@@ -39,7 +40,7 @@ class SnapshotSchedule:
         self._steps: Iterator[None] | None = None
 
     def committed(self, image: ClusterImage) -> None:
-        """There is a newer committed image."""
+        """Takes in a newer committed image."""
         is_busy = self._steps is not None or self._log.is_writing_snapshot or self._log.is_within_batch
         if not is_busy and self._due(image):
             self._steps = self._log.snapshot_steps(image)
@@ -62,7 +63,7 @@ class SnapshotSchedule:
         return 0 < self._interval_ms <= waited_ms and image.offset > self._last_offset
 
     def stop(self) -> None:
-        """What is half encoded is dropped; the log has it all."""
+        """Drops a snapshot that is not complete. The log holds everything that would be in it."""
         self._steps = None
 
     def _step(self) -> None:

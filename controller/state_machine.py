@@ -1,8 +1,8 @@
-"""Images over time: the newest, the committed, and who waits for what.
+"""The images of a controller: the newest, the committed one, and the answers that wait for a commit.
 
-A leader decides by the newest image: it has replayed its own records when it appended them, before anybody
-else has them. It answers and shows only what is committed. Images are immutable, so both exist side by side
-for the price of a reference:
+The active controller decides by the newest image: it has replayed its own records when it appended them,
+before they are replicated. It answers and shows only what is committed. Images are immutable, so both exist
+side by side for the price of a reference:
 
 ::
 
@@ -11,8 +11,8 @@ for the price of a reference:
     committed  = the image after 40           answers, DescribeCluster, observers
     waiting    = { 42: [answer], 43: [answer, answer] }
 
-When the high watermark passes an offset, its image becomes the committed one and its answers leave. When the
-leadership is lost, what was not committed is forgotten and its answers become NOT_CONTROLLER.
+When the high watermark passes an offset, its image becomes the committed one and its answers are sent. When
+the leadership is lost, what was not committed is forgotten and its answers become NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class _Waiting(NamedTuple):
 
 
 class ImageTimeline:
-    """The newest image, and those on the way to it.
+    """The newest image, and the images between the committed one and it.
 
-    on_committed is told of each image that became visible, with what changed.
+    on_committed is called with each image that becomes the committed one, and with what has changed.
     """
 
     def __init__(self, on_committed: Callable[[ClusterImage, ImageDelta], None] | None = None) -> None:
@@ -61,22 +61,22 @@ class ImageTimeline:
 
     @property
     def in_transaction(self) -> bool:
-        """A transaction was begun (by an earlier leader that died, as a rule) and is still open."""
+        """Whether a metadata transaction is open. As a rule an earlier leader has begun it and has died."""
         return self._replayer.in_transaction
 
     @property
     def appended_offset(self) -> int:
-        """Offset of the last record replayed, committed or not."""
+        """The offset of the last record that was replayed, committed or not."""
         return self._steps[-1].last_offset if self._steps else self.committed.offset
 
     def load(self, image: ClusterImage) -> None:
-        """From a snapshot."""
+        """Begins with the image of a snapshot."""
         invariant(not self._steps, "a leader loads no snapshot", waiting=len(self._steps))
         self.committed = image
         self._replayer.reset(image)
 
     def append(self, batch: MetadataBatch) -> None:
-        """A batch that this leader wrote and that is not committed yet."""
+        """Replays a batch that this leader has written and that is not committed yet."""
         steps = self._replayer.replay_batch(batch)
         deltas = tuple(step.delta for step in steps)
         self._steps.append(
@@ -84,7 +84,8 @@ class ImageTimeline:
         )
 
     def commit(self, batch: MetadataBatch) -> None:
-        """The next committed batch: one of ours, or a leader's that we follow."""
+        """Takes in the next committed batch, which this controller has written as the leader, or has
+        replicated from one."""
         if self._steps:
             step = self._steps.popleft()
             invariant(
@@ -106,7 +107,8 @@ class ImageTimeline:
         self._answer(batch.last_offset)
 
     def when_committed(self, committed: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Calls one of the two: all that has been appended so far is committed, or will never be."""
+        """Calls one of the two functions: the first when all that has been appended so far is committed, the
+        second when that can never happen."""
         if not self._steps:
             committed()
         else:
@@ -117,9 +119,10 @@ class ImageTimeline:
             self._waiting.popleft().committed()
 
     def revert(self) -> None:
-        """The leadership is lost: back to what is committed.
+        """Goes back to the committed image, because the leadership is lost.
 
-        Of a transaction that was open there only the fact is kept: each new leader aborts what it inherits.
+        Of an open transaction only the fact is kept that it is open: each new leader aborts a transaction
+        that it finds open.
         """
         self._steps.clear()
         self._replayer.reset(self.committed, in_transaction=self._committed_in_transaction)

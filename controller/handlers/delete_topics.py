@@ -65,7 +65,7 @@ def _result(name: str | None, topic_id: bytes, error: ErrorCode, message: str | 
 
 
 def _contradictions(request: DeleteTopicsRequest) -> list[Result]:
-    """Entries that say both name and id, or neither."""
+    """The entries that name both a name and an id, or neither."""
     results = []
     for state in request.topics:
         if state.name is None and state.topic_id == ZERO_UUID:
@@ -98,7 +98,7 @@ def _resolve(
     ids: list[bytes],
     results: list[Result],
 ) -> dict[bytes, str | None]:
-    """Names by id of what may be deleted; what may not goes into `results`."""
+    """The names, by id, of the topics that may be deleted. The others are refused in `results`."""
     wanted: dict[bytes, str | None] = {}
     once_ids = [topic_id for topic_id, count in Counter(ids).items() if count == 1]
     known_names = services.controller.topic_names(once_ids)

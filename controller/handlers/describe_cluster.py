@@ -44,7 +44,8 @@ def handle(
 
 
 def _is_known(services: ControllerServices) -> bool:
-    """The active controller, and where it is: its registration is among the first records of its epoch."""
+    """Whether the active controller and its address are known. Its registration is among the first records of
+    its epoch."""
     image = services.controller.image
     leader_id = services.log.leader.leader_id
     if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
@@ -55,7 +56,7 @@ def _is_known(services: ControllerServices) -> bool:
 def _wait(
     services: ControllerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> Pending[DescribeClusterResponse]:
-    """A new leader commits a record at once, so each rise of the high watermark is a reason to look again."""
+    """Looks again at each rise of the high watermark, because a new leader commits a record at once."""
     pending: Pending[DescribeClusterResponse] = Pending()
     deadline_ms = services.clock.monotonic_ms() + LONGEST_WAIT_MS
 
@@ -108,7 +109,7 @@ def _answer(
 
 
 def _wrong_endpoint(version: int, endpoint_type: int) -> DescribeClusterResponse:
-    """Versions before 1 do not know the code of a wrong endpoint."""
+    """The error for a wrong endpoint type. Versions before 1 have no code for it."""
     wanted = "BROKER" if endpoint_type == BROKERS else "UNKNOWN"
     known = ErrorCode.MISMATCHED_ENDPOINT_TYPE
     if endpoint_type != BROKERS:

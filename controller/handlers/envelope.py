@@ -70,7 +70,7 @@ FORWARDED: Final = frozenset(
 
 
 class _Refused(Exception):
-    """The envelope cannot be opened; carries Kafka's code."""
+    """The envelope cannot be opened. Holds the error code for its answer."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error.name)
@@ -167,12 +167,12 @@ def _host(address: bytes) -> str:
 
 
 def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
-    """The answer as the client will get it, less the four bytes of its size."""
+    """The answer as the client will get it, without the four bytes of its size."""
     return EnvelopeResponse(response_data=_header(inner) + encode(response, inner.version))
 
 
 def _close_in_turns(inner: RequestContext, response: Message) -> Generator[None, None, EnvelopeResponse]:
-    """As `_close`; the elements of the response's longest array are encoded in turns."""
+    """Does as `_close`, and encodes the elements of the response's longest array in turns."""
     cls, version = type(response), inner.version
     name = longest_array(response, version)
     elements = getattr(response, name) if name else None

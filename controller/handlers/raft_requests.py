@@ -43,7 +43,7 @@ NEEDED: Final[Mapping[ApiKey, Operation]] = MappingProxyType(
         ApiKey.UPDATE_RAFT_VOTER: Operation.CLUSTER_ACTION,
     }
 )
-"""What the client must be allowed on the cluster."""
+"""The right on the cluster that each API needs."""
 
 
 def handle(

@@ -50,8 +50,8 @@ _State = AlterPartitionRequest.BrokerState
 
 
 class Alterations:
-    """One request. `decide` is called until its decision is no part: a broker that has come back to ten
-    thousand partitions is taken into their ISRs in a few requests."""
+    """One AlterPartition request. `decide` is called again while its decision is a part. So a broker that has
+    come back to ten thousand partitions joins their ISRs in a few requests, without holding up the loop."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ def _check(
 
 
 _EXPECTED: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.FENCED_LEADER_EPOCH)
-"""What comes up whenever a leader or a controller changes."""
+"""The errors that occur whenever a leader or a controller changes."""
 
 
 def _misfit(broker_id: int, partition: PartitionRegistration, wish: _Wish) -> tuple[ErrorCode, str] | None:

@@ -93,8 +93,9 @@ def register_broker(
     tells_clean_shutdown: bool,
     rules: LeadershipRules,
 ) -> Decision[BrokerRegistrationResponse]:
-    """next_offset: of the first record that this decision returns. has_session: the id's present incarnation
-    is alive. tells_clean_shutdown: the request's version has the epoch of the life before (KIP-966).
+    """next_offset: the offset of the first record that this decision returns. has_session: the broker of this
+    id that is registered now is alive. tells_clean_shutdown: the version of the request can name the broker
+    epoch before a clean shutdown (KIP-966).
 
     Raises what Kafka answers to a bad registration. The decision may be a part.
     """
@@ -171,7 +172,8 @@ def _check_registration(
 
 
 def _check_features(features: FeaturesImage, offered: Mapping[str, VersionRange]) -> None:
-    """A broker must be able to live with what is finalized (KIP-584); raises what Kafka answers otherwise."""
+    """Checks that a broker can run the finalized feature levels (KIP-584). Raises what Kafka answers
+    otherwise."""
     if METADATA_VERSION not in offered:
         raise ControllerError(
             ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
@@ -260,7 +262,7 @@ def heartbeat(
 def _transition(
     image: ClusterImage, broker: BrokerRegistration, state: BrokerControlState, rules: LeadershipRules
 ) -> tuple[list[Message], bool]:
-    """The records, and whether they are a part."""
+    """The records of a transition, and whether they are a part."""
     before = state_of(broker)
     if state is BrokerControlState.CONTROLLED_SHUTDOWN:
         records: list[Message] = []
@@ -295,7 +297,8 @@ def _directories(
     request: BrokerHeartbeatRequest,
     rules: LeadershipRules,
 ) -> tuple[list[Message], bool]:
-    """Directories that the broker lost (KIP-858) or wants no new replicas in (KIP-1066)."""
+    """The records for directories that have gone offline on the broker (KIP-858) or are cordoned
+    (KIP-1066)."""
     lost = tuple(directory for directory in request.offline_log_dirs if directory in broker.log_dirs)
     cordoned = request.cordoned_log_dirs
     newly_cordoned = (
@@ -317,8 +320,8 @@ def _directories(
 
 
 def fence_broker(image: ClusterImage, broker: BrokerRegistration, rules: LeadershipRules) -> Decision[None]:
-    """Takes its leaderships and ISR places away, then fences it: clients are told of the new leaders first.
-    The decision may be a part."""
+    """Takes leaderships and ISR memberships away from a broker, then fences it, so that clients learn of the
+    new leaders first. The decision may be a part."""
     moves = broker_departs(image, broker.id, rules)
     if len(moves) >= MOVES_PER_TURN:
         return Decision(moves, None, is_part=True)

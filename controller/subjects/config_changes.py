@@ -76,7 +76,7 @@ def alter_configs(
 
 
 def _forgotten_eligible(records: Sequence[Message]) -> list[Message]:
-    """What follows from changes of `min.insync.replicas`."""
+    """The records that follow from changes of `min.insync.replicas`."""
     forgotten: list[Message] = []
     for record in records:
         if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
@@ -179,7 +179,8 @@ def _check_min_insync_replicas(
 
 
 def _check_existence(image: ClusterImage, kind: int, name: str) -> None:
-    """Topics and single nodes must be there; groups and subscriptions may come later."""
+    """Raises if a topic or a single node does not exist. Groups and client metrics subscriptions may be
+    created later."""
     if kind == ConfigResourceType.TOPIC and name not in image.topics.by_name:
         raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if kind == ConfigResourceType.BROKER and name != CLUSTER_DEFAULT:

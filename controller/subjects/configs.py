@@ -1,8 +1,8 @@
-"""What may be set for a resource, and what holds when nothing is set.
+"""Which configs may be set for a resource, and which are in force if nothing is set.
 
-The controller knows its own static configs; what was set at run time for all brokers comes from the image.
-So a new topic is shown with the values that it will have on the brokers, as long as their files agree with
-this one.
+The controller knows its own static configs; what was set at run time for all brokers comes from the image. So
+a new topic is shown with the values that it will have on the brokers, as long as their files agree with that
+of the controller.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Shown = CreateTopicsResponse.CreatableTopicConfigs
 
 
 class ConfigRules:
-    """The rules as this controller's static configs and an image's dynamic ones make them."""
+    """The rules that this controller's static configs and the dynamic ones of an image make together."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -110,7 +110,7 @@ class ConfigRules:
         return shown
 
     def leadership(self, image: ClusterImage) -> LeadershipRules:
-        """What the configs say of elections."""
+        """What the configs say about elections."""
         in_force = self.in_force(image.configs)
         otherwise = in_force.flag(UNCLEAN_ELECTION)
         minimum = in_force.integer(MIN_INSYNC_REPLICAS)

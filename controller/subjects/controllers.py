@@ -19,7 +19,8 @@ __all__ = ["register_controller", "registration_request"]
 def register_controller(
     image: ClusterImage, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
-    """The newest registration of an id replaces the one before; a repeated one leaves no second record."""
+    """The record of a registration. It replaces the earlier one of the same id; a repeated request makes no
+    second record."""
     response = ControllerRegistrationResponse(error_message=None)
     known = image.controllers.by_id.get(request.controller_id)
     record = RegisterControllerRecord(

@@ -27,7 +27,8 @@ _Answer = AssignReplicasToDirsResponse
 def assign_replicas(
     image: ClusterImage, request: AssignReplicasToDirsRequest, rules: LeadershipRules
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Each partition has its own answer. Raises UNSUPPORTED_VERSION, STALE_BROKER_EPOCH."""
+    """Notes the directories of replicas. Each partition has its own answer. Raises UNSUPPORTED_VERSION and
+    STALE_BROKER_EPOCH."""
     if image.features.metadata_version < DIRECTORIES_LEVEL:
         raise ControllerError(ErrorCode.UNSUPPORTED_VERSION)
     broker = image.brokers.get(request.broker_id)

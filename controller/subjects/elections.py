@@ -36,8 +36,8 @@ PartitionResult = ElectLeadersResponse.PartitionResult
 
 
 class Elections:
-    """One request. `decide` is called until its decision is no part: Kafka does not promise that all leaders
-    of a request are elected at once, and there may be tens of thousands."""
+    """One ElectLeaders request. `decide` is called again while its decision is a part: Kafka does not promise
+    that all leaders of a request are elected at once, and there may be tens of thousands."""
 
     def __init__(
         self, request: ElectLeadersRequest, rules: Callable[[ClusterImage], LeadershipRules]
@@ -77,7 +77,7 @@ class Elections:
                 yield result, index
 
     def _all(self, image: ClusterImage) -> Iterator[tuple[TopicResult, int]]:
-        """The partitions that are there when the first are elected."""
+        """The partitions that exist when the first leaders are elected."""
         for topic in image.topics.by_name.values():
             result = TopicResult(topic=topic.name, partition_result=[])
             self._results.append(result)

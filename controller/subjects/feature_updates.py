@@ -182,7 +182,8 @@ def _check(
 def _not_supported(
     image: ClusterImage, name: str, level: int, node_id: int, supported: Mapping[str, VersionRange]
 ) -> str | None:
-    """Which node cannot run the level; this one is asked first, then brokers, then other controllers."""
+    """Names the node that cannot run the level: this controller is looked at first, then brokers, then other
+    controllers."""
     reason = _outside(level, f"Local controller {node_id}", supported.get(name, DISABLED))
     if reason is not None:
         return reason

@@ -20,10 +20,10 @@ __all__ = ["Leadership", "LeadershipRules"]
 
 
 class LeadershipRules(NamedTuple):
-    """What of the configs decides who leads.
+    """The configs that decide who leads.
 
     allows_unclean: whether a topic, by its name, may be led by a replica that is not in sync.
-    min_insync_replicas: of a topic by its name, None while eligible leader replicas are switched off.
+    min_insync_replicas: that of a topic by its name, None while eligible leader replicas are switched off.
     """
 
     allows_unclean: Callable[[str], bool]
@@ -31,11 +31,11 @@ class LeadershipRules(NamedTuple):
 
 
 class Leadership:
-    """Changes of partitions in one image.
+    """Makes changes of partitions in one image.
 
-    leaving: a broker that may lead nothing any more, though the image still has it as active. arriving: one
-    that may, though the image has it as fenced. died: one that leaves and may have lost what it had not
-    flushed, so that it is not eligible either.
+    leaving: a broker that may not lead any more, though it is still active in the image. arriving: one that
+    may lead, though it is still fenced in the image. died: a broker that leaves and may have lost what it had
+    not flushed, so that it is not eligible either.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Leadership:
         }
 
     def election(self, topic: TopicImage) -> Election:
-        """UNCLEAN where the topic allows it."""
+        """The kind of election for a topic: UNCLEAN where its configs allow it."""
         return Election.UNCLEAN if self._rules.allows_unclean(topic.name) else Election.ONLINE
 
     def min_isr(self, topic: TopicImage) -> int | None:
@@ -72,7 +72,7 @@ class Leadership:
         return self.min_isr(topic) is None and self.election(topic) is not Election.UNCLEAN
 
     def without_gone(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
-        """The replicas but those on the broker that leaves."""
+        """The replicas without that on the broker that leaves."""
         return tuple(replica for replica in replicas if replica not in self._gone)
 
     def change(
@@ -84,9 +84,9 @@ class Leadership:
         election: Election | None = None,
         **wish: Any,
     ) -> PartitionChangeRecord | None:
-        """The record of a change; None if nothing changes. The wish: isr, replicas, removing, adding,
-        leader_recovery_state, directories, as `change_partition` has them. Without an election named, the one
-        that the topic allows. partition: its state, where that is not the image's any more."""
+        """The record of a change; None if nothing changes. The arguments are those of `change_partition`:
+        isr, replicas, removing, adding, leader_recovery_state, directories. If no election is named, it is
+        the kind that the topic allows. partition: its state, if that is not the one in the image any more."""
         state = topic.partitions[index] if partition is None else partition
         active, places = self._active, dict(zip(state.replicas, state.directories, strict=True))
 

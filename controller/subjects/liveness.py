@@ -1,9 +1,9 @@
-"""Which brokers were heard of, and when: state of the active controller that is in no log.
+"""When the active controller has last heard of each broker. This is in no log.
 
-A broker's session begins with its registration or first heartbeat at this controller, and each heartbeat
-renews it. A new leader cannot know when a broker spoke last, so at its activation every unfenced broker
-gets one session timeout of grace; but that is not a session: a broker that comes back under another
-incarnation need not wait for it to end.
+A broker's session begins with its registration or its first heartbeat at this controller, and each heartbeat
+renews it. A new leader cannot know when a broker has sent its last heartbeat, so when it becomes active every
+unfenced broker gets one session timeout of grace. That is not a session: a broker that comes back under
+another incarnation need not wait for it to end.
 """
 
 from __future__ import annotations

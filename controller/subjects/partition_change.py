@@ -58,7 +58,7 @@ class Election(Enum):
 
 
 class _Target(msgspec.Struct):
-    """The state that the partition shall have after the change."""
+    """The state that the partition will have after the change."""
 
     isr: tuple[int, ...]
     elr: tuple[int, ...]

@@ -1,16 +1,17 @@
-"""Who leads a partition when brokers come and go: which changes that asks for. `leadership` makes them.
+"""Which partitions change when brokers come and go. `leadership` makes the changes.
 
 The rules are Kafka's:
 
-* A departing broker leaves the ISR. Without eligible leader replicas the last one stays in it: the ISR is
-  then who has all acknowledged data, and the partition waits for them without a leader. With them the ISR
-  gets empty, and they are who has it.
-* A broker that died is not even eligible: what it had not flushed is lost (KIP-966). It is known to have died
-  when it registers again and does not know the epoch of its former life.
+* A departing broker leaves the ISR. Without eligible leader replicas the last one stays in it: the ISR then
+  names the replicas that have all acknowledged data, and the partition waits for them without a leader. With
+  eligible leader replicas the ISR gets empty, and those name them.
+* A broker that died is not even eligible, because what it had not flushed is lost (KIP-966). It is known to
+  have died when it registers again and does not know the epoch of its former registration.
 * `unclean.leader.election.enable` lets any active replica lead then.
 
-The index of the image names the partitions of a broker: a broker that goes costs what it leaves. A large
-decision is made in parts, one in a turn of the loop: `limit` is the number of records of a part.
+The index of the image names the partitions of a broker, so a broker that goes costs no more than the
+partitions that it leaves. A large decision is made in parts, one in a turn of the loop: `limit` is the number
+of records of a part.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ their records."""
 def broker_departs(
     image: ClusterImage, broker_id: int, rules: LeadershipRules, limit: int = MOVES_PER_TURN
 ) -> list[Message]:
-    """Changes for a broker that is fenced or shuts down: out of the ISRs, and nobody's leader. If they are as
-    many as the limit, there may be more when these are replayed."""
+    """Changes for a broker that is fenced or shuts down: it leaves the ISRs and leads nothing. If there are
+    as many as the limit, there may be more when these are replayed."""
     leadership = Leadership(image, rules, leaving=broker_id)
     return _out_of_isr(image, image.topics.index.partitions(Group.IN_ISR, broker_id), leadership, limit)
 
@@ -53,7 +54,8 @@ def broker_departs(
 def broker_died(
     image: ClusterImage, broker_id: int, rules: LeadershipRules, limit: int = MOVES_PER_TURN
 ) -> list[Message]:
-    """The same for a broker that is known to have died: it is not eligible any more either."""
+    """Does as `broker_departs`, for a broker that is known to have died: it is not eligible any more
+    either."""
     leadership = Leadership(image, rules, died=broker_id)
     index = image.topics.index
     records = _out_of_isr(image, index.partitions(Group.IN_ISR, broker_id), leadership, limit)
@@ -68,7 +70,7 @@ def leaves_directories(
     rules: LeadershipRules,
     limit: int = MOVES_PER_TURN,
 ) -> list[Message]:
-    """Changes for the replicas of one broker that lay in directories which went offline (KIP-858)."""
+    """Changes for those replicas of one broker that lay in directories which have gone offline (KIP-858)."""
 
     def lay_there() -> Iterator[PartitionKey]:
         for key in image.topics.index.partitions(Group.IN_ISR, broker_id):
@@ -128,7 +130,7 @@ def leads_anything(image: ClusterImage, broker_id: int) -> bool:
 def partitions_at(
     image: ClusterImage, keys: Iterable[PartitionKey]
 ) -> Iterator[tuple[TopicImage, int, PartitionRegistration]]:
-    """The partitions of these keys as far as they are there."""
+    """Those partitions of these keys that exist."""
     by_id = image.topics.by_id
     for topic_id, index in keys:
         topic = by_id.get(topic_id)

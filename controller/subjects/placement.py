@@ -45,7 +45,8 @@ def bad_assignment(sentence: str) -> ControllerError:
 
 
 def check_replicas(image: ClusterImage, brokers: Sequence[int], factor: int | None) -> None:
-    """Raises what is wrong with one partition's replicas. factor: what they must number, if that is known."""
+    """Raises what is wrong with the replicas of one partition. factor: how many there must be, if that is
+    known."""
     manual = "The manual partition assignment includes"
     if not brokers:
         raise bad_assignment(f"{manual} an empty replica list.")
@@ -117,7 +118,7 @@ class UsableBroker(NamedTuple):
 
 
 class _Ring:
-    """Brokers in their order, each of them once in a round; every round begins one broker further on."""
+    """Brokers in their order. Each is taken once in a round, and every round begins one broker further on."""
 
     def __init__(self, brokers: list[int], random_source: RandomSource) -> None:
         self._brokers = sorted(brokers)
@@ -155,7 +156,7 @@ class _Rack:
 
 
 class _Placer:
-    """All racks, with the turn that comes next."""
+    """All racks, and the rack and round with which the next partition begins."""
 
     def __init__(self, brokers: Sequence[UsableBroker], random_source: RandomSource) -> None:
         by_rack: dict[str | None, list[UsableBroker]] = {}

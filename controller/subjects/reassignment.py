@@ -48,7 +48,7 @@ MovingTopic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 def alter_reassignments(
     image: ClusterImage, request: AlterPartitionReassignmentsRequest, rules: LeadershipRules
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Each partition has its own answer."""
+    """Begins or cancels reassignments. Each partition has its own answer."""
     if not request.topics:
         return Decision((), AlterPartitionReassignmentsResponse())
     leadership = Leadership(image, rules)
@@ -111,7 +111,8 @@ def _alter(
 
 
 def _check_factor(partition: PartitionRegistration, wanted: Sequence[int]) -> None:
-    """KIP-860. Of a partition on the move those replicas count that it will have in the end."""
+    """Checks that the replication factor stays (KIP-860). For a partition that is being reassigned, the
+    replicas count that it will have in the end."""
     present = sum(replica not in partition.removing for replica in partition.replicas)
     if present != len(wanted):
         raise ControllerError(

@@ -1,5 +1,5 @@
-"""What a decision is: records for the log, and the answer for the time when they are committed; and when a
-request asks for too much in one."""
+"""What a decision of the controller is: records for the log, and the response that is sent when they are
+committed. And the check whether a request asks for too much."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ R = TypeVar("R")
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
-    """records go into one batch: they are committed together or not at all. May be empty.
+    """The records go into one batch: they are committed together or not at all. There may be none.
 
-    is_part: the decision is too large for one turn of the loop, and Kafka does not promise that it happens
-    at once. It is made again in the next turn, on what the image is then; the response of a part is never
-    sent.
+    is_part: the decision is too large for one turn of the loop, and Kafka does not promise that it happens at
+    once. It is made again in the next turn, by the image of that time. The response of a part is never sent.
     """
 
     records: Sequence[Message]
@@ -32,7 +31,8 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
 
 
 class ControllerError(Exception):
-    """An answer for which Kafka has a code. Raised inside a subject, turned into the response at its edge."""
+    """An error for which Kafka has a code. It is raised inside a subject, and becomes the response at the
+    subject's edge."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code
@@ -41,6 +41,6 @@ class ControllerError(Exception):
 
 
 def names_too_much(request: Message) -> bool:
-    """Whether it names more topics, partitions, resources and configs than it may. Numbers of replicas do not
-    count: they belong to a partition that does."""
+    """Whether a request names more topics, partitions, resources and configs than it may. Ids of replicas do
+    not count, because they belong to a partition that does."""
     return count_elements(request) > NAMED_PER_REQUEST

@@ -1,14 +1,14 @@
 """Creation and deletion of topics.
 
-Each topic of a request has its own answer, and a topic with a fault leaves no record. What is left goes into
-one batch, so a topic is never half there.
+Each topic of a request has its own answer, and a topic with a fault leaves no record. All other records go
+into one batch, so a topic never exists in part.
 
 ::
 
     CreateTopics:  TopicRecord, ConfigRecord*, PartitionRecord*      per topic
     DeleteTopics:  RemoveTopicRecord                                 replay takes partitions and configs too
 
-Deletion is done when the record is committed; brokers remove the data when they see it.
+A topic is deleted when the record is committed. Brokers remove the data when they replay it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def new_topic_id(random_source: RandomSource, image: ClusterImage) -> bytes:
 def create_topics(
     image: ClusterImage, request: CreateTopicsRequest, rules: CreationRules, random_source: RandomSource
 ) -> Decision[CreateTopicsResponse]:
-    """Answers in Kafka's order: what was decided, in that of the request; then names that stand there more
-    than once, answered once; then what nobody may create."""
+    """Creates topics. The response has Kafka's order: first the topics that were decided, in the order of the
+    request, then names that stand there more than once, answered once, then those that may not be created."""
     counts = Counter(topic.name for topic in request.topics)
     wanted, prohibited = [], []
     duplicates = [_refusal(name, _DUPLICATE) for name, count in counts.items() if count > 1]
@@ -245,7 +245,8 @@ def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) ->
 
 
 def delete_topics(image: ClusterImage, topic_ids: Sequence[bytes]) -> Decision[dict[bytes, ErrorCode]]:
-    """The outcome by topic id, UNKNOWN_TOPIC_ID for one that is not there (any more)."""
+    """Deletes topics. Returns the outcome by topic id, UNKNOWN_TOPIC_ID for one that does not exist, or not
+    any more."""
     outcome: dict[bytes, ErrorCode] = {}
     records: list[Message] = []
     for topic_id in topic_ids:

@@ -38,7 +38,6 @@ SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "broker/simulation/shrinking.py": "one algorithm",
         "config/setting.py": "the value that all readers of settings make",
         "controller/metadata/random_ids.py": "a function that eight modules share",
-        "controller/raft/log_failure.py": "an error that storage and controller share",
         "controller/raft/starting.py": "one transition",
         "protocol/peer_channel.py": "a port",
         "protocol/producer_snapshot.py": "the schema of one file",
