@@ -38,7 +38,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class AppendResult(msgspec.Struct, gc=False):
-    """Where a batch lies. For a duplicate: where it has lain since the first time."""
+    """Where a batch lies in the log. For a duplicate it is the place of the first batch."""
 
     base_offset: int
     last_offset: int
@@ -52,7 +52,8 @@ class PreparedAppend(msgspec.Struct, gc=False):
     """A batch with its offsets, which is not in the log yet."""
 
     records: memoryview | bytearray
-    """The bytes as they will lie in the file. A view into a receive buffer must be written while it holds."""
+    """The bytes as they will lie in the file. A view into a receive buffer must be written while the buffer
+    holds them."""
     size_bytes: int
     base_offset: int
     last_offset: int
@@ -62,9 +63,9 @@ class PreparedAppend(msgspec.Struct, gc=False):
     producer: ProducerEntry | None = None
     """The entry of its producer once the batch is committed."""
     marker: TransactionMarker | None = None
-    """What the batch says, if it ends a transaction of its producer."""
+    """The transaction marker in the batch, if it ends a transaction of its producer."""
     is_duplicate: bool = False
-    """There is nothing to write: the result names the place of the first one."""
+    """Nothing is written, and the result names the place of the first batch."""
     segment: Segment | None = None
     """The segment into which the batch is written; set by `AppendQueue.write`."""
     position: int = -1
@@ -80,7 +81,7 @@ def judge_client_batch(
     request_version: int = LATEST_PRODUCE_VERSION,
     inline_bytes: int = 0,
 ) -> ValidatedBatch:
-    """What the validation says, with its errors as the log's. Raises AppendRefused."""
+    """Validates a client's batch. Raises AppendRefused with the error of the validation."""
     try:
         return validate_client_batch(
             records, 0, len(records), rules, now_ms=now_ms, walk=walk,
@@ -91,7 +92,8 @@ def judge_client_batch(
 
 
 def trusted_batch(records: memoryview | bytearray | bytes) -> ValidatedBatch:
-    """A batch that this broker made itself (markers, coordinators' and quorum's records): taken as it is."""
+    """A batch that this broker has made itself (markers, records of the coordinators and of the quorum). It
+    is not validated."""
     try:
         header = read_header(records)
     except CorruptRecord as error:
@@ -109,7 +111,7 @@ def trusted_batch(records: memoryview | bytearray | bytes) -> ValidatedBatch:
 
 
 def marker_of(batch: ReadBuffer, header: BatchHeader, position: int = 0) -> TransactionMarker | None:
-    """What a producer's control batch says about its transaction. Raises RecordsError for a broken one."""
+    """The transaction marker in a producer's control batch. Raises RecordsError for a broken one."""
     if not header.is_control or header.producer_id < 0:
         return None
     for record in records_of(batch, position):
@@ -118,7 +120,8 @@ def marker_of(batch: ReadBuffer, header: BatchHeader, position: int = 0) -> Tran
 
 
 def stored_marker_of(batch: ReadBuffer, header: BatchHeader) -> TransactionMarker | None:
-    """As `marker_of`, for a batch that is in some log already: a broken one ends nothing, and is kept."""
+    """Does as `marker_of` for a batch that is in a log already. A broken marker ends no transaction, and is
+    kept."""
     try:
         return marker_of(batch, header)
     except RecordsError as error:
@@ -132,7 +135,7 @@ def stored_marker_of(batch: ReadBuffer, header: BatchHeader) -> TransactionMarke
 def rebuilt_batch(
     batch: ValidatedBatch, rules: ValidationRules, base_offset: int, leader_epoch: int, log_start_offset: int
 ) -> bytearray:
-    """The batch in the topic's codec. Raises AppendRefused if that made it too large."""
+    """The batch, compressed with the topic's codec. Raises AppendRefused if that made it too large."""
     try:
         return rebuild(batch, rules, base_offset, leader_epoch)
     except RecordsError as error:
@@ -145,7 +148,7 @@ def refusal(error: RecordsError, log_start_offset: int) -> AppendRefused:
 
 
 def placed_header(batch: ValidatedBatch, base_offset: int) -> BatchHeader:
-    """The batch's header as it will be in the log, for the producer's entry."""
+    """The header of a batch as it will be in the log. The producer's entry is made from it."""
     header = batch.header
     header.base_offset = base_offset
     header.max_timestamp = batch.max_timestamp
@@ -153,12 +156,13 @@ def placed_header(batch: ValidatedBatch, base_offset: int) -> BatchHeader:
 
 
 def result_of_copies(results: list[AppendResult], log_end_offset: int, log_start_offset: int) -> AppendResult:
-    """One result for what a follower appended: of no batch at all it ends before it begins."""
+    """One result for the batches that a follower has appended. If there are none, it ends before it
+    begins."""
     base_offset = results[0].base_offset if results else log_end_offset
     return AppendResult(base_offset, log_end_offset - 1, NO_LOG_APPEND_TIME, log_start_offset)
 
 
 def result_of_duplicate(first: ProducerBatch, log_start_offset: int) -> AppendResult:
-    """The first answer once more; for the time of the append the batch's own is told, whatever the topic's
-    timestamps are, as Kafka does."""
+    """The first answer once more. The append time is the timestamp of the batch, whatever timestamps the
+    topic uses, as in Kafka."""
     return AppendResult(first.first_offset, first.last_offset, first.timestamp, log_start_offset, True)

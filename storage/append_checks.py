@@ -1,4 +1,4 @@
-"""What a log holds against a batch that is good in itself: its producer's history, its size."""
+"""Checks of a valid batch against the log: against the history of its producer, and for its size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def check_producer(
     log: PartitionLog, known: ProducerEntry | None, header: BatchHeader
 ) -> ProducerBatch | None:
-    """The batch that this one repeats, None if it is the next one. Raises AppendRefused."""
+    """The batch that this one repeats, or None if it is the next one. Raises AppendRefused."""
     try:
         if header.is_transactional and (verifications := log.producer_state.verifications).is_required:
             repeated = known is not None and known.duplicate_of(
@@ -55,7 +55,7 @@ def marker_in(
     header: BatchHeader,
     transaction_version: int,
 ) -> TransactionMarker | None:
-    """What a control batch of a producer says. Raises AppendRefused."""
+    """The transaction marker in a control batch of a producer. Raises AppendRefused."""
     marker = marker_of(records, header)
     if marker is not None:
         check_marker(known, header, marker, log.name, transaction_version)

@@ -68,8 +68,9 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class LaneHelpers:
-    """What the lanes of a node share. codecs: threads for compression. soon: calls back after the loop has
-    seen to others. in_turn: calls back for the next slice of what takes long, when all others had theirs."""
+    """What the lanes of a node share. codecs: threads for compression. soon: calls back in a later turn of
+    the loop. in_turn: calls back for the next slice of long work, when all other long work has had its
+    turn."""
 
     __slots__ = ("codecs", "in_turn", "inline_bytes", "permits", "permits_for_huge", "soon", "waiting_bytes")
 
@@ -83,15 +84,16 @@ class LaneHelpers:
     ) -> None:
         self.codecs = codecs
         self.inline_bytes = inline_bytes
-        """Batches that unfold into no more are judged at once, on the loop."""
+        """Batches whose records take no more bytes when they are decompressed are judged at once, on the
+        loop."""
         self.soon = soon
         self.in_turn = in_turn or soon
         self.waiting_bytes = 0
-        """Copies of batches in all lanes; at most `WAITING_APPEND_BYTES`."""
+        """The size of the copied batches in all lanes, at most `WAITING_APPEND_BYTES`."""
         self.permits = Permits(JUDGED_ON_NODE)
-        """For batches that are judged, and may unfold into `JUDGED_BYTES`."""
+        """Permits for batches that are judged, and may take `JUDGED_BYTES` when they are decompressed."""
         self.permits_for_huge = Permits(1)
-        """For batches that unfold into more than `JUDGED_BYTES`."""
+        """Permits for batches that take more than `JUDGED_BYTES` when they are decompressed."""
 
 
 class AppendLane:
@@ -114,18 +116,20 @@ class AppendLane:
         self.log = log
         self._helpers = helpers
         self._waiting: deque[WaitingAppend] = deque()
-        """Not prepared yet, in order; some are judged, some are being judged, the rest has not begun."""
+        """The appends that are not prepared yet, in order. Some are judged, some are being judged, the rest
+        has not begun."""
         self._unjudged: deque[WaitingAppend] = deque()
         """The waiting appends whose batches nobody has begun to validate."""
         self._judging = 0
-        """How many batches are being validated."""
+        """The number of batches that are being validated."""
         self._group: list[tuple[WaitingAppend, PreparedAppend]] = []
         """The prepared appends that a helper thread is writing."""
         self._part = 0
-        """How many of the group the thread writes now: those that fit into the active segment."""
+        """The number of appends of the group that the thread writes now: those that fit into the active
+        segment."""
         self._sync: Sync | None = None
         self._lost: ErrorCode | None = None
-        """The error for the group that is being written, if it was given up meanwhile."""
+        """The error for the group that is being written, if that was given up meanwhile."""
         self._quiet: list[Callable[[], None]] = []
 
     @property
@@ -133,7 +137,7 @@ class AppendLane:
         return bool(self._waiting or self._group)
 
     def when_quiet(self, call: Callable[[], None]) -> None:
-        """Calls back when no append is under way any more: at once, or when a thread has come back."""
+        """Calls back when no append is under way any more: at once, or when a thread has ended its call."""
         if self.is_busy:
             self._quiet.append(call)
         else:
@@ -144,7 +148,8 @@ class AppendLane:
     def submit(
         self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, walk: bool, request_version: int
     ) -> WaitingAppend:
-        """A client's batch, copied. Raises AppendRefused if its header is no good, or too much waits."""
+        """Takes in a copy of a client's batch. Raises AppendRefused if its header is not valid, or too much
+        waits."""
         batch = judge_client_batch(
             records, self.log.rules, self.log.log_start_offset, now_ms=now_ms, walk=walk,
             request_version=request_version, inline_bytes=self._helpers.inline_bytes,
@@ -159,15 +164,15 @@ class AppendLane:
     def submit_internal(
         self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, transaction_version: int = 0
     ) -> WaitingAppend:
-        """One of the broker's own: a coordinator's batch, or a transaction's marker. Raises AppendRefused if
-        too much waits."""
+        """Takes in a batch of the broker itself: records of a coordinator, or a transaction marker. Raises
+        AppendRefused if too much waits."""
         waiting = WaitingAppend(bytearray(records), trusted_batch(records), leader_epoch, now_ms)
         waiting.transaction_version = transaction_version
         self._admit(waiting)
         return waiting
 
     def submit_as_follower(self, batches: ReadBuffer, leader_epoch: int, now_ms: int) -> WaitingAppend:
-        """The leader's batches, copied. Raises AppendRefused if too much waits."""
+        """Takes in copies of the leader's batches. Raises AppendRefused if too much waits."""
         waiting = WaitingCopies(bytearray(batches), leader_epoch, now_ms)
         self._admit(waiting)
         return waiting
@@ -317,7 +322,8 @@ class AppendLane:
             self._commit(len(group))
 
     def _write_in_thread(self) -> None:
-        """The next step of a helper thread: it begins a new segment, or writes what fits into this one."""
+        """Gives the next step to a helper thread: it begins a new segment, or writes what fits into the
+        active one."""
         log = self.log
         prepared = [each for _, each in self._group]
         self._part = log.appends.queue.fitting(prepared)
@@ -339,7 +345,7 @@ class AppendLane:
         log.appends.disk.submit(write.run, self._written)
 
     def _rolled(self, result: object) -> None:
-        """A helper thread has created the next segment's file, or has come back with an error."""
+        """Called when a helper thread has created the file of the next segment, or has failed."""
         failed = self._failure(result)
 
         def take_in() -> None:
@@ -351,7 +357,7 @@ class AppendLane:
         self._go_on()
 
     def _goes_on_after(self, take_in: Callable[[], None]) -> bool:
-        """Takes in what a helper thread has done. False: the group was rolled back."""
+        """Takes in what a helper thread has done. Returns False if the group was rolled back."""
         try:
             take_in()
         except LogStorageError as error:
@@ -363,7 +369,7 @@ class AppendLane:
         return True
 
     def _failure(self, result: object) -> OSError | None:
-        """What a helper thread came back with: an error, or how long it stalled."""
+        """The error of a helper thread, if it returned one and not the time for which it stalled."""
         if isinstance(result, OSError):
             return result
         if not isinstance(result, int):
@@ -372,7 +378,7 @@ class AppendLane:
         return None
 
     def _written(self, result: object) -> None:
-        """A helper thread has come back, with how long it stalled or with an error."""
+        """Called when a helper thread has written, with the time for which it stalled, or with an error."""
         sync, self._sync = self._sync, None
         if self._goes_on_after(partial(self.log.appends.queue.written_in_thread, self._failure(result))):
             all_is_in = self._commit(self._part)
@@ -386,7 +392,7 @@ class AppendLane:
         self._go_on()
 
     def _commit(self, count: int) -> bool:
-        """The first of the group were written: whether they are in the log now."""
+        """Commits the first appends of the group, which were written. Returns whether that succeeded."""
         group = self._group
         problem: CommitStopped | None = None
         try:
@@ -423,8 +429,8 @@ class AppendLane:
     # Out
 
     def give_up(self, error: ErrorCode) -> None:
-        """Nothing that waits comes into the log any more: each gets this error, those that are being written
-        when that has ended."""
+        """Ends all waiting appends with this error. Those that are being written get it when the write has
+        ended."""
         waiting = list(self._waiting)
         self._waiting.clear()
         self._unjudged.clear()

@@ -47,7 +47,7 @@ class AppendPipeline:
         self._log = log
         self.queue = AppendQueue(log)
         self.lane: AppendLane | None = None
-        """Where appends wait for helper threads; None until the first has to."""
+        """The lane in which appends wait for helper threads. None until the first append has to wait."""
         self.disk = LogDisk(log.directory)
         """The disk of the log directory, once `use_disk` has named it."""
         self._helpers: LaneHelpers | None = None
@@ -65,7 +65,7 @@ class AppendPipeline:
 
     @property
     def is_busy(self) -> bool:
-        """Appends wait for helper threads."""
+        """Whether appends wait for helper threads."""
         return self.lane is not None and self.lane.is_busy
 
     def use_disk(self, disk: LogDisk, helpers: LaneHelpers | None) -> None:
@@ -76,16 +76,16 @@ class AppendPipeline:
         self.inline_ms = -1
 
     def config_changed(self) -> None:
-        """The log has other settings from now on."""
+        """Called when the log has other settings."""
         self.lane_changed()
 
     def lane_changed(self) -> None:
-        """The lane has become busy or idle."""
+        """Called when the lane has become busy or idle."""
         self._detours = self.is_busy or self._log.config.flush_messages < NO_BOUND_MS
         self.inline_ms = -1
 
     def write_was_slow(self, duration_ns: int) -> None:
-        """A write on the loop took longer than `SLOW_NS`."""
+        """Called when a write on the loop took longer than `SLOW_NS`."""
         self.disk.took(duration_ns)
         self.inline_ms = -1
 
@@ -113,7 +113,7 @@ class AppendPipeline:
             self.lane.when_quiet(call)
 
     def own_lane(self) -> AppendLane:
-        """The lane, made if it is the first time that an append has to wait."""
+        """The lane, which is made when the first append has to wait."""
         if self.lane is None:
             if self._helpers is None:
                 raise InvariantViolated(
@@ -157,7 +157,7 @@ class AppendPipeline:
     def append_by_detour(
         self, records: ReadBuffer, leader_epoch: int, now_ms: int, walk: bool, request_version: int
     ) -> AppendResult | WaitingAppend:
-        """Appends a client's batch that is for helper threads; without any it is appended here."""
+        """Gives a client's batch to helper threads. Without any it is appended here."""
         if self._helpers is not None:
             return self.own_lane().submit(
                 records, leader_epoch=leader_epoch, now_ms=now_ms, walk=walk, request_version=request_version
@@ -183,7 +183,7 @@ class AppendPipeline:
         return self._append_prepared([prepared], now_ms)[0]
 
     def _append_prepared(self, prepared: Sequence[PreparedAppend], now_ms: int) -> list[AppendResult]:
-        """Writes and commits what was prepared, all of it or nothing. Raises LogStorageError."""
+        """Writes and commits the prepared batches, all of them or none. Raises LogStorageError."""
         try:
             self.queue.write(prepared, now_ms)
             results = self.queue.commit(prepared)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class AppendQueue:
-    """Invariant: offsets in the queue follow each other, the first one the log's end."""
+    """Invariant: the offsets in the queue follow each other, and the first one is the log's end."""
 
     __slots__ = ("_begun", "_held", "_log", "_producers", "_segments", "_tails", "_was_in_thread", "prepared")
 
@@ -55,15 +55,15 @@ class AppendQueue:
         self._segments = log.segments
         self.prepared: list[PreparedAppend] = []
         self._producers: dict[int, ProducerEntry] = {}
-        """Entries as they will be, of producers with a batch in the queue."""
+        """The entries that producers with a batch in the queue will have after it."""
         self._begun: list[Segment] = []
-        """Segments that `write` made and no commit has joined to the log yet."""
+        """The segments that `write` has made, and that no commit has added to the log yet."""
         self._held: SharedFile | None = None
-        """The active file while a helper thread is at work: it must not be closed meanwhile."""
+        """The active file while a helper thread writes to it. It must not be closed meanwhile."""
         self._was_in_thread = False
-        """The last write was done by a helper thread."""
+        """Whether the last write was done by a helper thread."""
         self._tails: Sequence[FileTail] = ()
-        """What a helper thread adds to the index files of the active segment before a roll."""
+        """What a helper thread adds to the index files of the active segment before a new segment begins."""
 
     @property
     def end_offset(self) -> int:
@@ -82,7 +82,7 @@ class AppendQueue:
         now_ms: int,
         transaction_version: int = 0,
     ) -> PreparedAppend:
-        """Numbers a judged batch and puts it at the end. Raises AppendRefused."""
+        """Gives a validated batch its offsets and puts it at the end of the queue. Raises AppendRefused."""
         header = batch.header
         log = self._log
         base_offset = self.end_offset
@@ -123,10 +123,10 @@ class AppendQueue:
     def prepare_copies(
         self, batches: ReadBuffer, leader_epoch: int
     ) -> tuple[list[PreparedAppend], AppendRefused | None]:
-        """Puts the leader's batches at the end as they are, up to the first that is cut off, bad, or of a
-        later leader than the one of `leader_epoch`.
+        """Puts the leader's batches at the end as they are, up to the first that is incomplete, not valid, or
+        of a later epoch than `leader_epoch`.
 
-        Returns them, and what is to be said about the bad one, if there is one.
+        Returns them, and the error for the batch that is not valid, if there is one.
         """
         copies: list[PreparedAppend] = []
         view = memoryview(batches)
@@ -150,9 +150,9 @@ class AppendQueue:
         return copies, None
 
     def write(self, prepared: Sequence[PreparedAppend], now_ms: int) -> None:
-        """Brings the first batches of the queue into the file, in one system call per segment.
+        """Writes the first batches of the queue into the file, with one system call per segment.
 
-        Raises LogStorageError; the file is then as it was, and what remains to be done is `rollback`.
+        Raises LogStorageError. The file is then as it was before, and `rollback` must follow.
         """
         log = self._log
         self._was_in_thread = False
@@ -175,8 +175,8 @@ class AppendQueue:
         log.appends.disk.took(now_ns() - began_ns)
 
     def fitting(self, prepared: Sequence[PreparedAppend]) -> int:
-        """How many of the first batches of the queue go into the active segment: with the next, a new one
-        begins."""
+        """The number of the first batches of the queue that fit into the active segment. With the next one a
+        new segment begins."""
         segment, roll_timestamp = self._segments.active, self._segments.roll_timestamp
         position = segment.size_bytes
         for number, each in enumerate(prepared):
@@ -192,11 +192,11 @@ class AppendQueue:
     def write_in_thread(
         self, prepared: Sequence[PreparedAppend], sync: Callable[[], object] | None
     ) -> GroupWrite:
-        """`write`, for batches that fit into the active segment, as something that a helper thread can do;
-        then follows `written_in_thread`.
+        """Makes a call for a helper thread that does what `write` does, for batches that fit into the active
+        segment. `written_in_thread` follows.
 
-        Meanwhile nobody else may write to the log, cut it, or roll it. sync: called by the thread at the end.
-        Raises LogStorageError if the active file cannot be opened.
+        Meanwhile nobody else may write to the log, truncate it, or begin a new segment. sync: called by the
+        thread at the end. Raises LogStorageError if the active file cannot be opened.
         """
         log = self._log
         self._was_in_thread = True
@@ -219,13 +219,13 @@ class AppendQueue:
         )
 
     def written_in_thread(self, error: OSError | None) -> None:
-        """The helper thread has come back. Raises LogStorageError if it failed, see `write`."""
+        """Called when the helper thread has ended. Raises LogStorageError if it failed, see `write`."""
         self._release()
         self._require_done_in_thread(error)
 
     def roll_in_thread(self, base_offset: int, now_ms: int) -> Roll:
-        """The same for the begin of a new segment, at `base_offset`, the log's end; then follows
-        `rolled_in_thread`. Raises LogStorageError if nothing can be done."""
+        """Makes a call for a helper thread that begins a new segment at `base_offset`, the log's end.
+        `rolled_in_thread` follows. Raises LogStorageError if nothing can be done."""
         log = self._log
         self._was_in_thread = True
         try:
@@ -239,7 +239,8 @@ class AppendQueue:
         return Roll(log.files, segment.log.path, self._tails, log.appends.disk.stalled_ns, cut_first)
 
     def rolled_in_thread(self, error: OSError | None) -> None:
-        """The helper thread has come back. Raises LogStorageError if the log goes on in its old segment."""
+        """Called when the helper thread has ended. Raises LogStorageError if the log goes on in its old
+        segment."""
         log = self._log
         tails, self._tails = self._tails, ()
         self._release()
@@ -272,7 +273,8 @@ class AppendQueue:
     def _by_segment(
         self, prepared: Sequence[PreparedAppend], now_ms: int
     ) -> list[tuple[Segment, list[PreparedAppend]]]:
-        """Which batches go to which segment; segments that are not in the log yet have no file either."""
+        """The batches by the segment into which they are written. Segments that are not in the log yet have
+        no file either."""
         segment = self._segments.active
         position, roll_timestamp = segment.size_bytes, self._segments.roll_timestamp
         group: list[PreparedAppend] = []
@@ -292,7 +294,7 @@ class AppendQueue:
         return [each for each in groups if each[1]]
 
     def _is_beyond(self, segment: Segment, position: int, roll_timestamp: int, each: PreparedAppend) -> bool:
-        """A batch that would begin at `position` belongs to the next segment."""
+        """Whether a batch that would begin at `position` belongs to the next segment."""
         return position > 0 and (
             position + each.size_bytes > self._log.config.segment_bytes
             or each.max_timestamp > roll_timestamp
@@ -301,9 +303,9 @@ class AppendQueue:
         )
 
     def commit(self, prepared: Sequence[PreparedAppend]) -> list[AppendResult]:
-        """What was written is in the log now; one result for each, in order.
+        """Adds what was written to the log. Returns one result for each batch, in order.
 
-        Raises CommitStopped if a segment's indexes cannot be written: the rest is to be rolled back.
+        Raises CommitStopped if a segment's indexes cannot be written. The rest must then be rolled back.
         """
         log, queue = self._log, self.prepared
         in_order = len(prepared) <= len(queue) and all(a is b for a, b in zip(prepared, queue, strict=False))
@@ -332,7 +334,8 @@ class AppendQueue:
         return results
 
     def rollback(self) -> int:
-        """Forgets the whole queue and cuts off what of it was written; says how many batches that were."""
+        """Forgets the whole queue, and cuts off the part of it that was written. Returns the number of
+        batches."""
         count = len(self.prepared)
         written = any(each.segment is not None for each in self.prepared)
         self.prepared.clear()
@@ -343,7 +346,7 @@ class AppendQueue:
         return count
 
     def forget(self) -> None:
-        """The log is given up, with its files: nothing is cut any more."""
+        """Forgets the queue because the log is given up with its files. Nothing is cut off."""
         self.prepared.clear()
         self._producers.clear()
         begun, self._begun = self._begun, []
@@ -380,7 +383,8 @@ class AppendQueue:
     def _end_transaction(
         self, segment: Segment, producer_id: int, marker_offset: int, marker: TransactionMarker
     ) -> None:
-        """A marker is in the log: its transaction is decided, an aborted one goes into the index."""
+        """Ends a transaction whose marker is in the log. If it was aborted, it gets an entry in the
+        transaction index."""
         transactions = self._log.producer_state.transactions
         completed = transactions.ended(producer_id, marker_offset)
         if completed is not None and not marker.committed:
@@ -430,6 +434,6 @@ class AppendQueue:
 
 
 def _writable(records: ReadBuffer, size_bytes: int) -> memoryview | bytearray:
-    """The batch's bytes where they may be patched: in place if the buffer allows it."""
+    """The bytes of a batch for patching: in place if the buffer allows that, else a copy."""
     view = memoryview(records)[:size_bytes]
     return bytearray(view) if view.readonly else view

@@ -1,9 +1,9 @@
-"""Background tasks on their way: of one lane one at a time, those of different lanes side by side.
+"""Runs background tasks: those of one lane one after the other, those of different lanes side by side.
 
-While the node serves, helper threads do them and the loop hears of their end. At the end of the node there is
-no loop any more: `finish` does what is left, as many lanes at once as its caller has threads. A sync costs a
-disk little more when others wait for it at the same time, so a thousand logs are closed about as fast as
-their directories can be walked.
+While the node serves, helper threads run them and the loop is told when they have ended. When the node ends
+there is no loop any more: `finish` does what is left, as many lanes at once as its caller has threads. A sync
+costs a disk little more when others wait for it at the same time, so a thousand logs are closed about as fast
+as their directories can be walked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _logger: Final = logging.getLogger(__name__)
 
 
 LANES_AT_ONCE: Final = HELPER_THREADS // 2
-"""The other helper threads are for those whom clients wait for, the metadata log's commits among them."""
+"""The number of lanes that run at once. The other helper threads are for work for which clients wait, for
+example commits of the metadata log."""
 
 
 class BackgroundTaskLanes:
@@ -34,19 +35,19 @@ class BackgroundTaskLanes:
     def __init__(
         self, offload: Offload, on_failure: Callable[[BackgroundTask, BaseException], None] | None = None
     ) -> None:
-        """on_failure: told of each background task that did not end well."""
+        """on_failure: called with each background task that has failed."""
         self._offload = offload
         self._on_failure = on_failure
         self._running: dict[str, BackgroundTask] = {}
-        """The task of each lane that a helper thread is doing."""
+        """The task of each lane that a helper thread runs now."""
         self._queued: dict[str, deque[BackgroundTask]] = {}
-        """What has not begun, by lane; the lanes in the order in which it is their turn."""
+        """The tasks that have not begun, by lane. The lanes stand in the order of their turns."""
 
     def is_busy(self, lane: str) -> bool:
         return lane in self._running or lane in self._queued
 
     def submit(self, task: BackgroundTask) -> None:
-        """A helper thread does it when its lane's turn comes."""
+        """Has a helper thread run the task when its lane has its turn."""
         self._queued.setdefault(task.lane, deque()).append(task)
         self._fill()
 
@@ -63,7 +64,7 @@ class BackgroundTaskLanes:
             self._offload.submit(task.call, partial(self._ended, task))
 
     def _ended(self, task: BackgroundTask, result: object) -> None:
-        """A failure is logged; the next round tries again what it can."""
+        """Logs a failure. The next round of housekeeping tries again what can be tried again."""
         if isinstance(result, FileNotFoundError):
             _logger.info("No need to %s: %s", task, result)
         elif isinstance(result, BaseException):
@@ -78,8 +79,8 @@ class BackgroundTaskLanes:
         self._fill()
 
     def take_unfinished(self) -> list[BackgroundTask]:
-        """What was handed over and is not known to have ended, in order: the helper threads are gone, and
-        nobody heard whether they got to it. Doing it again does no harm."""
+        """Removes and returns the tasks that are not known to have ended, in order. The helper threads have
+        ended, and whether they ran them is not known. To run them again does no harm."""
         unfinished = list(self._running.values())
         for queue in self._queued.values():
             unfinished += queue
@@ -95,8 +96,8 @@ def one_after_the_other(calls: Sequence[Callable[[], None]]) -> None:
 
 
 def finish(background_tasks: Iterable[BackgroundTask], side_by_side: SideBySide) -> list[BackgroundTask]:
-    """Does all of them, each lane in its order; returns those that failed. Their ends are told afterwards,
-    one after the other."""
+    """Runs all tasks, each lane in its order. Returns those that have failed. Their callbacks are called
+    afterwards, one after the other."""
     lanes: dict[str, list[BackgroundTask]] = {}
     for task in background_tasks:
         lanes.setdefault(task.lane, []).append(task)

@@ -1,12 +1,12 @@
-"""What must be done beside the loop: syncing, checkpoint files, removals.
+"""Work for helper threads that a log notes and does not wait for: syncs, checkpoint files, removals.
 
 The log notes such a call here and goes on; the log manager hands what is due to the helper threads at its
-next round. A background task is one system call or a few; what depends on its end (a recovery point, say)
-follows in `done`, on the loop again. Background tasks of one log are handed over in the order in which they
-were noted, but threads may finish them in another: each must be right by itself.
+next round. A background task is one system call or a few. What depends on its end (a recovery point, for
+example) is done in `done`, on the loop again. Background tasks of one log are handed over in the order in
+which they were noted, but threads may finish them in another order, so each must be correct by itself.
 
-A deletion of ten thousand topics leaves as many background tasks that wait for their time, so those of a lane
-(a log's directory, as a rule) are found without a look at all the others.
+The deletion of ten thousand topics leaves as many background tasks that wait for their time. So those of a
+lane (the directory of a log, as a rule) are found without a look at all the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 
 class TaskKind(Enum):
-    """What a background task does with its path; the value is the verb of the line that reports a failure."""
+    """What a background task does with its path. The value is the verb of the line that reports a failure."""
 
     SYNC = "sync"
     """Brings what was written to the disk."""
@@ -37,8 +37,8 @@ class BackgroundTask(msgspec.Struct, frozen=True):
     path: str
     """The file or directory that is synced, written, removed or looked at."""
     lane: str
-    """Of the tasks with the same lane one runs at a time, in order. It is a path: that of a log's directory,
-    or of a file that several tasks replace."""
+    """Tasks with the same lane run one at a time, in order. A lane is a path: that of a log's directory, or
+    of a file that several tasks replace."""
     call: Callable[[], object]
     done: Callable[[], None] | None = None
     """Called on the loop after `call` has succeeded."""
@@ -52,7 +52,7 @@ class BackgroundTask(msgspec.Struct, frozen=True):
 
 
 class BackgroundTasks:
-    """The tasks that nobody has begun, by lane; the logs of a node share it."""
+    """The tasks that have not begun, by lane. The logs of a node share it."""
 
     __slots__ = ("_lanes",)
 
@@ -90,7 +90,8 @@ class BackgroundTasks:
             self._lanes.pop(lane, None)
 
     def take_due(self, now_ms: int) -> list[BackgroundTask]:
-        """Removes and returns what is due; of each lane in the order in which it came."""
+        """Removes and returns the tasks that are due, those of each lane in the order in which they were
+        noted."""
         due: list[BackgroundTask] = []
         for lane, background_tasks in list(self._lanes.items()):
             ready = [task for task in background_tasks if task.due_ms <= now_ms]
@@ -100,12 +101,12 @@ class BackgroundTasks:
         return due
 
     def take_all(self) -> list[BackgroundTask]:
-        """Removes and returns everything, due or not: the node ends."""
+        """Removes and returns all tasks, whether they are due or not, because the node ends."""
         lanes, self._lanes = self._lanes, {}
         return [task for background_tasks in lanes.values() for task in background_tasks]
 
     def run_due(self, now_ms: int) -> int:
-        """Does what is due at once, for tools and tests; returns how many background tasks that were."""
+        """Runs the tasks that are due at once, for tools and tests. Returns their number."""
         due = self.take_due(now_ms)
         for task in due:
             task.call()

@@ -1,4 +1,4 @@
-"""Looking for the next whole batch behind damage.
+"""Looks for the next whole batch behind damage.
 
     │ batch │ batch │ bat…                     nothing valid behind it: the torn end of an append
     │ batch │ batch │ ░░░░░ │ batch │ batch │  valid batches behind it: the disk has damaged what was written
@@ -6,8 +6,8 @@
                             found by its shape: magic 2, an offset that may come next, a length that
                             fits into the file, and the right checksum
 
-A search for the next batch looks at one byte in 256 or so of arbitrary data, and checks a sum only where a
-whole header could stand: one in four billion by chance.
+A search for the next batch looks at one byte in 256 or so of arbitrary data, and computes a checksum only
+where a whole header could stand: that happens by chance once in four billion bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from storage.stored_batches import READ_BYTES, Note, nothing
 _LONGEST_OFFSET_RANGE: Final = 0x7FFFFFFF
 _MAGIC_AND_ATTRIBUTES: Final = re.compile(rb"\x02.{4}\x00[\x00-\x7f]", re.DOTALL)
 _TAIL_BYTES: Final = 6
-"""What of the pattern lies behind its first byte."""
+"""The part of the pattern that lies behind its first byte, in bytes."""
 
 
 def next_whole_batch(

@@ -32,7 +32,7 @@ _VERSION: Final = 0
 
 
 class MalformedCheckpoint(Exception):
-    """A checkpoint that cannot be read as one; the text says which line and what to do."""
+    """The file cannot be read as a checkpoint. The text names the line, and says what to do."""
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
@@ -40,7 +40,7 @@ def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 
 
 def read_offsets(files: Files, path: str) -> PartitionOffsets:
-    """The entries of an offset checkpoint; empty if the file is not there.
+    """The entries of an offset checkpoint. Empty if there is no such file.
 
     Raises MalformedCheckpoint.
     """
@@ -58,7 +58,7 @@ def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def read_leader_epochs(files: Files, path: str) -> list[tuple[int, int]]:
-    """(epoch, start offset) in the file's order; empty if the file is not there.
+    """Pairs of epoch and start offset in the order of the file. Empty if there is no such file.
 
     Raises MalformedCheckpoint.
     """
@@ -77,7 +77,7 @@ def _encode(entries: Iterable[str]) -> bytes:
 
 
 def _lines(files: Files, path: str) -> list[tuple[int, str]]:
-    """The entries with their line numbers, counted as the second line promises."""
+    """The entries with their line numbers. There must be as many as the second line says."""
     try:
         text = files.read_text(path)
     except FileNotFoundError:

@@ -1,10 +1,10 @@
-"""`.kafka_cleanshutdown`: the note that the last process left in order.
+"""`.kafka_cleanshutdown`: the note that the last process has shut down in order.
 
     {"version":0,"brokerEpoch":17}
 
-Written after everything else at the end of a shutdown, and removed at the start before anything is
-written. If it is there, every log is as its checkpoints say and no file needs a second look. The broker
-epoch lets the controller see whether this very life of the broker ended well (ELR, KIP-966); -1 where it
+It is written after everything else at the end of a shutdown, and removed at the start before anything is
+written. If it is there, every log is as its checkpoints say, and no file need be checked. By the broker epoch
+the controller knows whether the broker has ended in order since it registered last (ELR, KIP-966); -1 if it
 was not known.
 """
 
@@ -24,10 +24,10 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def read_clean_shutdown(files: Files, path: str) -> int | None:
-    """The broker epoch of the last life if it ended well, None if it did not.
+    """The broker epoch of the last process if it has shut down in order, None if it has not.
 
-    A file that is there but cannot be read still means a clean end, of an unknown epoch (older versions of
-    Kafka wrote an empty one).
+    A file that cannot be read still means an orderly shutdown, of an unknown epoch (older versions of Kafka
+    wrote an empty one).
     """
     try:
         content = json.loads(files.read_bytes(path))

@@ -36,7 +36,7 @@ _OTHER_DIRECTORIES: Final = ("remote-log-index-cache", "lost+found")
 
 
 class DirectoryRefused(Exception):
-    """A log directory cannot be used; one line for the operator, with what to do."""
+    """A log directory cannot be used. The text is one line for the operator, and says what to do."""
 
 
 class FailedDirectory(msgspec.Struct, frozen=True):
@@ -44,12 +44,12 @@ class FailedDirectory(msgspec.Struct, frozen=True):
 
     path: str
     directory_id: bytes | None
-    """None if the directory failed before its meta.properties could be read."""
+    """The id of the directory. None if it failed before its meta.properties could be read."""
     reason: str
 
     @property
     def absolute_path(self) -> str:
-        """As administrators name it, and are told of it."""
+        """The path by which administrators name the directory."""
         return os.path.join(os.getcwd(), self.path)
 
 
@@ -75,9 +75,10 @@ class LogDirectory:
         self._files = files
         self.path = path
         self.problems: list[str] = []
-        """Faults of files that the directory can be used without, for the log."""
+        """Faults of files without which the directory can be used. They are logged."""
         self.said = CheckpointedOffsets()
-        """The offsets that its checkpoints on the disk may say, see `truncation_markers`."""
+        """The offsets that the checkpoints of the directory may hold on the disk, see
+        `truncation_markers`."""
         try:
             files.makedirs(path)
             self._lock: FileLock = files.lock(self.file(LOCK_FILE))
@@ -111,11 +112,11 @@ class LogDirectory:
 
     @property
     def absolute_path(self) -> str:
-        """As administrators name it, and are told of it."""
+        """The path by which administrators name the directory."""
         return os.path.join(os.getcwd(), self.path)
 
     def space(self) -> Space:
-        """The size of the directory's volume, and what is free of it. Raises OSError."""
+        """The size of the directory's volume, and its free space. Raises OSError."""
         return self._files.space(self.path)
 
     def file(self, name: str) -> str:
@@ -128,7 +129,8 @@ class LogDirectory:
             self._files.fsync_directory(self.path)  # a power cut must not bring it back
 
     def partitions(self) -> list[tuple[str, DirectoryName]]:
-        """Directories that are, were or will be a partition's: (name, what it is). Others are problems."""
+        """The directories of partitions that are, were or will be served: name, and kind. Other directories
+        are added to `problems`."""
         found: list[tuple[str, DirectoryName]] = []
         for name in self._files.subdirectories(self.path):
             if name in _OTHER_DIRECTORIES:
@@ -165,9 +167,10 @@ def open_directories(
     node_id: int | None = None,
     required: str | None = None,
 ) -> tuple[list[LogDirectory], list[FailedDirectory]]:
-    """Locks and reads all of them; a disk that fails at that costs its own directory only.
+    """Locks and reads all log directories. One whose disk fails is left out.
 
-    Raises DirectoryRefused if one is locked or another node's, if the `required` one cannot be used, or none.
+    Raises DirectoryRefused if one is locked or belongs to another node, if the `required` one cannot be used,
+    or if none can.
     """
     opened: list[LogDirectory] = []
     failed: list[FailedDirectory] = []

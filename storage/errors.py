@@ -1,8 +1,7 @@
-"""What the log answers when it cannot do what it was asked.
+"""The errors of a log that cannot do what it was asked for.
 
-An `AppendRefused` or `OffsetOutOfRange` goes to one client for one partition. A `LogStorageError` (an
-OSError of the disk, or bytes in a segment that are no batch) concerns the partition; clients see
-KAFKA_STORAGE_ERROR.
+An `AppendRefused` or `OffsetOutOfRange` goes to one client for one partition. A `LogStorageError` (an OSError
+of the disk, or bytes in a segment that are no batch) concerns the partition; clients see KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AppendRefused(Exception):
-    """The batch was not taken; nothing has changed. The code is never NONE."""
+    """The batch was not appended, and nothing has changed. The code is never NONE."""
 
     def __init__(
         self,
@@ -37,11 +36,11 @@ class AppendRefused(Exception):
         self.record_errors = record_errors
         self.log_start_offset = log_start_offset
         self.is_told = is_told or bool(record_errors)
-        """The client gets the text too; Kafka sends it with few errors only."""
+        """Whether the client gets the text too. Kafka sends it with few errors only."""
 
 
 class OffsetOutOfRange(Exception):
-    """There is no such offset here; the numbers say where the log begins and ends."""
+    """The log has no such offset. The numbers say where it begins and ends."""
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(f"Offset {offset} is not in [{log_start_offset}, {log_end_offset}]")
@@ -51,20 +50,20 @@ class OffsetOutOfRange(Exception):
 
 
 class LogStorageError(Exception):
-    """The disk, or what lies on it, does not do its part. The text names file, place and remedy."""
+    """The disk has failed, or its content is damaged. The text names the file, the place and the remedy."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class NoSpaceLeft(LogStorageError):
-    """The disk has no room for what opening a log writes. It can be tried again when there is some."""
+    """The disk has no space for what opening a log writes. It can be tried again later."""
 
 
 _OF_A_FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_out_of_space(error: BaseException | None) -> bool:
-    """Whether an error, or what it came from, says that the disk or a quota is full."""
+    """Whether an error or its cause says that the disk or a quota is full."""
     while error is not None:
         if isinstance(error, NoSpaceLeft) or (isinstance(error, OSError) and error.errno in _OF_A_FULL_DISK):
             return True
@@ -73,17 +72,17 @@ def is_out_of_space(error: BaseException | None) -> bool:
 
 
 class CommitStopped(LogStorageError):
-    """A full segment's indexes could not be written; what was prepared and is not in `results` is not in the
-    log."""
+    """The indexes of a full segment could not be written. Prepared batches that are not in `results` are not
+    in the log."""
 
     def __init__(self, message: str, results: Sequence[AppendResult]) -> None:
         super().__init__(message)
         self.results = results
-        """Of the batches that are in the log all the same, in order."""
+        """The results of the batches that are in the log nevertheless, in order."""
 
 
 class CorruptSegment(LogStorageError):
-    """Bytes in a segment that should be a batch and are not."""
+    """Bytes in a segment that should be a batch are none."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path} has no valid record batch at byte {position}: {reason}")
@@ -92,8 +91,8 @@ class CorruptSegment(LogStorageError):
 
 
 class DamagedLog(LogStorageError):
-    """Bytes that are no batch, with valid batches behind them. A disk leaves this that changes what was
-    written; a power cut too, where nothing was synced. The death of a process alone does not."""
+    """Bytes are no batch, and valid batches follow them. A disk leaves this if it changes what was written,
+    and so does a power cut where nothing was synced. The death of a process alone does not."""
 
     def __init__(
         self,
@@ -107,8 +106,8 @@ class DamagedLog(LogStorageError):
         *,
         was_synced: bool,
     ) -> None:
-        """path, position, offset: where a batch should be; next_…: where the next valid one is. was_synced:
-        it lies below the recovery point."""
+        """path, position, offset: the place where a batch should be. next_…: the place of the next valid one.
+        was_synced: the damage lies below the recovery point."""
         where = f"byte {next_position}" if next_path == path else f"byte {next_position} of {next_path}"
         self.what = (
             f"{path} is damaged: no valid record batch at byte {position}, where offset {offset} should be, "

@@ -47,14 +47,14 @@ _OF_A_BROKEN_DISK: Final = (
 _logger: Final = logging.getLogger(__name__)
 
 DirectoryFailed = Callable[[FailedDirectory, list[Key]], None]
-"""Told of a directory that cannot be used any more, and whose logs went with it."""
+"""Called with a directory that cannot be used any more, and with the logs that were in it."""
 
 
 class DirectoryFailures:
-    """For the directories of one node. All calls come from the loop."""
+    """Notices failed directories of one node. All calls come from the loop."""
 
     def __init__(self, files: Files, hosted: HostedLogs, forget: Callable[[LogDirectory, Key], None]) -> None:
-        """forget: drops what is planned for a log that is about to go offline."""
+        """forget: drops the work that is planned for a log that is about to go offline."""
         self._files = files
         self._hosted = hosted
         self._forget = forget
@@ -64,18 +64,18 @@ class DirectoryFailures:
         """Called with a failed directory while its logs are still hosted."""
 
     def suspect(self, path: str, error: BaseException | None) -> None:
-        """A call on a file under `path` has failed."""
+        """Notes that a call on a file under `path` has failed."""
         if isinstance(error, OSError) and error.errno in (*_OF_A_BROKEN_DISK, errno.ENOENT):
             directory = self._hosted.directory_over(path)
             if directory is not None:
                 self._suspected.setdefault(directory.path, error)
 
     def background_task_failed(self, task: BackgroundTask, error: BaseException) -> None:
-        """For `BackgroundTaskLanes`: the lane is a path."""
+        """Notes that a task of `BackgroundTaskLanes` has failed, whose lane is a path."""
         self.suspect(task.lane, error)
 
     def checks(self) -> list[BackgroundTask]:
-        """One task for each directory that looks whether it can still be used."""
+        """One task for each directory, which checks whether the directory can still be used."""
         return [
             BackgroundTask(
                 TaskKind.CHECK,
@@ -87,7 +87,7 @@ class DirectoryFailures:
         ]
 
     def run(self) -> None:
-        """Takes the suspected directories offline, if the suspicion stands."""
+        """Takes the suspected directories offline that cannot be used."""
         suspected, self._suspected = self._suspected, {}
         for directory in list(self._hosted.directories):
             error = suspected.get(directory.path)
@@ -98,7 +98,7 @@ class DirectoryFailures:
             self.fail(directory, str(error))
 
     def fail(self, directory: LogDirectory, reason: str) -> None:
-        """Nothing in the directory is used from now on."""
+        """Takes a directory offline. Nothing in it is used from now on."""
         hosted = self._hosted
         _logger.error(
             "Stopping serving logs in dir %s, because it has failed: %s. Its partitions answer "
@@ -124,7 +124,7 @@ class DirectoryFailures:
 
 
 def require_directory(files: Files, path: str) -> None:
-    """Raises NotADirectoryError if it is gone or something else, OSError if it cannot be looked at."""
+    """Raises NotADirectoryError if the path is no directory, and OSError if it cannot be looked at."""
     try:
         is_directory = files.status(path).is_directory
     except FileNotFoundError:

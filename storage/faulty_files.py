@@ -18,19 +18,19 @@ from storage.file_io import sync_one_by_one
 
 @dataclass
 class Fault:
-    """One planned failure. `hits` counts how often it struck, so that a test can see that it did."""
+    """One planned failure. `hits` counts how often it has occurred, so that a test can check that it has."""
 
     call: str
     """The method of the port: `write`, `fdatasync`, `open`, `rename`, …"""
     number: int = 1
     """The matching call that fails first, from 1."""
     count: int = 1
-    """So many calls fail, from that one on."""
+    """The number of calls that fail, from that one on."""
     path_part: str = ""
-    """Only paths that contain this."""
+    """Only paths that contain this text fail."""
     error: int = errno.EIO
     partial_bytes: int = 0
-    """For a write: so many bytes are taken, and the call returns short instead of raising."""
+    """For a write: so many bytes are written, and the call returns their number instead of raising."""
     seen: int = 0
     hits: int = 0
 
@@ -45,7 +45,7 @@ class Fault:
 
 
 class FaultyFile:
-    """An open file whose calls ask the plan first."""
+    """An open file whose calls look into the plan of faults first."""
 
     __slots__ = ("_file", "_files")
 
@@ -97,7 +97,7 @@ class FaultyFiles:
         self.faults = list(faults)
 
     def ask(self, call: str, path: str) -> int | None:
-        """Raises the planned error; a number is the part of a write that the disk still takes."""
+        """Raises the planned error, or returns the number of bytes of a write that the disk still takes."""
         striking = [fault for fault in self.faults if fault.strikes(call, path)]
         if not striking:
             return None

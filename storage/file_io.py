@@ -11,8 +11,8 @@ __all__ = ["sync_files", "sync_one_by_one", "write_fully"]
 
 
 def write_fully(file: File, buffers: Sequence[Buffer], size_bytes: int, position: int, path: str) -> None:
-    """Writes all of it. A write that took only a part is gone on with; a full disk then says so. Raises
-    OSError."""
+    """Writes all of it. If a call wrote only a part, the rest is written by further ones, of which one raises
+    if the disk is full. Raises OSError."""
     if not size_bytes:
         return
     written = file.write(buffers, position)
@@ -27,10 +27,10 @@ def write_fully(file: File, buffers: Sequence[Buffer], size_bytes: int, position
 
 
 def sync_files(files: Files, directories: Sequence[str], paths: Sequence[str]) -> None:
-    """For a helper thread: the names in the directories, and the content, are on the disk afterwards.
+    """Syncs the names in directories and the content of files, in a helper thread.
 
-    Names first: segments that were cut off must not be there again behind what was appended since. Files that
-    have gone meanwhile are skipped.
+    Names come first: segments that were removed must not be there again behind what was appended since. Files
+    that have been removed meanwhile are skipped.
     """
     for directory in directories:
         if files.exists(directory):
@@ -39,7 +39,7 @@ def sync_files(files: Files, directories: Sequence[str], paths: Sequence[str]) -
 
 
 def sync_one_by_one(files: Files, paths: Sequence[str]) -> None:
-    """`Files.sync_all` for files that have no faster way. Raises OSError."""
+    """Implements `Files.sync_all` for files that have no faster way. Raises OSError."""
     for path in paths:
         try:
             file = files.open(path)

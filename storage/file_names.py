@@ -31,7 +31,7 @@ SWAP_SUFFIX: Final = ".swap"
 TEMPORARY_SUFFIX: Final = ".tmp"
 
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-"""The files that live and die with one segment."""
+"""The suffixes of the files that belong to one segment."""
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -42,7 +42,7 @@ _PARTITION_DIGITS: Final = 10
 
 
 class DirectoryKind(Enum):
-    """What a directory beside the checkpoints is."""
+    """The kind of a directory within a log directory."""
 
     LOG = ""
     DELETED = "-delete"
@@ -52,7 +52,7 @@ class DirectoryKind(Enum):
 
 
 class DirectoryName(NamedTuple):
-    """A directory's name, understood. Topic and partition are set for LOG and FUTURE only."""
+    """The parsed name of a directory. Topic and partition are set for LOG and FUTURE only."""
 
     kind: DirectoryKind
     topic: str = ""
@@ -65,7 +65,7 @@ def segment_file(base_offset: int, suffix: str) -> str:
 
 
 def offset_of(name: str, suffix: str) -> int | None:
-    """The offset in the name of a file with that suffix, or None if the name is another thing."""
+    """The offset in the name of a file with that suffix. None if the name has another form."""
     if not name.endswith(suffix):
         return None
     digits = name[: -len(suffix)]
@@ -75,7 +75,7 @@ def offset_of(name: str, suffix: str) -> int | None:
 
 
 def offsets_by_suffix(names: Iterable[str]) -> dict[str, list[int]]:
-    """The offsets in the names of files that begin with one, ascending, by what stands behind it."""
+    """The offsets in the names of files that begin with one, ascending, by the suffix behind it."""
     found: dict[str, list[int]] = {}
     for name in sorted(names):
         digits = name[:_OFFSET_DIGITS]
@@ -89,7 +89,7 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def may_have_future(topic: str, partition: int) -> bool:
-    """Whether the name of the copy in another directory would still be short enough."""
+    """Whether the name of the copy in another directory would be short enough."""
     return len(f"{topic}-{partition}.{'0' * 32}{DirectoryKind.FUTURE.value}") <= _NAME_BYTES
 
 
@@ -101,7 +101,7 @@ def leaving_directory(topic: str, partition: int, unique: bytes, kind: Directory
 
 
 def parse_directory(name: str) -> DirectoryName:
-    """What a directory in a log directory is by its name; UNKNOWN if it is none of ours."""
+    """The kind of a directory by its name, UNKNOWN if it is none of a log."""
     for kind in (DirectoryKind.DELETED, DirectoryKind.STRAY):
         if name.endswith(kind.value) and "." in name:
             return DirectoryName(kind)

@@ -1,8 +1,8 @@
-"""Batches on their way into a file, as plain values: what a helper thread needs, and nothing of the log.
+"""Writes of batches as plain values: what a helper thread needs, without an object of the log.
 
-The thread removes what an earlier failure left (`Cut`), writes to the active segment's file, and syncs where
-that is wanted (`GroupWrite`); if anything fails it cuts the file back, so that bytes of batches that are
-refused do not stay. Where the next batch belongs to another segment, a `Roll` goes before.
+The thread removes what an earlier failure has left (`Cut`), writes to the active segment's file, and syncs if
+that is wanted (`GroupWrite`). If anything fails it truncates the file, so that bytes of refused batches do
+not stay. If the next batch belongs to another segment, a `Roll` comes first.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ class Cut(msgspec.Struct):
     file: File
     """The `.log` file of the active segment."""
     end: int
-    """Where the log ends in the file; what lies behind is cut off."""
+    """The end of the log in the file. What lies behind it is cut off."""
     left_files: Sequence[str]
-    """Files of segments that were begun and never became part of the log."""
+    """The files of segments that were begun and never became part of the log."""
     synced_directory: str | None
-    """The log's, if what goes may be on the disk already: it must not come back with a power cut in the place
-    of batches that were answered since, and replicated with the same offsets and epoch."""
+    """The directory of the log, if the removed bytes may be on the disk already. They must not come back with
+    a power cut in the place of batches that were appended since, and replicated with the same offsets and
+    epoch."""
 
     def run(self) -> None:
-        """Raises OSError; then all of it is to be done again."""
+        """Removes everything. Raises OSError; then all of it is to be done again."""
         self.file.truncate(self.end)
         for path in self.left_files:
             with contextlib.suppress(FileNotFoundError):
@@ -51,13 +52,13 @@ class GroupWrite(msgspec.Struct):
     position: int
     size_bytes: int
     stalled_ns: Callable[[], int]
-    """See `config.ports.Stalls`."""
+    """The clock of stalls, see `config.ports.Stalls`."""
     cut_first: Cut | None = None
     sync: Callable[[], object] | None = None
-    """Called after the write; the append waits for its end too."""
+    """Called after the write. The append waits for its end too."""
 
     def run(self) -> int:
-        """Does it all; how long the write stalled, without the sync. Raises OSError."""
+        """Writes, and syncs. Returns how long the write has stalled, without the sync. Raises OSError."""
         began_ns = self.stalled_ns()
         try:
             if self.cut_first is not None:
@@ -79,14 +80,14 @@ class Roll(msgspec.Struct):
 
     files: Files
     path: str
-    """The new segment's `.log`, which is empty afterwards, whatever was there."""
+    """The path of the new segment's `.log` file. It is empty afterwards, whatever was there."""
     tails: Sequence[FileTail]
-    """What the index files of the old segment lack."""
+    """What is missing in the index files of the old segment."""
     stalled_ns: Callable[[], int]
     cut_first: Cut | None = None
 
     def run(self) -> int:
-        """Does it all; how long it stalled, in nanoseconds. Raises OSError."""
+        """Creates the new segment. Returns how long that has stalled, in nanoseconds. Raises OSError."""
         began_ns = self.stalled_ns()
         if self.cut_first is not None:
             self.cut_first.run()

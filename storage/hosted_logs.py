@@ -1,4 +1,4 @@
-"""Which logs a node has, and where each of them lies."""
+"""The logs of a node, and the log directory of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from storage.directories import FailedDirectory, LogDirectory
 from storage.partition_log import PartitionLog
 
 Key = tuple[str, int]
-"""Topic and partition."""
+"""The name of a topic, and the number of a partition."""
 
 
 class HostedLogs:
@@ -22,20 +22,23 @@ class HostedLogs:
         self.logs: dict[Key, PartitionLog] = {}
         self.homes: dict[Key, LogDirectory] = {}
         self.offline: dict[Key, str] = {}
-        """Partitions whose log cannot be used, and why."""
+        """The partitions whose log cannot be used, with the reason."""
         self.unopened: dict[Key, LogDirectory] = {}
-        """Those among them that this life has not opened: the next one must know as much of them as this."""
+        """Those of them that this process has not opened. The checkpoints go on holding what they hold of
+        them."""
         self.postponed: dict[Key, Callable[[], None]] = {}
-        """Unopened ones for which there was no space only: the call opens one, or notes again why not."""
+        """Those that were not opened only because there was no space. The call tries to open one, and notes
+        the reason again if it cannot."""
         self.rivals: dict[Key, list[tuple[PartitionLog, LogDirectory]]] = {}
         """Logs of other topics of the same name, in other directories: a directory that had failed has come
-        back, and its topic was made anew meanwhile. Who knows the topic's id decides."""
+        back, and its topic was created anew meanwhile. The id of the topic decides which is served."""
         self.on_offline: Callable[[Key, str], None] | None = None
         """Called with a log that was in use and cannot be used any more, and with the reason."""
         self._claimed: dict[Key, None] = {}
-        """Logs that somebody has asked for: their configuration is the topic's, retention may act."""
+        """The logs that somebody has asked for. Their configuration is that of the topic, so retention may
+        act."""
         self._counts: dict[str, int] = {}
-        """How many logs lie in each directory, by path."""
+        """The number of logs in each directory, by its path."""
 
     def add(self, key: Key, log: PartitionLog, home: LogDirectory) -> None:
         self.logs[key] = log
@@ -44,7 +47,7 @@ class HostedLogs:
         self._counts[home.path] = self._counts.get(home.path, 0) + 1
 
     def remove(self, key: Key) -> tuple[PartitionLog, LogDirectory] | None:
-        """Forgets a log; returns it and its directory, None if there is none."""
+        """Forgets a log. Returns it and its directory, or None if there is none."""
         log = self.logs.pop(key, None)
         if log is None:
             return None
@@ -63,7 +66,7 @@ class HostedLogs:
                 del self.rivals[key]
 
     def take_offline(self, key: Key, reason: str) -> None:
-        """Nobody uses the log any more; its files stay as they are, for the next start to look at."""
+        """Stops using the log. Its files stay as they are, for the next start."""
         found = self.remove(key)
         self.offline[key] = reason
         if found is None:
@@ -73,8 +76,8 @@ class HostedLogs:
             self.on_offline(key, reason)
 
     def leave_to_next_start(self, key: Key, reason: str) -> None:
-        """Takes a log offline whose files may not be as it should be. What the checkpoints say of it goes on
-        being said, and its directory gets no clean mark."""
+        """Takes a log offline whose files may not be as they should be. Its checkpoint entries are kept, and
+        its directory gets no mark of a clean shutdown."""
         log, home = self.logs[key], self.homes[key]
         home.recovery_points[key] = log.recovery_point
         home.high_watermarks[key] = log.high_watermark
@@ -83,14 +86,14 @@ class HostedLogs:
         self.take_offline(key, reason)
 
     def move_home(self, key: Key, home: LogDirectory) -> None:
-        """The log lies in another directory now."""
+        """Notes that the log lies in another directory now."""
         self._counts[self.homes[key].path] -= 1
         self._counts[home.path] = self._counts.get(home.path, 0) + 1
         self.homes[key] = home
         self.logs[key].durability.set_max_checkpointed_offset(partial(home.said.most, key))
 
     def directory_over(self, path: str) -> LogDirectory | None:
-        """In which directory a file lies; None if in none that can be used."""
+        """The log directory in which a file lies. None if it lies in none that can be used."""
         for directory in self.directories:
             if path == directory.path or path.startswith(directory.file("")):
                 return directory
@@ -103,5 +106,5 @@ class HostedLogs:
         return key in self._claimed
 
     def emptiest_directory(self) -> LogDirectory:
-        """The directory with the fewest logs: the next one is made there."""
+        """The directory with the fewest logs, in which the next one is created."""
         return min(self.directories, key=lambda directory: self._counts.get(directory.path, 0))

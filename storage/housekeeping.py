@@ -1,13 +1,13 @@
-"""What is done for all logs again and again: checkpoints, retention, compaction, expiry of producers.
+"""Work that is repeated for all logs: checkpoints, retention, compaction, expiry of producers.
 
-`run` is called about every second; it notes what is due and hands the calls to the helper threads, or to
-worker processes. Of each small file one write is under way at a time, so an older one never replaces a newer.
-A round over many logs is taken in parts, one each time.
+`run` is called about every second. It notes what is due and hands the calls to the helper threads, or to
+worker processes. Each small file is written by one call at a time, so an older one never replaces a newer. A
+round over many logs is made in parts.
 
-Order between files: a recovery point is written only after the sync that it speaks of, and after the
-leader epochs of the same round were handed over. Whatever a crash leaves is an older state of a small
-file, and each says "at least up to here"; where that is not true any more, because a log was cut, the log's
-directory has a mark (`truncation_markers`) until the checkpoints have been written again.
+Order between files: a recovery point is written only after the sync that it stands for, and after the leader
+epochs of the same round were handed over. After a crash a small file may be older than the log, and each says
+"at least up to here". If that is not true any more because a log was truncated, the log's directory has a
+marker (`truncation_markers`) until the checkpoints have been written again.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ from storage.replica_directory_moves import ReplicaDirectoryMoves
 from storage.retention import LOGGED_SEGMENTS
 
 LOGS_PER_LOOK: Final = 1000
-"""Housekeeping looks at so many logs each time that it comes by: a look costs some 10 µs."""
+"""The number of logs at which housekeeping looks in one call. A look costs some 10 µs."""
 
 MARKED_AGAINST: Final = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
-"""What a mark (`truncation_markers`) contradicts."""
+"""The checkpoints that a truncation marker corrects."""
 
 RETENTION_TURN_MS: Final = 20
-"""For so long retention renames files each time: on a slow disk one segment may take that."""
+"""The time for which retention renames files in one call. On a slow disk one segment may take that long."""
 
 _SEGMENTS_AT_ONCE: Final = 8
-"""Of one log, before the clock is looked at."""
+"""The number of segments of one log that are deleted before the clock is looked at."""
 
 LOGGED_SEGMENTS_PER_LOOK: Final = 32
-"""A thousand logs that let a segment go each, all at once, are no thousand times its numbers."""
+"""The number of segments that are named in the log by one call, so that a thousand logs that delete segments
+at once do not write a thousand times as many lines."""
 
 _FIRST_RETENTION_MS: Final = 30_000
 
@@ -63,17 +64,17 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Kafka's broker configs of the same names; milliseconds."""
+    """The broker configs of the same names. Times are in milliseconds."""
 
     initial_task_delay_ms: int | None = None
-    """Before the first look at retention, if somebody set it."""
+    """The time before retention looks for the first time, if that is configured."""
     high_watermark_checkpoint_interval_ms: int = 5_000
     flush_checkpoint_interval_ms: int = 60_000
-    """For recovery points (`log.flush.offset.checkpoint.interval.ms`)."""
+    """`log.flush.offset.checkpoint.interval.ms`: how often recovery points are written."""
     log_start_checkpoint_interval_ms: int = 60_000
-    """`log.flush.start.offset.checkpoint.interval.ms`"""
+    """`log.flush.start.offset.checkpoint.interval.ms`: how often log start offsets are written."""
     flush_look_interval_ms: int = 1_000
-    """How often it is looked for logs that `flush.ms` wants synced (`log.flush.scheduler.interval.ms`)."""
+    """`log.flush.scheduler.interval.ms`: how often logs are looked for that `flush.ms` wants to be synced."""
     retention_check_interval_ms: int = 300_000
     producer_expiration_check_interval_ms: int = 600_000
 
@@ -107,21 +108,21 @@ class Housekeeping:
         self.moves.suspect = failures.suspect
         failures.on_failing = self.moves.directory_failed
         self._to_look_at: deque[Key] = deque()
-        """The logs that this round of retention has not come to."""
+        """The logs at which this round of retention has not looked yet."""
         self._told = LOGGED_SEGMENTS_PER_LOOK
-        """So many segments may still be named in the log; the rest of this look are counted."""
+        """The number of segments that this call may still name in the log. The others are counted."""
         self._to_write: Iterator[PartitionLog] = iter(())
         """The logs whose epochs this round has not looked at."""
         self._to_flush: Iterator[PartitionLog] = iter(())
         """The logs whose unsynced records this round has not looked at."""
         self._marked: dict[Key, PartitionLog] = {}
-        """Logs that were cut below what the checkpoints say: these are to be written anew soon."""
+        """Logs with a truncation marker. Their checkpoints are to be written soon."""
         self._written: dict[str, bytes] = {}
-        """Content of the checkpoints as last written."""
+        """The content of each checkpoint as it was written last."""
         self._next_ms: dict[str, int] = {}
 
     def begin(self) -> None:
-        """All logs are loaded: the intervals begin now."""
+        """Begins the intervals, when all logs are loaded."""
         now_ms = self._clock.monotonic_ms()
         settings = self._settings
         self._next_ms = {
@@ -141,16 +142,16 @@ class Housekeeping:
             )
 
     def _first_retention_ms(self) -> int:
-        """Kafka waits half a minute whatever the interval is; we, unless told otherwise, no longer than
-        that."""
+        """The time before retention looks for the first time. Kafka waits half a minute whatever the interval
+        is; here it is no longer than the interval, unless it is configured."""
         settings = self._settings
         if settings.initial_task_delay_ms is not None:
             return settings.initial_task_delay_ms
         return min(settings.retention_check_interval_ms, _FIRST_RETENTION_MS)
 
     def run(self) -> bool:
-        """What is due, handed to the helper threads. Call it about every second; True: retention is behind,
-        come again in a tenth of one."""
+        """Hands what is due to the helper threads. Call it about every second. Returns True if retention is
+        behind: then call it again after a tenth of a second."""
         self._failures.run()
         now_ms = self._clock.wall_ms()
         settings = self._settings
@@ -197,8 +198,9 @@ class Housekeeping:
         return sum(self._delete_old_segments(key) for key in list(self._hosted.logs))
 
     def _take_retention_turn(self) -> bool:
-        """Some of the logs that this round has not come to; the loop waits for each rename. True: a log has
-        more to let go. One that is being compacted is looked at later."""
+        """Applies retention to some of the logs at which this round has not looked yet; the loop waits for
+        each rename. Returns True if a log has more to delete. A log that is being compacted is looked at
+        later."""
         end_ms = self._clock.monotonic_ms() + RETENTION_TURN_MS
         is_behind = False
         self._told = LOGGED_SEGMENTS_PER_LOOK
@@ -231,21 +233,22 @@ class Housekeeping:
             return 0
 
     def _cleaned(self, key: Key) -> None:
-        """One pass has ended well: it is remembered, and perhaps the next log waits."""
+        """Takes in that a pass of the cleaner has ended, and looks for the next log."""
         home = self._hosted.homes.get(key)
         if home is not None:
             self._write(home.file(CLEANER_CHECKPOINT), self._first_dirty_offsets(home))
         self._next_ms["compaction"] = self._clock.monotonic_ms()
 
     def _broken(self, key: Key, error: LogStorageError) -> None:
-        """Names and segments may differ now: nobody may write to that log until a start has looked."""
+        """Takes a log offline whose files and segments may differ now. Nobody may write to it until a start
+        has checked it."""
         _logger.error("%s", error)
         self._hosted.leave_to_next_start(key, str(error))
 
     # Checkpoints
 
     def checkpoints(self, directory: LogDirectory) -> list[tuple[str, PartitionOffsets]]:
-        """All checkpoints of a directory as they are now, by file name."""
+        """The present content of all checkpoints of a directory, by file name."""
         recovery_points: PartitionOffsets = {}
         log_starts: PartitionOffsets = {}
         high_watermarks: PartitionOffsets = {}
@@ -285,8 +288,8 @@ class Housekeeping:
                     self._write(directory.file(name), offsets)
 
     def _write_for_marked(self) -> None:
-        """The checkpoints that a cut is marked against, all at once; where one is being written that may say
-        more, the next round does it."""
+        """Writes the checkpoints that the markers correct, all at once. If one is being written already with
+        an older content, the next round does it."""
         marked, self._marked = self._marked, {}
         logs, homes = self._hosted.logs, self._hosted.homes
         for home in self._hosted.directories:
@@ -307,8 +310,8 @@ class Housekeeping:
     def _unmark(
         self, left: dict[str, None], path: str, logs: dict[Key, PartitionLog], cuts: dict[Key, int]
     ) -> None:
-        """One of the checkpoints has been written; with the last of them the marks go, but those of logs that
-        were cut again meanwhile."""
+        """Called when one of the checkpoints has been written. After the last of them the markers are
+        removed, apart from those of logs that were truncated again meanwhile."""
         left.pop(path, None)
         if left:
             return
@@ -320,8 +323,8 @@ class Housekeeping:
                     self._failures.suspect(log.directory, error)
 
     def _write(self, path: str, offsets: PartitionOffsets, then: Callable[[], None] | None = None) -> None:
-        """Replaces a checkpoint, unless it says this already; one that is being written waits for the next
-        round."""
+        """Replaces a checkpoint, unless it has this content already. If it is being written, it waits for the
+        next round."""
         if self._lanes.is_busy(path):
             return
         data = encode_offsets(offsets)

@@ -25,7 +25,7 @@ from storage.file_io import write_fully
 
 
 class FileTail(msgspec.Struct, frozen=True):
-    """What a file lacks at its end, as a plain value: a helper thread may bring it there."""
+    """Bytes that are missing at the end of a file, as a plain value: a helper thread may write them."""
 
     path: str
     position: int
@@ -36,7 +36,8 @@ class FileTail(msgspec.Struct, frozen=True):
         return self.position + len(self.data)
 
     def write(self, files: Files) -> None:
-        """The file ends with it, and is there also if it is empty. Raises OSError."""
+        """Writes the bytes, behind which the file ends. The file is created even if there are none. Raises
+        OSError."""
         file = files.open(self.path, create=True)
         try:
             write_fully(file, (self.data,), len(self.data), self.position, self.path)
@@ -47,14 +48,15 @@ class FileTail(msgspec.Struct, frozen=True):
 
 
 class IndexLost(FileNotFoundError):
-    """Entries that were in the file are there no more: somebody has removed it, or cut it."""
+    """Entries that were in the file are not there any more: the file was removed or truncated from
+    outside."""
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ENOENT, "An index is not as it was written", path)
 
 
 class IndexFile:
-    """Entries by number, wherever they are: file first, then the ones that wait."""
+    """Entries by number: those in the file first, then the ones that wait in memory."""
 
     __slots__ = ("_file", "_files", "_pending", "_written", "entry_bytes", "path")
 
@@ -65,7 +67,7 @@ class IndexFile:
         self._file: File | None = None
         self._pending = bytearray()
         self._written = 0 if fresh else -1
-        """Bytes of entries in the file; -1 until it has been looked at."""
+        """The number of bytes of entries in the file; -1 until it has been looked at."""
 
     @property
     def count(self) -> int:
@@ -73,11 +75,11 @@ class IndexFile:
 
     @property
     def written_count(self) -> int:
-        """Entries that are in the file."""
+        """The number of entries in the file."""
         return self._written_bytes() // self.entry_bytes
 
     def append(self, entry: bytes) -> None:
-        """Adds an entry behind the last. A disk that refuses the write keeps it waiting here, no more.
+        """Adds an entry behind the last. If the disk refuses the write, the entry keeps waiting in memory.
 
         Raises IndexLost.
         """
@@ -91,7 +93,7 @@ class IndexFile:
                 return  # the log's own write meets the same disk and reports it
 
     def copy_from(self, other: IndexFile) -> None:
-        """Takes over all entries of another one, into the file. Raises OSError."""
+        """Writes all entries of another index into this file. Raises OSError."""
         self.reset()
         self._pending += other.entries(0, other.count)
         other.close()
@@ -132,7 +134,7 @@ class IndexFile:
         self.write_pending()
 
     def write_pending(self) -> None:
-        """Brings the waiting entries into the file. Raises OSError; they then still wait."""
+        """Writes the waiting entries into the file. Raises OSError; they then still wait."""
         if not self._pending:
             return
         written, waiting = self._written_bytes(), len(self._pending)
@@ -152,7 +154,7 @@ class IndexFile:
         self.note_written(tail)
 
     def unwritten(self) -> FileTail:
-        """What waits. Once it is in the file, the file is exactly its entries."""
+        """The waiting entries. When they are in the file, it consists of exactly its entries."""
         return FileTail(self.path, self._written_bytes(), bytes(self._pending))
 
     def note_written(self, tail: FileTail) -> None:
@@ -163,11 +165,11 @@ class IndexFile:
 
     @property
     def is_lost(self) -> bool:
-        """Whether entries that were in the file are there no more. Raises OSError."""
+        """Whether entries that were in the file are not there any more. Raises OSError."""
         return self._written > 0 and self._size_bytes() < self._written
 
     def remake(self, entries: bytes) -> None:
-        """These are all, in a new file; as long as the disk refuses them they wait here."""
+        """Replaces all entries, in a new file. While the disk refuses them they wait in memory."""
         self.close()
         self._pending = bytearray(entries)
         self._written = 0
@@ -187,7 +189,7 @@ class IndexFile:
             self.close()
 
     def close(self) -> None:
-        """Gives the descriptor back; the next use opens it again."""
+        """Closes the descriptor. The next use opens it again."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -209,14 +211,14 @@ class IndexFile:
         return self._written
 
     def _size_bytes(self) -> int:
-        """Of the file; -1 if it is not there."""
+        """The size of the file; -1 if there is none."""
         try:
             return self._files.status(self.path).size_bytes
         except FileNotFoundError:
             return -1
 
     def _existing(self) -> File:
-        """The file that has entries already."""
+        """The open file, which has entries already."""
         file = self._file
         if file is None:
             try:
@@ -226,7 +228,7 @@ class IndexFile:
         return file
 
     def _opened(self) -> File:
-        """The file, made if it is not there."""
+        """The open file, which is created if there is none."""
         file = self._file
         if file is None:
             file = self._file = self._files.open(self.path, create=True)

@@ -24,27 +24,27 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Pace(Protocol):
-    """How fast a job may go, and whether anybody still waits for it."""
+    """How fast a job may go, and whether anybody still waits for its result."""
 
     def worked(self, size_bytes: int) -> None:
-        """So many bytes were read or written since the last call. May sleep; raises JobAbandoned when whoever
-        asked has gone."""
+        """Notes that so many bytes were read or written since the last call. May sleep. Raises JobAbandoned
+        if nobody waits for the result any more."""
         ...
 
     def tell(self, line: str) -> None:
-        """A line about the progress, for the log of whoever asked."""
+        """Gives a line about the progress to the log of the process that waits for the result."""
         ...
 
 
 class Job(Generic[P, R]):
-    """A kind of work. plan and result: its Structs of plain values, that travel between processes."""
+    """A kind of work. plan and result: structs of plain values that are sent between processes."""
 
     __slots__ = ("name", "plan", "result", "run")
 
     def __init__(
         self, name: str, run: Callable[[Files, Pace, P], R], *, plan: type[P], result: type[R]
     ) -> None:
-        """run: raises OSError and LogStorageError, which reach whoever asked as JobFailed."""
+        """run: raises OSError and LogStorageError, which the caller gets as JobFailed."""
         self.name = name
         self.run = run
         self.plan = plan
@@ -52,7 +52,7 @@ class Job(Generic[P, R]):
 
 
 class JobFailed(Exception):
-    """A job ended without a result: what it said, or how its process died."""
+    """A job has ended without a result. The text is its error, or how its process has died."""
 
 
 class JobAbandoned(Exception):
@@ -60,7 +60,7 @@ class JobAbandoned(Exception):
 
 
 class Workers(Protocol):
-    """Where jobs are done."""
+    """Runs jobs."""
 
     def submit(
         self,
@@ -70,14 +70,14 @@ class Workers(Protocol):
         *,
         bytes_per_second: float = 0,
     ) -> None:
-        """Has the job done beside the loop; `done` is called on the loop. A rate of 0 is no limit."""
+        """Runs the job beside the loop, and calls `done` on the loop. A rate of 0 means no limit."""
         ...
 
     def run_all(
         self, job: Job[P, R], plans: list[P], at_once: int, tell: Callable[[str], None]
     ) -> list[R | JobFailed]:
-        """Does the job for all plans, `at_once` of them side by side, and waits: for the start of a node,
-        when there is no loop yet. Results in the order of the plans."""
+        """Runs the job for all plans, `at_once` of them side by side, and waits for them. It is for the start
+        of a node, when the loop does not run yet. The results are in the order of the plans."""
         ...
 
 
@@ -92,8 +92,8 @@ class NoPace:
 
 
 class DirectWorkers:
-    """Does every job at once, in this process: for tests and the simulator, and where processes may not be
-    started."""
+    """Runs every job at once, in this process. It is for tests and the simulator, and for nodes that may not
+    start processes."""
 
     def __init__(self, files: Files, pace: Pace | None = None) -> None:
         self._files = files

@@ -15,13 +15,13 @@ from typing import Final
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
 LAST_EPOCH: Final = 0x7FFFFFFF
-"""No epoch is larger."""
+"""The largest epoch that there can be."""
 
 _NOWHERE: Final = 1 << 63
 
 
 class LeaderEpochs:
-    """The list of (epoch, start offset); both ascend."""
+    """The list of pairs of epoch and start offset. Both ascend."""
 
     __slots__ = ("_epochs", "_start_offsets", "_written", "changed", "has_failed", "latest_epoch")
 
@@ -36,10 +36,10 @@ class LeaderEpochs:
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
         self.changed = not is_written
-        """The list differs from what was last written to the checkpoint file."""
+        """Whether the list differs from what was written to the checkpoint file last."""
         self._written = len(self._epochs) if is_written else 0
         self.has_failed = False
-        """The last attempt to write the checkpoint file failed."""
+        """Whether the last attempt to write the checkpoint file has failed."""
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._start_offsets, strict=True))
@@ -51,11 +51,12 @@ class LeaderEpochs:
 
     @property
     def latest_start_offset(self) -> int:
-        """Where the newest entry begins; -1 without any."""
+        """The start offset of the newest entry; -1 if there is none."""
         return self._start_offsets[-1] if self._start_offsets else -1
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """From `start_offset` on the log is of `epoch`. Entries that contradict the new one go."""
+        """Notes that the log is of `epoch` from `start_offset` on. Entries that contradict this are
+        removed."""
         if epoch < 0 or epoch == self.latest_epoch:
             return
         while self._epochs and (self._epochs[-1] >= epoch or self._start_offsets[-1] >= start_offset):
@@ -78,10 +79,10 @@ class LeaderEpochs:
         return self._start_offsets[self._epochs.index(epoch)] if epoch in self._epochs else UNDEFINED_OFFSET
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest known epoch at or below `epoch`, where it ends).
+        """The largest known epoch at or below `epoch`, and its end offset.
 
-        (-1, -1) for an epoch that is undefined or above all known; for one below all known the epoch itself
-        and the first known start. This is the answer of OffsetForLeaderEpoch.
+        (-1, -1) for an epoch that is undefined or above all known ones. For one below all known ones, the
+        epoch itself and the first known start offset. This is the answer of OffsetForLeaderEpoch.
         """
         if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self.latest_epoch:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -133,12 +134,12 @@ class LeaderEpochs:
         self.has_failed = False
 
     def note_failure(self) -> None:
-        """The checkpoint file could not be written, and has yet to be."""
+        """The checkpoint file could not be written. It is tried again."""
         self.has_failed = True
         self.note_change()
 
     def note_change(self) -> None:
-        """The checkpoint has yet to be written."""
+        """The checkpoint file must be written."""
         self._written = 0
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         self.changed = True

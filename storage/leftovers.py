@@ -1,11 +1,11 @@
 """What a crash may leave beside a log's files, and how a start puts it in order.
 
-    .deleted   waited for its removal                      removed
-    .cleaned   a compaction that had not decided           removed
-    .tmp       a small file that was not written in full   removed
-    .swap      a compaction that had decided               takes its place; what lies in its range goes
+    .deleted   was waiting for its removal                 is removed
+    .cleaned   a compaction that had not been completed    is removed
+    .tmp       a small file that was not written in full   is removed
+    .swap      a compaction that was being completed       takes its place; segments in its range are removed
 
-Each step may be broken off and done again.
+Each step may be interrupted and done again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, SWAP_SUFF
 
 
 def tidy(files: Files, directory: str) -> list[str]:
-    """Removes left-overs, completes swaps; the names that then are there. Raises OSError, CorruptSegment."""
+    """Removes what a crash has left, and completes swaps. Returns the names that are there afterwards. Raises
+    OSError and CorruptSegment."""
     names = files.listdir(directory)
     leftovers = [name for name in names if name.endswith(_LEFTOVERS)]
     for name in leftovers:
@@ -40,9 +41,10 @@ def tidy(files: Files, directory: str) -> list[str]:
 
 
 def _complete_swap(files: Files, directory: str) -> None:
-    """A compaction had decided: its segment replaces all that begin in its range, log first.
+    """Completes a compaction: its segment replaces all that begin in its range of offsets, the log file
+    first.
 
-    Where only an index still has the ending, the log has its place already.
+    If only an index still has the suffix, the log file has been renamed already.
     """
     names = files.listdir(directory)
     for name in names:
@@ -65,7 +67,7 @@ def _complete_swap(files: Files, directory: str) -> None:
 
 
 def _end_of(segment: Segment) -> int:
-    """The offset behind the last batch, by reading all headers."""
+    """The offset behind the last batch, which is found by reading all headers."""
     end_offset = segment.base_offset
     for _, header in segment.headers():
         end_offset = header.next_offset

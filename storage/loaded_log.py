@@ -1,4 +1,4 @@
-"""What a look into a partition's directory has found: all that a `PartitionLog` begins with."""
+"""What was found in the directory of a partition: all that a `PartitionLog` begins with."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ class LoadedLog(msgspec.Struct):
     snapshot_offsets: list[int]
     """The offsets of the producer snapshots in the directory, ascending."""
     scanned_segments: int = 0
-    """Read from end to end, because nobody said that they are whole."""
+    """The number of segments that were read from end to end, because they may be incomplete."""
     cut_bytes: int = 0
-    """How many bytes of a torn batch at the end were cut off."""
+    """The number of bytes of a torn batch at the end that were cut off."""
     problems: tuple[str, ...] = ()
-    """What was not as it should be, and has been put right; for the log."""
+    """Faults that were found and repaired. They are logged."""
 
 
 class RecoveredLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What another process found in a log and has put right: what it says need not be read again."""
+    """What another process has found in a log and has put right. It need not be read again."""
 
     directory: str
     producers: list[ProducerEntry]
     leader_epochs: list[tuple[int, int]]
     epochs_changed: bool
-    """`leader-epoch-checkpoint` has yet to be written with them."""
+    """Whether `leader-epoch-checkpoint` must be written with these epochs."""
     recovery_point: int
-    """Lower than before where indexes were made again that must be synced with the log behind it."""
+    """The new recovery point. It is lower than before if indexes were made again, because they must be synced
+    with the log behind it."""
     scanned_segments: int
     cut_bytes: int
     problems: list[str]
     failure: str = ""
-    """Why the log cannot be used; all other fields are empty then."""
+    """The reason for which the log cannot be used. All other fields are empty then."""

@@ -1,9 +1,9 @@
-"""Who wrote last, as a log's directory tells it: the newest snapshot, and the headers behind it.
+"""The producers of a log, found in its directory: in the newest snapshot, and in the headers behind it.
 
-Snapshots are written beside the loop, so the newest may be older than a crash would have it. One from below
-the first segment says nothing that can be trusted: what its producers wrote between has gone, and a sequence
-that is too old makes their next batch count as out of order. Such a producer is better not known at all: it
-may then go on with any sequence. Apache Kafka ignores snapshots up to the log start.
+Snapshots are written beside the loop, so after a crash the newest may be older than the last roll. One from
+below the first segment cannot be trusted: what its producers wrote after it has been deleted, and a sequence
+that is too old makes their next batch count as out of order. Such a producer is better not known at all,
+because it may then go on with any sequence. Apache Kafka ignores snapshots up to the log start.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from storage.segment import Segment
 def load_producers(
     files: Files, directory: str, segments: list[Segment], snapshot_offsets: list[int], end_offset: int
 ) -> ProducerState:
-    """The producers as of `end_offset`: the newest snapshot that can be read, and the headers behind it.
+    """The producers at `end_offset`: the newest snapshot that can be read, and the headers behind it.
 
-    A producer that neither tells of is not known: it may go on with any sequence. Raises OSError and
+    A producer that is in neither is not known, and may go on with any sequence. Raises OSError and
     CorruptSegment.
     """
     state = ProducerState()
@@ -57,7 +57,7 @@ def load_producers(
 
 
 def _marker(segment: Segment, position: int, header: BatchHeader) -> TransactionMarker | None:
-    """What a control batch says; the records of others are not read."""
+    """The transaction marker in a control batch. The records of other batches are not read."""
     if not header.is_control or header.producer_id < 0:
         return None
     return stored_marker_of(segment.read(position, header.size_bytes), header)

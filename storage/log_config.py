@@ -30,20 +30,21 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     index_interval_bytes: int = 4096
     max_message_bytes: int = _MIB + 12
     compact: bool = False
-    """`cleanup.policy` contains compact: every record needs a key."""
+    """Whether `cleanup.policy` contains compact, so that every record needs a key."""
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NO_BOUND_MS
     delete_retention_ms: int = 24 * _HOUR_MS
-    """How long tombstones and markers stay after the first pass that met them."""
+    """The time for which tombstones and markers are kept after the first pass of the cleaner that has met
+    them."""
     delete: bool = True
-    """`cleanup.policy` contains delete: time and size retention apply."""
+    """Whether `cleanup.policy` contains delete, so that retention by time and size applies."""
     retention_ms: int = _WEEK_MS
-    """-1 keeps for ever."""
+    """`retention.ms`; -1 keeps records for ever."""
     retention_bytes: int = UNLIMITED
     file_delete_delay_ms: int = 60_000
     log_append_time: bool = False
-    """`message.timestamp.type=LogAppendTime`."""
+    """Whether `message.timestamp.type` is LogAppendTime."""
     timestamp_before_max_ms: int = NO_BOUND_MS
     timestamp_after_max_ms: int = _HOUR_MS
     codec: int | None = None
@@ -52,7 +53,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_messages: int = NO_BOUND_MS
     flush_ms: int = NO_BOUND_MS
     sync_full_segments: bool = False
-    """A full segment is on the disk before the next one has a name. A power cut can then leave no hole
+    """Whether a full segment is synced before the next one is created. A power cut can then leave no gap
     between the two, at the price of a wait for the disk on the loop."""
     producer_id_expiration_ms: int = 24 * _HOUR_MS
     """The broker's `producer.id.expiration.ms`."""

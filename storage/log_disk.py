@@ -51,12 +51,12 @@ Done = Callable[[object], None]
 
 
 def no_time_ns() -> int:
-    """The clock of logs whose writes are not timed: it always says 0."""
+    """The clock of logs whose writes are not timed. It always returns 0."""
     return 0
 
 
 class LogDisk:
-    """Shared by the logs of a directory. All calls come from the loop."""
+    """The disk under a log directory, which the logs in it share. All calls come from the loop."""
 
     __slots__ = (
         "_offload",
@@ -82,17 +82,17 @@ class LogDisk:
         now_ns: Callable[[], int] = no_time_ns,
         stalled_ns: Callable[[], int] | None = None,
     ) -> None:
-        """now_ns: a monotonic clock. stalled_ns: of `config.ports.Stalls`; the clock itself, where nobody
-        knows. Without an offload the disk is never slow, `submit` works at once."""
+        """now_ns: a monotonic clock. stalled_ns: that of `config.ports.Stalls`, or the clock itself if there
+        is none. Without an offload the disk is never slow, and `submit` runs the call at once."""
         self.path = path
         self.now_ns = now_ns
-        """The clock that writes on the loop are timed by. A write is timed by one and the same from its begin
-        to its end: take it once, call it twice."""
+        """The clock by which writes on the loop are timed. A write is timed by one clock from its begin to
+        its end: read this attribute once, and call it twice."""
         self.stalled_ns = stalled_ns or now_ns
-        """The clock that writes in helper threads are timed by."""
+        """The clock by which writes in helper threads are timed."""
         self.is_slow = False
         self.slow_writes = 0
-        """How many writes stalled too long, on the loop or in a thread."""
+        """The number of writes that have stalled too long, on the loop or in a thread."""
         self._wall_ns = now_ns
         self._watched_until_ns = 0
         self._readings_left = 0
@@ -105,11 +105,12 @@ class LogDisk:
 
     @property
     def is_watched(self) -> bool:
-        """Writes on the loop are measured by how long they stall."""
+        """Whether writes on the loop are measured by how long they stall."""
         return self.now_ns is not self._wall_ns
 
     def took(self, duration_ns: int) -> None:
-        """How long a write on the loop took by `now_ns`; to be told at least if that was beyond `SLOW_NS`."""
+        """Takes in how long a write on the loop took by `now_ns`. It must be called at least if that was more
+        than `SLOW_NS`."""
         if duration_ns <= SLOW_NS or self._offload is None:
             return
         if self.is_watched:
@@ -118,7 +119,7 @@ class LogDisk:
             self._watch()
 
     def stalled(self, duration_ns: int) -> None:
-        """How long a write in a helper thread took by `stalled_ns`."""
+        """Takes in how long a write in a helper thread took by `stalled_ns`."""
         if duration_ns <= SLOW_NS or self._offload is None:
             return
         self.slow_writes += 1
@@ -139,7 +140,7 @@ class LogDisk:
         self._slow_until_ns = now_ns + self._rest_ms * _MS
 
     def still_slow(self) -> bool:
-        """Whether the next append shall go through a thread; notices that the disk has been quick for long
+        """Whether the next append shall go through a thread. Notices when the disk has been quick for long
         enough."""
         if self.is_slow:
             now_ns = self._wall_ns()
@@ -163,7 +164,7 @@ class LogDisk:
         return self.stalled_ns()
 
     def submit(self, call: Callable[[], object], done: Done) -> None:
-        """Has a helper thread do a write or a sync; `done` gets the result, or the exception, on the loop."""
+        """Has a helper thread do a write or a sync. `done` gets the result, or the exception, on the loop."""
         if self._offload is None:
             result: object
             try:

@@ -42,7 +42,7 @@ from storage.truncation_markers import (
 
 
 class Sync(NamedTuple):
-    """`call` is for a helper thread, one of the others follows on the loop."""
+    """A sync of a log. `call` is for a helper thread; one of the two callbacks follows on the loop."""
 
     call: Callable[[], None]
     done: Callable[[], None]
@@ -50,7 +50,7 @@ class Sync(NamedTuple):
 
 
 class LogDurability:
-    """Of one log, which owns it. All calls come from the loop."""
+    """Brings one log to the disk. The log owns it. All calls come from the loop."""
 
     __slots__ = (
         "_background_tasks",
@@ -81,29 +81,32 @@ class LogDurability:
         self._leader_epochs = leader_epochs
         self._background_tasks = background_tasks
         self.recovery_point = recovery_point
-        """Below it everything is on the disk."""
+        """Everything below it is on the disk."""
         self.snapshot_offsets = snapshot_offsets
         """The producer snapshots in the directory, ascending."""
         self.truncation_marker: TruncationMarker | None = None
-        """What `cut-below-checkpoint` in the log's directory says, if it is there."""
+        """The content of `cut-below-checkpoint` in the log's directory, if the file is there."""
         self.was_synced = False
-        """A sync of this process has ended well: what an earlier one did to the files is on the disk too."""
+        """Whether a sync of this process has succeeded. Then what an earlier process did to the files is on
+        the disk too."""
         self._max_checkpointed_offset: MaxCheckpointedOffset = not_checkpointed
         self._flushed_ms = 0
         self._durable_names = -1
-        """So many of the segments' changes of names are on the disk for certain."""
+        """The number of changes of segment names that are on the disk for certain."""
         self._has_new_directory = False
 
     # Syncs
 
     def note_new_directory(self) -> None:
-        """The log's own directory was made: the first sync is one of its parent too."""
+        """Notes that the log's directory was created, so that the first sync includes the parent
+        directory."""
         self._has_new_directory = True
 
     def flush(self) -> None:
         """Notes background tasks after which everything up to the present log end is on the disk.
 
-        Leader epochs first: what lies below a recovery point is not read again to find them.
+        Leader epochs are written first, because after a crash the log below a recovery point is not read
+        again to find them.
         """
         self.write_leader_epochs()
         sync = self.plan_sync(self._segments.log_end_offset)
@@ -111,9 +114,9 @@ class LogDurability:
         self._background_tasks.add(TaskKind.SYNC, directory, directory, sync.call, sync.done, sync.failed)
 
     def plan_sync(self, up_to_offset: int) -> Sync:
-        """What brings everything below `up_to_offset` to the disk, for whoever does it.
+        """The sync after which everything below `up_to_offset` is on the disk. The caller has it run.
 
-        The active segment's indexes are left out: whoever recovers it makes them anew.
+        The active segment's indexes are left out, because recovery makes them anew.
         """
         segments = self._segments
         paths: list[str] = []
@@ -137,7 +140,7 @@ class LogDurability:
         )
 
     def _synced(self, up_to_offset: int, truncations: int, name_changes: int) -> None:
-        """If the leader epochs could not be written the recovery point stays where it is."""
+        """Raises the recovery point, unless the leader epochs could not be written."""
         segments = self._segments
         segments.sync_ended()
         if self._leader_epochs.has_failed:
@@ -153,8 +156,8 @@ class LogDurability:
         return end_offset - self.recovery_point >= self._segments.config.flush_messages
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Applies `flush.ms`, and `flush.messages` to what no append has synced; by default the disk is left
-        to the operating system."""
+        """Applies `flush.ms`, and `flush.messages` to records that no append has synced. By default syncing
+        is left to the operating system."""
         log_end_offset = self._segments.log_end_offset
         if log_end_offset == self.recovery_point:
             self._flushed_ms = now_ms
@@ -163,11 +166,11 @@ class LogDurability:
             self.flush()
 
     def limit_recovery_point(self, offset: int) -> None:
-        """Nothing is known to be on the disk from `offset` on."""
+        """Lowers the recovery point to `offset`, because nothing is known to be on the disk from there on."""
         self.recovery_point = min(self.recovery_point, offset)
 
     def start_anew(self, offset: int) -> None:
-        """The log is empty and begins at `offset`."""
+        """The log is empty, and begins at `offset`."""
         self.recovery_point = offset
 
     # Small files
@@ -181,7 +184,7 @@ class LogDurability:
             self.snapshot_offsets.append(offset)
 
     def write_leader_epochs(self) -> None:
-        """Notes the background task of writing `leader-epoch-checkpoint`, if there is anything new to say."""
+        """Notes the background task of writing `leader-epoch-checkpoint`, if the epochs have changed."""
         epochs = self._leader_epochs
         if not epochs.needs_writing(self._segments.log_end_offset):
             return
@@ -201,19 +204,20 @@ class LogDurability:
         self._background_tasks.add(TaskKind.WRITE, path, segments.directory, call, done, failed)
 
     def remove_snapshots(self, offsets: list[int]) -> None:
-        """Notes the removal of producer snapshots that no segment needs any more; the newest one stays."""
+        """Notes the removal of producer snapshots that no segment needs any more. The newest one is kept."""
         leaving = [offset for offset in self.snapshot_offsets[:-1] if offset in offsets]
         for offset in leaving:
             self.snapshot_offsets.remove(offset)
             self._remove_later(self._snapshot(offset))
 
     def keep_snapshots(self, offsets: list[int]) -> None:
-        """Forgets the producer snapshots that are not among these, which are those in the directory."""
+        """Forgets the producer snapshots that are not among these, which are the ones in the directory."""
         self.snapshot_offsets[:] = [offset for offset in self.snapshot_offsets if offset in offsets]
 
     def forget_from(self, offset: int) -> None:
-        """The log was cut there. Removes the producer snapshots above it at once, and once more behind what
-        of them a helper thread is writing: a snapshot of what never was would be believed. Raises OSError."""
+        """Removes the producer snapshots above `offset` at once, because the log was truncated there. Those
+        that a helper thread is writing are removed after it: a snapshot of records that are not in the log
+        would be believed. Raises OSError."""
         segments = self._segments
         directory = segments.directory
         epochs_path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
@@ -237,32 +241,34 @@ class LogDurability:
     # Truncation markers
 
     def set_max_checkpointed_offset(self, max_checkpointed_offset: MaxCheckpointedOffset) -> None:
-        """From now on this tells how far the checkpoints of the log's home may go."""
+        """Sets the function that tells the largest offset which the checkpoints of the log's directory may
+        hold."""
         self._max_checkpointed_offset = max_checkpointed_offset
 
     def mark_truncation(self, end_offset: int, start_offset: int) -> None:
-        """Right before the log is cut to `end_offset`; does nothing where no checkpoint says more.
+        """Writes a truncation marker, right before the log is truncated to `end_offset`. Does nothing if no
+        checkpoint holds more.
 
-        Raises OSError: then it must not be cut.
+        Raises OSError. Then the log must not be truncated.
         """
         if self._max_checkpointed_offset() > end_offset or self.truncation_marker is not None:
             self._mark(TruncationMarker(end_offset, start_offset))
 
     def check_truncation_marker(self, found: TruncationMarker | None, log_start_offset: int) -> None:
-        """After a start: takes over the marker that was found, or makes one if the log ends below what is
-        said of it. Raises OSError."""
+        """Takes over the marker that a start has found, or writes one if the log ends below what the
+        checkpoints say. Raises OSError."""
         self.truncation_marker = found
         if self._max_checkpointed_offset() > self._segments.log_end_offset:
             self._mark(TruncationMarker(self.recovery_point, log_start_offset))
 
     def remove_truncation_marker(self) -> None:
-        """The checkpoints have been written since. Raises OSError."""
+        """Removes the marker, because the checkpoints have been written since. Raises OSError."""
         if self.truncation_marker is not None:
             unlink_truncation_marker(self._segments.files, self._segments.directory)
             self.truncation_marker = None
 
     def forget_truncation_marker(self) -> None:
-        """The log lies in another directory now, which has none."""
+        """Forgets the marker, because the log lies in another directory now, which has none."""
         self.truncation_marker = None
 
     def _mark(self, marker: TruncationMarker) -> None:

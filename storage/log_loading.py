@@ -1,13 +1,13 @@
-"""How a start meets what lies in the log directories: every partition's directory becomes an open log.
+"""Opens the logs of a node at its start, from the directories of the partitions.
 
-    after an orderly end     each log is opened; its files are believed
+    after a clean shutdown   each log is opened, and its files are believed
     after a crash            what may not be on the disk is read first: here if it is little, else in worker
-                             processes, several at once, and then opened as after an orderly end
-    cannot be used           the partition is offline, with the reason; all others go on. If only space was
-                             lacking it is opened later
+                             processes, several at once. Then the log is opened as after a clean shutdown
+    cannot be used           the partition is offline, with the reason, and the start goes on. If only space
+                             was lacking the log is opened later
 
-Ways of a directory's name: `-delete` is removed beside the loop, `-stray` is left for an operator, `-future`
-was an unfinished copy: it is removed, and the move begins anew.
+Directories with a suffix: `-delete` is removed in a background task, `-stray` is left for an operator,
+`-future` was an incomplete copy: it is removed, and the move begins anew.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from storage.recovery_job import RECOVER, LogToRecover, RecoverPlan, unverified_
 from storage.truncation_markers import TruncationMarker, read_truncation_marker
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""The quorum opens its log itself."""
+"""The topic whose log is not opened here, because the quorum opens it itself."""
 
 _SMALLEST_PLAN_BYTES: Final = 4 * 1024 * 1024
 _PLANS_PER_WORKER: Final = 4
@@ -55,10 +55,10 @@ class StartReport(msgspec.Struct):
     scanned_segments: int = 0
     cut_bytes: int = 0
     recovered_bytes: int = 0
-    """How many bytes worker processes have read."""
+    """The number of bytes that worker processes have read."""
     problems: list[str] = msgspec.field(default_factory=list)
     moving: list[tuple[Key, LogDirectory]] = msgspec.field(default_factory=list)
-    """Logs that were on their way to another directory when the last life ended."""
+    """The logs that were being moved to another directory when the last process ended."""
 
 
 class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,8 @@ class _Met(msgspec.Struct):
 
 
 class LogLoader:
-    """Used once, at the start; blocks. What it says to `tell` is also for the service manager."""
+    """Is used once, at the start, and blocks. tell: gets lines about the progress, also for the service
+    manager."""
 
     def __init__(
         self,
@@ -111,7 +112,8 @@ class LogLoader:
         self._told_ms = clock.monotonic_ms()
 
     def load(self, directory_failed: Callable[[LogDirectory, OSError], None]) -> StartReport:
-        """Opens everything in the hosted directories. A directory that cannot be read at all is told of."""
+        """Opens all logs in the directories. `directory_failed` is called for one that cannot be read at
+        all."""
         met: list[_Met] = []
         for directory in list(self._hosted.directories):
             try:
@@ -260,10 +262,12 @@ class LogLoader:
             report.problems.extend(recovered.problems)
 
     def _keep_the_longer(self, log: PartitionLog, met: _Met) -> bool:
-        """Of a log that is in two directories: a move that a crash met between its last two renames leaves
-        both, alike. The other one is set aside, not removed. Whether `log` is to be hosted.
+        """Decides which log is hosted if a partition has one in two directories. A move that a crash has met
+        between its last two renames leaves two equal ones; the other one is renamed, not removed. Returns
+        whether `log` is to be hosted.
 
-        Logs of two topics are both kept until somebody knows which of them the topic of that name is."""
+        If the logs are of two topics of the same name, both are kept until the topic id is known.
+        """
         other = self._hosted.logs.get(met.key)
         if other is None:
             return True
@@ -298,7 +302,8 @@ class LogLoader:
 
 
 def _grouped(dirty: list[_Met], target_bytes: int) -> list[list[_Met]]:
-    """Small logs together, the largest first: the last worker to end shall have had a small part."""
+    """Groups of logs for one worker each, the largest logs first, so that the last workers have little to
+    do."""
     groups: list[list[_Met]] = []
     size_bytes = target_bytes
     for each in sorted(dirty, key=lambda met: -met.unverified_bytes):

@@ -1,6 +1,6 @@
-"""All the logs of a node: found at the start, made and removed on request, looked after, closed in order.
+"""All the logs of a node: opened at the start, created and deleted on request, and closed in order.
 
-The manager itself waits for no disk once it has started: what must be done on the disk is noted as a
+Once it has started, the manager itself waits for no disk: what must be done on the disk is noted as a
 background task, and `housekeeping` hands the background tasks to the helper threads.
 """
 
@@ -35,7 +35,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class LogManager:
-    """`start` first, `shut_down` last; between them all calls come from the loop."""
+    """`start` is called first and `shut_down` last. Between them all calls come from the loop."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class LogManager:
         cluster_id: str | None = None,
         node_id: int | None = None,
     ) -> None:
-        """`cluster_id` and `node_id`, where known, must be those of every directory. Without `workers` what
-        they would do is done at once. tell: hears how far the start is. required_directory: without this one
-        there is no start."""
+        """`cluster_id` and `node_id`, if they are known, must be those of every directory. Without `workers`
+        their work is done at once. tell: gets lines about the progress of the start. required_directory:
+        without this directory the start fails."""
         self._files = files
         self._paths = list(directory_paths)
         self._clock = clock
@@ -71,9 +71,10 @@ class LogManager:
         self._hosted = HostedLogs()
         self.logs = self._hosted.logs
         self.offline = self._hosted.offline
-        """Partitions whose log cannot be used, and why."""
+        """The partitions whose log cannot be used, with the reason."""
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
-        """Where logs shall lie that are not there yet, as somebody asked for it."""
+        """The directories in which logs shall be created that do not exist yet, as clients have asked for
+        it."""
         self._background_tasks = BackgroundTasks()
         self._failures = DirectoryFailures(files, self._hosted, self._forget)
         self._lanes = BackgroundTaskLanes(offload, self._failures.background_task_failed)
@@ -92,17 +93,18 @@ class LogManager:
         return self._hosted.failed
 
     def watch(self, on_offline: Callable[[Key, str], None], on_directory_failed: DirectoryFailed) -> None:
-        """Calls back for each log that cannot be used on, and then for the directory, if it was one."""
+        """Sets the callbacks for each log that cannot be used any more, and for the failed directory, if that
+        is the reason."""
         self._hosted.on_offline = on_offline
         self._failures.on_failed = on_directory_failed
 
     def suspect(self, path: str, error: BaseException | None) -> None:
-        """A call on a file under `path` has failed: perhaps the directory has."""
+        """Notes that a call on a file under `path` has failed, so that its directory may have failed."""
         self._failures.suspect(path, error)
 
     @property
     def moves(self) -> ReplicaDirectoryMoves:
-        """Logs on their way to another directory."""
+        """The moves of logs to other directories."""
         return self._housekeeping.moves
 
     @property
@@ -138,11 +140,12 @@ class LogManager:
     def shut_down(
         self, broker_epoch: int = UNKNOWN_BROKER_EPOCH, *, side_by_side: SideBySide = one_after_the_other
     ) -> None:
-        """Everything to the disk, then the mark that it is. Blocks; nothing is served any more.
+        """Syncs everything, then marks the directories as cleanly shut down. It blocks; nothing is served any
+        more.
 
-        side_by_side: runs what must be synced, several logs at once if it has the threads. The helper
-        threads must have ended. What waits for its removal is removed by the next start. A directory in
-        which something failed gets no mark: the next start will look closely.
+        side_by_side: runs what must be synced, several logs at once if it has the threads. The helper threads
+        must have ended. Files that wait for their removal are removed by the next start. A directory in which
+        something has failed gets no mark, so the next start checks its logs.
         """
         failed: dict[str, None] = {}
         side_by_side([partial(self._close, key, log, failed) for key, log in self.logs.items()])
@@ -161,8 +164,8 @@ class LogManager:
         self.logs.clear()
 
     def _close(self, key: tuple[str, int], log: PartitionLog, failed: dict[str, None]) -> None:
-        """Seals one log and notes what of it must reach the disk. Logs know nothing of each other, so several
-        threads may do this at once."""
+        """Seals one log and notes what must be synced of it. Logs share nothing here, so several threads may
+        do this at once."""
         try:
             log.close()
             if log.recovery_point < log.log_end_offset or self._may_have_unsynced_cut(key, log):
@@ -175,8 +178,9 @@ class LogManager:
             failed[self._hosted.homes[key].path] = None
 
     def _may_have_unsynced_cut(self, key: tuple[str, int], log: PartitionLog) -> bool:
-        """Whether an earlier life may have cut the log and died before the sync: what was cut off must not
-        come back under a clean mark, which makes the next start believe every file."""
+        """Whether an earlier process may have truncated the log and died before the sync. Truncated records
+        must not come back under the mark of a clean shutdown, which makes the next start believe every
+        file."""
         return not log.durability.was_synced and not self._hosted.homes[key].had_clean_shutdown
 
     def _end_in_order(self, directory: LogDirectory, broker_epoch: int, *, is_clean: bool) -> None:
@@ -197,7 +201,7 @@ class LogManager:
     # Logs
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """The log, or None if there is none here. Whoever asks gives it the topic's configuration."""
+        """The log of a partition, or None. The caller gives it the topic's configuration."""
         if self._hosted.postponed:
             self._open_postponed((topic, partition))
         log = self.logs.get((topic, partition))
@@ -206,9 +210,9 @@ class LogManager:
         return log
 
     def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """A new log, in the directory that was asked for (`prefer`), or in that with the fewest.
+        """Creates a log, in the directory that was asked for (`prefer`) or in that with the fewest logs.
 
-        Raises OSError, LogStorageError.
+        Raises OSError and LogStorageError.
         """
         key = (topic, partition)
         if key in self._hosted.postponed:
@@ -238,9 +242,10 @@ class LogManager:
         return log
 
     def prefer(self, topic: str, partition: int, home: LogDirectory) -> None:
-        """A log that is not there yet shall lie in this directory when it is made in this life.
+        """Remembers that a log which does not exist yet shall be created in this directory.
 
-        Wishes for more than `PREFERRED_DIRECTORIES` logs push out the oldest: any name may be wished for.
+        If there are more than `PREFERRED_DIRECTORIES` of them, the oldest is forgotten, because a client may
+        name any topic.
         """
         self._preferred.pop((topic, partition), None)
         self._preferred[topic, partition] = home
@@ -248,19 +253,20 @@ class LogManager:
             del self._preferred[next(iter(self._preferred))]
 
     def delete_async(self, topic: str, partition: int) -> None:
-        """The log is gone at once for everybody; its files go `file.delete.delay.ms` later.
+        """Removes the log at once from use. Its files are deleted `file.delete.delay.ms` later.
 
-        Slices that are held read on. Raises OSError if the directory cannot be renamed.
+        Slices that are held can still be read. Raises OSError if the directory cannot be renamed.
         """
         self._remove(topic, partition, DirectoryKind.DELETED)
 
     def set_aside(self, topic: str, partition: int) -> None:
-        """The log is gone for everybody, but its files stay under another name until somebody removes them
-        by hand, as in Kafka: whoever lost the metadata must not lose the records too."""
+        """Removes the log from use, but keeps its files under another name until an operator removes them, as
+        in Kafka: if the metadata was lost, the records must not be lost too."""
         self._remove(topic, partition, DirectoryKind.STRAY)
 
     def set_rivals_aside(self) -> None:
-        """Logs of topics whose name another topic has: those who ask have taken what they wanted."""
+        """Sets those logs aside whose topic has the same name as one that is served, when the served ones
+        have been claimed."""
         rivals, self._hosted.rivals = self._hosted.rivals, {}
         for key, each in rivals.items():
             for log, home in each:
@@ -273,15 +279,16 @@ class LogManager:
                     _logger.error("%s could not be set aside: %s", log.directory, error)
 
     def unclaimed(self) -> list[PartitionLog]:
-        """Logs on disk that nobody has asked for since the start: candidates for `set_aside`."""
+        """The logs on disk for which nobody has asked since the start. They are candidates for
+        `set_aside`."""
         return [log for key, log in self.logs.items() if not self._hosted.is_claimed(key)]
 
     def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
         return self._hosted.homes.get((topic, partition))
 
     def housekeeping(self) -> bool:
-        """What is due, handed to the helper threads. Call it about every second; True: retention is behind,
-        come again in a tenth of one."""
+        """Hands what is due to the helper threads. Call it about every second. Returns True if retention is
+        behind: then call it again after a tenth of a second."""
         return self._housekeeping.run()
 
     def apply_retention(self) -> int:
@@ -291,7 +298,7 @@ class LogManager:
     # How logs come and go
 
     def _forget(self, home: LogDirectory, key: Key) -> None:
-        """Drops what was planned for a log that is about to leave the node."""
+        """Drops the work that is planned for a log which is about to leave the node."""
         directory = self.logs[key].directory
         self.moves.stop(key, "its log goes")
         self.cleaner.forget(key)
@@ -324,8 +331,8 @@ class LogManager:
             open_it()
 
     def _remove_unusable(self, key: Key, kind: DirectoryKind) -> None:
-        """A log that is offline; also its files, where they lie in a directory that can be used. Those in one
-        that has failed are met by the start that finds it working. Raises OSError."""
+        """Removes a log that is offline, and its files if they lie in a directory that can be used. Those in
+        a failed directory are found by the start at which it works again. Raises OSError."""
         home = self._hosted.unopened.get(key)
         if home is not None and home in self.directories:
             path = home.file(partition_directory(*key))

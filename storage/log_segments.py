@@ -38,8 +38,8 @@ _BASE_OFFSET: Final = attrgetter("base_offset")
 
 
 class LogSegments(Sequence[Segment]):
-    """The segments by base offset, at least one. The log that they belong to changes them, and who takes part
-    in its appends."""
+    """The segments by base offset; there is at least one. They are changed by the log to which they belong,
+    and by the parts of it that append."""
 
     __slots__ = (
         "_files_to_remove",
@@ -80,27 +80,31 @@ class LogSegments(Sequence[Segment]):
         self.log_end_offset = log_end_offset
         """The offset that the next record gets."""
         self.truncations = 0
-        """How often something was cut off: a sync that began before proves nothing about what came after."""
+        """How often the log was truncated. A sync that began before a truncation says nothing about what was
+        appended after it."""
         self.name_changes = 0
         """How often names in the directory have changed."""
         self.syncs_under_way = 0
-        """Syncs that were planned and have not ended: what is written now may reach the disk with them."""
+        """The number of syncs that were planned and have not ended. What is written now may reach the disk
+        with them."""
         self.roll_timestamp = NO_BOUND_MS
         """A batch with a later timestamp belongs to the next segment."""
         self.has_failed_write = False
-        """Bytes of a failed write may lie behind the log's end, or in a file that was begun for it."""
+        """Whether bytes of a failed write may lie behind the log's end, or in a file that was created for
+        it."""
         self.recent_offsets = array("q")
-        """Base offsets of the last batches of the active segment, as far as this process appended them."""
+        """The base offsets of the last batches of the active segment, as far as this process has appended
+        them."""
         self.recent_positions = array("q")
-        """Where those batches begin in the active segment."""
+        """The positions of those batches in the active segment."""
         self.active_write: Callable[[Sequence[Buffer], int], int] = self._open_and_write
-        """Writes buffers at a position of the active segment's file; says how many bytes it took."""
+        """Writes buffers at a position of the active segment's file, and returns how many bytes it wrote."""
         self._partition = partition
         self._row = segments
         self._files_to_remove: list[str] = []
-        """Files of begun segments that are not in the row, and could not be removed when that was tried."""
+        """Files of segments that were begun and not added, and that could not be removed yet."""
         self._must_sync_undo = False
-        """Whole batches that were refused may be durable already."""
+        """Whether whole batches that were refused may be on the disk already."""
         self.active = segments[-1]
         self._begin_to_append()
 
@@ -136,7 +140,8 @@ class LogSegments(Sequence[Segment]):
         return max(bisect_right(self._row, offset, key=_BASE_OFFSET) - 1, 0)
 
     def roll_timestamp_after(self, first_timestamp: int) -> int:
-        """Up to which timestamp batches may follow one with `first_timestamp` in the same segment."""
+        """The largest timestamp that a batch may have in the same segment behind one with
+        `first_timestamp`."""
         if first_timestamp < 0:
             return NO_BOUND_MS
         config = self.config
@@ -159,7 +164,7 @@ class LogSegments(Sequence[Segment]):
         last_offset: int,
         max_timestamp: int,
     ) -> None:
-        """A batch that was written to the active segment belongs to the log from now on."""
+        """Adds a batch to the log that was written to the active segment."""
         if position == 0:
             self.roll_timestamp = self.roll_timestamp_after(max_timestamp)
         config = self.config
@@ -176,8 +181,8 @@ class LogSegments(Sequence[Segment]):
     def note_appends(
         self, placed: Sequence[PlacedBatch], base_offsets: Sequence[int], positions: Sequence[int]
     ) -> None:
-        """`note_append` for batches that were written behind each other to the active segment, which was not
-        empty before and has room for so many index entries."""
+        """Does as `note_append` for consecutive batches in the active segment, which was not empty before and
+        has space for so many index entries."""
         segment, config = self.active, self.config
         if segment.appended_in_row(placed, config.index_interval_bytes):
             segment.is_full = segment.has_full_index(config.segment_index_bytes)
@@ -190,7 +195,7 @@ class LogSegments(Sequence[Segment]):
         self.log_end_offset = placed[-1][2] + 1
 
     def write(self, segment: Segment, group: Sequence[PreparedAppend]) -> None:
-        """Writes batches one after the other to where the first one belongs. Raises OSError."""
+        """Writes batches one after the other to the place of the first one. Raises OSError."""
         if not group:
             return
         if self.has_failed_write:
@@ -200,22 +205,22 @@ class LogSegments(Sequence[Segment]):
         write_fully(segment.log.file(), buffers, size_bytes, group[0].position, segment.log.path)
 
     def write_failed(self, error: OSError, *, whole: bool = False) -> LogStorageError:
-        """Cuts off what a failed write left, see `cut_off_failed_write`; the error to raise."""
+        """Cuts off what a failed write has left, see `cut_off_failed_write`. Returns the error to raise."""
         self.cut_off_failed_write(whole=whole)
         return self.why_not_written(error)
 
     def why_not_written(self, error: OSError) -> LogStorageError:
-        """The error that whoever appends is told when the disk has refused a write."""
+        """The error for an append when the disk has refused a write."""
         return LogStorageError(
             f"{self.active.log.path} cannot be written: {error}. Nothing of it was kept; free space or "
             "replace the disk, then clients go on by themselves"
         )
 
     def cut_off_failed_write(self, *, whole: bool = False, was_long: bool = False) -> None:
-        """Makes the active file end where the log does, now or before the next write.
+        """Truncates the active file to the log's end, now or before the next write.
 
-        whole: there may be whole batches among it, not only a torn one that no start would take for one.
-        was_long: it may have been in the file for some time.
+        whole: there may be whole batches behind the end, not only a torn one that no start would take for a
+        batch. was_long: they may have been in the file for some time.
         """
         self._must_sync_undo |= whole and (was_long or self.syncs_under_way > 0)
         try:
@@ -228,21 +233,25 @@ class LogSegments(Sequence[Segment]):
             self.has_failed_write = self._must_sync_undo
 
     def note_failed_write(self) -> None:
-        """What a helper thread wrote was refused, and is to be cut off before the next write."""
+        """Notes that a helper thread's write has failed, whose bytes are to be cut off before the next
+        write."""
         self.has_failed_write = self._must_sync_undo = True
 
     def note_failed_roll(self) -> None:
-        """A begun segment could not be added: the active one takes appends again, and the file is removed."""
+        """Notes that a new segment could not be added. The previous one takes appends again, and the new file
+        is removed."""
         self.active.is_sealed = False
         self.note_failed_write()
 
     def undo_failed_write(self) -> None:
-        """Raises OSError: nothing may be written to the log before this has succeeded."""
+        """Removes what a failed write has left. Raises OSError; nothing may be written to the log before this
+        has succeeded."""
         self.undo_of_failed_write().run()
         self.note_write_undone()
 
     def undo_of_failed_write(self) -> Cut:
-        """What `undo_failed_write` does, for a helper thread; `note_write_undone` follows. Raises OSError."""
+        """Makes a call for a helper thread that does what `undo_failed_write` does. `note_write_undone`
+        follows. Raises OSError."""
         return self._undo(synced=self._must_sync_undo)
 
     def _undo(self, *, synced: bool) -> Cut:
@@ -250,14 +259,14 @@ class LogSegments(Sequence[Segment]):
         return Cut(self.files, active.log.file(), active.size_bytes, tuple(self._files_to_remove), directory)
 
     def note_write_undone(self) -> None:
-        """Nothing of a failed write is on the disk any more."""
+        """Notes that nothing of a failed write is on the disk any more."""
         self._files_to_remove.clear()
         self.has_failed_write = self._must_sync_undo = False
 
     # The active segment
 
     def _activate(self, segment: Segment) -> None:
-        """This segment, the last one, takes the appends. Raises OSError."""
+        """Makes this segment, which is the last one, the active one. Raises OSError."""
         self.active.log.owner = None
         self.active = segment
         self._begin_to_append()
@@ -276,31 +285,31 @@ class LogSegments(Sequence[Segment]):
             self.roll_timestamp = self.roll_timestamp_after(segment.first_batch_timestamp())
 
     def _open_and_write(self, buffers: Sequence[Buffer], position: int) -> int:
-        """The first write after the file was opened, or was closed because too many files were open."""
+        """Does the first write after the file was opened, or was closed because too many files were open."""
         self.active_write = self.active.log.file().write
         return self.active_write(buffers, position)
 
     def file_closed(self) -> None:
-        """See `storage.slices.FileOwner`."""
+        """Implements `storage.slices.FileOwner`."""
         self.active_write = self._open_and_write
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
-        """A segment that is not in the row yet, and has no file."""
+        """A segment that is not in the log yet, and has no file."""
         self.name_changes += 1
         return Segment(self.files, self.directory, base_offset, fresh=True, created_ms=now_ms)
 
     def seal_active(self) -> None:
-        """Writes the indexes of the active segment to their end. Raises OSError."""
+        """Writes all entries of the active segment's indexes. Raises OSError."""
         if not self.active.is_sealed:
             self.active.seal()
 
     def add(self, segment: Segment) -> None:
-        """Puts a begun segment behind the active one, which is sealed. Raises OSError."""
+        """Adds a begun segment behind the active one, which is sealed. Raises OSError."""
         self._row.append(segment)
         self._activate(segment)
 
     def discard(self, segment: Segment) -> None:
-        """Removes the file of a begun segment that is not in the row, now or before the next write."""
+        """Removes the file of a begun segment that is not in the log, now or before the next write."""
         segment.close()
         path = segment.path(LOG_SUFFIX)
         self.name_changes += 1  # one that has gone is to be gone after a power cut too
@@ -315,27 +324,28 @@ class LogSegments(Sequence[Segment]):
         self.has_failed_write |= self._must_sync_undo
 
     def sync_began(self) -> None:
-        """A sync was planned; `sync_ended` follows."""
+        """Notes that a sync was planned. `sync_ended` follows."""
         self.syncs_under_way += 1
 
     def sync_ended(self) -> None:
-        """A sync is done, or has failed."""
+        """Notes that a sync has ended, with success or without."""
         self.syncs_under_way -= 1
 
     def note_name_change(self) -> None:
-        """Files were made or renamed: the next sync is one of the directory too."""
+        """Notes that files were created or renamed, so that the next sync includes the directory."""
         self.name_changes += 1
 
     # Removing and replacing
 
     def remove_first(self, count: int) -> list[Segment]:
-        """Takes the first segments out of the row; their files are for the caller to remove."""
+        """Removes the first segments from the log. The caller removes their files."""
         gone = self._row[:count]
         del self._row[:count]
         return gone
 
     def replace(self, first: int, count: int, segment: Segment) -> None:
-        """Puts a compacted segment, whose files have their names, in the place of `count` sealed ones."""
+        """Puts a compacted segment, whose files have their names already, in the place of `count` sealed
+        ones."""
         self._row[first : first + count] = [segment]
         self.name_changes += 1
 
@@ -347,13 +357,14 @@ class LogSegments(Sequence[Segment]):
         self._activate(segments[-1])
 
     def batch_start(self, offset: int) -> int:
-        """Where the log ends if everything from `offset` on is cut off: at the batch that contains it. Raises
-        OSError."""
+        """The end offset of the log if everything from `offset` on is removed: the base offset of the batch
+        that contains it. Raises OSError."""
         found = self._row[self.number_of(offset)].locate(offset)
         return offset if found is None else min(offset, found.base_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts off everything from `offset` on, at the batch that contains it. `offset` lies in the log.
+        """Removes everything from `offset` on, beginning with the batch that contains it. `offset` lies in
+        the log.
 
         Raises OSError.
         """
@@ -367,7 +378,7 @@ class LogSegments(Sequence[Segment]):
         self.log_end_offset = end_offset
 
     def start_anew(self, offset: int, now_ms: int) -> None:
-        """Drops everything; the row is one empty segment at `offset`. Raises OSError."""
+        """Removes all segments, and begins with an empty one at `offset`. Raises OSError."""
         self._note_truncation()
         self.remove_files(self._row[::-1], 0)
         segment = Segment(self.files, self.directory, offset, fresh=True, created_ms=now_ms)
@@ -381,6 +392,6 @@ class LogSegments(Sequence[Segment]):
         self.name_changes += 1
 
     def remove_files(self, segments: Sequence[Segment], due_ms: int) -> None:
-        """Renames the files of segments that have left the row, and notes their removal at `due_ms`. Raises
-        OSError, see `retention.remove_files`."""
+        """Renames the files of removed segments, and notes their removal at `due_ms`. Raises OSError, see
+        `retention.remove_files`."""
         remove_files(self.files, self.directory, self.background_tasks, segments, due_ms)

@@ -1,7 +1,6 @@
-"""Finding things that are not among a log's last batches: the batches from an offset on, and the transactions
-that were aborted there.
+"""Look-ups of what is not among a log's last batches: batches from an offset on, and aborted transactions.
 
-All goes through the sparse indexes and ends in reading headers.
+All of them use the sparse indexes, and then read headers.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def read(
     log: PartitionLog, offset: int, limit: int, max_bytes: int, at_least_one_batch: bool
 ) -> LogSlice | None:
-    """`PartitionLog.read` for any place in the log; `offset` < `limit` lie in it."""
+    """Does what `PartitionLog.read` does for any place in the log. `offset` < `limit` lie in it."""
     try:
         for number in range(log.segments.number_of(offset), len(log.segments)):
             segment = log.segments[number]
@@ -40,7 +39,7 @@ def read(
 
 
 def _end_position(log: PartitionLog, number: int, limit: int) -> int:
-    """Where the batches below `limit` end in a segment."""
+    """The position in a segment at which the batches below `limit` end."""
     segment = log.segments[number]
     is_last = number == len(log.segments) - 1
     segment_end_offset = log.log_end_offset if is_last else log.segments[number + 1].base_offset
@@ -72,5 +71,5 @@ def aborted_transactions(log: PartitionLog, from_offset: int, found: LogSlice) -
 
 
 def unreadable(log: PartitionLog, error: OSError) -> LogStorageError:
-    """What a reader is told when the disk fails."""
+    """The error for a reader when the disk has failed."""
     return LogStorageError(f"{log.directory} cannot be read: {error}")

@@ -20,22 +20,22 @@ from storage.file_io import sync_one_by_one
 
 
 class Torn(NamedTuple):
-    """What a power cut leaves of bytes that were written behind the synced end and not synced."""
+    """What a power cut leaves of the bytes that were written and not synced."""
 
     kept_bytes: int
-    """How many bytes of them survive."""
+    """The number of these bytes that are left."""
     zero_bytes: int = 0
-    """After these the file has so many zeros: its length had reached the disk, its content had not."""
+    """The number of zeros behind them: the file's length had reached the disk, its content had not."""
     wrong_bit: int = -1
-    """Of the bytes that survive, this bit is not as it was written; below 0 none. The sector was being
-    written when the power failed."""
+    """The number of the bit in the kept bytes that is not as it was written, because the sector was being
+    written when the power failed. Below 0 there is none."""
 
 
 VOLUME_BYTES: Final = 1 << 40
-"""How large this file system says that it is; it has no bound but the memory."""
+"""The size that this file system reports. It has no bound but the memory."""
 
 TearPlan: TypeAlias = Callable[[str, int], Torn]
-"""(path, unsynced bytes) -> what is left of them."""
+"""A function from a path and its unsynced bytes to what is left of them."""
 
 
 def lose_all(_path: str, _unsynced_bytes: int) -> Torn:
@@ -119,7 +119,7 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """A path in the list of locked ones."""
+    """The lock of a path."""
 
     __slots__ = ("_files", "_path")
 
@@ -142,23 +142,23 @@ class MemoryFiles:
         self.now_ms = now_ms
         self.locks: dict[str, None] = {}
         self.generation = 0
-        """Handles of an older generation belong to a process that is no more."""
+        """Handles of an older generation belong to a process that was killed."""
         self._entries: _Entries = {"/": None}
         self._durable: _Entries = {"/": None}
 
     # What a test does to it
 
     def kill_process(self) -> None:
-        """Open files and locks are gone; all that was written is there."""
+        """Drops open files and locks. All that was written is kept."""
         self.generation += 1
         self.locks.clear()
 
     def cut_power(self, plan: TearPlan = lose_all, *, keep_names: bool = True) -> None:
-        """Back to what was synced, and of the rest what the plan leaves.
+        """Goes back to what was synced, and keeps of the rest what the plan leaves.
 
-        With `keep_names` the journal of the file system has reached the disk (creations, renames and removals
-        stay, in the order in which they were made, as ext4 and XFS keep it); without, only names that
-        `fsync_directory` made durable are there.
+        With `keep_names` the journal of the file system has reached the disk: creations, renames and removals
+        are kept, in the order in which they were made, as ext4 and XFS keep it. Without it, only names are
+        there that `fsync_directory` has made durable.
         """
         self.kill_process()
         if not keep_names:
@@ -179,18 +179,19 @@ class MemoryFiles:
         self._durable = dict(self._entries)
 
     def unsynced_bytes(self, path: str) -> int:
-        """How many bytes at the end of the file a power cut could take."""
+        """The number of bytes at the end of the file that a power cut could take."""
         content = self._entries.get(_normal(path))
         return 0 if content is None else max(len(content.data) - len(content.synced), 0)
 
     def durable_bytes(self, path: str) -> bytes | None:
-        """What is left of the file in any case, whichever plan a power cut has: what was synced of it, if its
-        name was synced too; else None."""
+        """The content that any power cut leaves: what was synced of the file, if its name was synced too;
+        else None."""
         content = self._durable.get(_normal(path))
         return None if content is None else content.synced
 
     def content(self, path: str) -> bytearray | None:
-        """What is in a file now, itself and not a copy, for who only looks; None if there is no such file."""
+        """The content of a file, not a copy of it, for a caller that only reads. None if there is no such
+        file."""
         content = self._entries.get(path)
         return None if content is None else content.data
 

@@ -31,7 +31,7 @@ _TO_ESCAPE: Final = re.compile(r"[\\:=#! ]")
 
 
 class MalformedMetaProperties(Exception):
-    """The file is there and does not say what it must; the text names file, key and value."""
+    """The file does not say what it must. The text names the file, the key and the value."""
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
 
 def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
-    """As the Java side writes it, date line included."""
+    """Encodes the file as Java does, with the line of the date."""
     date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
     values = {"cluster.id": properties.cluster_id, "node.id": str(properties.node_id), "version": _VERSION}
     if properties.directory_id is not None:
@@ -53,7 +53,7 @@ def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
 
 
 def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
-    """None if there is no such file: the directory is not formatted.
+    """Reads the file. None if there is none, because the directory is not formatted.
 
     Raises MalformedMetaProperties.
     """

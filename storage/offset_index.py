@@ -27,16 +27,16 @@ _OFFSET: Final = Struct(">i")
 _PAGE_ENTRIES: Final = 512
 _NO_LIMIT: Final = 1 << 62
 _REMEMBERED_PAGES: Final = 16
-"""Pages of 4 KiB that are kept at most, and so the number of readers at different places that do not disturb
-each other."""
+"""The largest number of pages of 4 KiB that are kept, and so the number of readers at different places that
+do not disturb each other."""
 
 
 _Page: TypeAlias = "tuple[array[int], array[int], int]"
-"""Relative offsets, positions, and the relative offset from which on another page answers."""
+"""Relative offsets, positions, and the relative offset from which on another page must be read."""
 
 
 class OffsetIndex:
-    """Entries in ascending order of both numbers. Reading them raises IndexLost where they are gone."""
+    """Entries in ascending order of offsets and positions. Reading them raises IndexLost if they are gone."""
 
     __slots__ = ("_file", "_other_pages", "_page_limit", "_page_offsets", "_page_positions", "base_offset")
 
@@ -46,10 +46,10 @@ class OffsetIndex:
         self._page_offsets = array("i")
         self._page_positions = array("i")
         self._page_limit = 0
-        """The relative offset of the entry behind the page: from there on another page answers."""
+        """The relative offset of the entry behind the page. From there on another page must be read."""
         self._other_pages: tuple[_Page, ...] = ()
-        """Pages that answered before, the last one first. None of them ever gets another entry: the one with
-        the last entry of all answers for no offset behind that."""
+        """Pages that were read before, the last one first. None of them can get further entries, because a
+        page with the last entry of all is not used for offsets behind that."""
 
     @property
     def file(self) -> IndexFile:
@@ -60,14 +60,14 @@ class OffsetIndex:
         return self._file.count
 
     def append(self, offset: int, position: int) -> None:
-        """`offset` is the last one of the batch that starts at `position`."""
+        """Adds an entry. `offset` is the last one of the batch that starts at `position`."""
         relative = offset - self.base_offset
         self._file.append(_ENTRY.pack(relative, position))
         if relative < self._page_limit:
             self._page_limit = relative
 
     def last(self) -> tuple[int, int]:
-        """(offset, position) of the last entry, or (base offset, 0)."""
+        """Offset and position of the last entry, or the base offset and 0."""
         count = self._file.count
         if not count:
             return self.base_offset, 0
@@ -76,12 +76,12 @@ class OffsetIndex:
         return entry
 
     def lookup(self, offset: int) -> int:
-        """Where to begin to look for the batch with `offset`: it starts there or later."""
+        """The position at which to begin to look for the batch with `offset`: it starts there or later."""
         return self.lookup_with_next(offset)[0]
 
     def lookup_with_next(self, offset: int) -> tuple[int, int]:
-        """The same, and the position of the next entry if the batch may begin with `offset` there: the entry
-        before is of the offset before it. Else 0."""
+        """Does as `lookup`, and also returns the position of the next entry if the batch may begin with
+        `offset` there, because the entry before is for the offset before it. Otherwise 0."""
         relative = offset - self.base_offset
         offsets = self._page_offsets
         if not offsets or not offsets[0] <= relative < self._page_limit:
@@ -104,7 +104,7 @@ class OffsetIndex:
         return found
 
     def entries(self) -> list[tuple[int, int]]:
-        """(offset, position) of all."""
+        """Offset and position of all entries."""
         data = self._file.entries(0, self._file.count)
         self._file.close()
         return [(self.base_offset + relative, position) for relative, position in _ENTRY.iter_unpack(data)]
@@ -117,7 +117,7 @@ class OffsetIndex:
         self._forget_pages()
 
     def remake(self, entries: list[tuple[int, int]]) -> None:
-        """These (offset, position) are all from now on."""
+        """Replaces all entries by these pairs of offset and position."""
         base_offset = self.base_offset
         self._file.remake(
             b"".join([_ENTRY.pack(offset - base_offset, position) for offset, position in entries])
@@ -129,7 +129,8 @@ class OffsetIndex:
         self._forget_pages()
 
     def is_sane(self, log_bytes: int) -> bool:
-        """What can be seen of an index without reading the log: its size, and that its last entry fits."""
+        """What can be checked without reading the log: the size of the index, and that its last entry
+        fits."""
         if self._file.has_odd_size():
             return False
         if self._file.count == 0:
@@ -142,7 +143,7 @@ class OffsetIndex:
         return self.base_offset + relative, position
 
     def _load_page(self, relative: int) -> bool:
-        """Makes the page current whose first entry is the last page start at or below `relative`."""
+        """Reads the page whose first entry is the last start of a page at or below `relative`."""
         others = self._put_page_aside()
         for number, (offsets, positions, limit) in enumerate(others):
             if offsets[0] <= relative < limit:
@@ -162,7 +163,7 @@ class OffsetIndex:
         return self._set_page(first, min(_PAGE_ENTRIES, written - first))
 
     def _put_page_aside(self) -> tuple[_Page, ...]:
-        """Puts the current page in front of the others; all of them."""
+        """Puts the current page in front of the other ones, and returns all of them."""
         others = self._other_pages
         if self._page_offsets:
             limit = self._page_limit if self._page_limit != _NO_LIMIT else self._page_offsets[-1] + 1

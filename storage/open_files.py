@@ -20,30 +20,31 @@ if TYPE_CHECKING:
     from storage.slices import SharedFile
 
 FEWEST_OPEN: Final = 64
-"""The bound is never smaller; what must be open at the same moment are a few."""
+"""The smallest bound, because a few files must be open at the same time."""
 
 _LOOKS: Final = 16
-"""So many files are asked at most, when one more has been opened, whether they can go."""
+"""The largest number of files that are asked whether they can be closed, when one more has been opened."""
 
 
 class OpenFiles:
-    """Shared by all logs of a node. All calls come from the loop, or before and after it runs."""
+    """Counts the open segment files of all logs of a node. All calls come from the loop, or before and after
+    it runs."""
 
     __slots__ = ("_open", "bound", "closed_count")
 
     def __init__(self, bound: int) -> None:
         self.bound = bound
         self.closed_count = 0
-        """Files that were closed to make room, for metrics."""
+        """The number of files that were closed because too many were open, for metrics."""
         self._open: dict[SharedFile, None] = {}
-        """In the order in which they were opened."""
+        """The open files in the order in which they were opened."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     @property
     def is_over(self) -> bool:
-        """More are open than the bound, because all that could go were held."""
+        """Whether more files are open than the bound, because all that could be closed are held."""
         return len(self._open) > self.bound
 
     def opened(self, file: SharedFile) -> None:
@@ -68,6 +69,6 @@ class OpenFiles:
 
 
 def bound_for(descriptor_limit: int) -> int:
-    """The bound for a process that may have so many descriptors."""
+    """The bound for a process that may have so many descriptors open."""
     reserve = min(RESERVED_DESCRIPTORS, descriptor_limit // 4)
     return max((descriptor_limit - reserve) // 2, FEWEST_OPEN)

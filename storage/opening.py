@@ -29,7 +29,7 @@ _WHOLE_LENGTH: Final = len(_HEAD) + 22
 
 
 class MalformedPartitionMetadata(Exception):
-    """The file is there and says something else than it should."""
+    """The file does not say what it must."""
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:
@@ -73,7 +73,7 @@ def create_log(
     *,
     now_ms: int,
 ) -> PartitionLog:
-    """A new log in a new directory. Its files reach the disk with the first sync. Raises OSError."""
+    """Creates a log in a new directory. Its files reach the disk with the first sync. Raises OSError."""
     is_new = not files.exists(directory)
     files.makedirs(directory)
     path = f"{directory}/{PARTITION_METADATA}"
@@ -94,7 +94,8 @@ def create_log(
 
 
 def give_topic_id(log: PartitionLog, topic_id: bytes) -> None:
-    """To a log whose `partition.metadata` is from before topic ids, or was lost in a power cut."""
+    """Sets the topic id of a log whose `partition.metadata` is from before topic ids, or was lost in a power
+    cut."""
     log.set_topic_id(topic_id)
     _note_metadata(log.files, log.directory, topic_id, log.background_tasks)
 
@@ -121,7 +122,8 @@ def open_log(
     on_damage: OnDamage = OnDamage.REFUSE,
     recovered: RecoveredLog | None = None,
 ) -> tuple[PartitionLog, LoadedLog]:
-    """The log in a directory, made usable, and what was found there. Raises OSError, LogStorageError."""
+    """Opens the log in a directory. Returns it, and what was found there. Raises OSError and
+    LogStorageError."""
     found = load_log(
         files,
         directory,

@@ -60,7 +60,7 @@ from storage.waiting_append import WaitingAppend
 
 
 class PartitionLog:
-    """All numbers are plain to read; they change through the methods only."""
+    """The attributes may be read by everybody. They are changed by the methods only."""
 
     __slots__ = (
         "appends",
@@ -91,7 +91,7 @@ class PartitionLog:
         background_tasks: BackgroundTasks,
         found: LoadedLog,
     ) -> None:
-        """For `opening.open_log`, which finds out what is there. Raises OSError."""
+        """Called by `opening.open_log`, which finds out what is in the directory. Raises OSError."""
         self.files = files
         self.topic = topic
         self.partition = partition
@@ -108,11 +108,11 @@ class PartitionLog:
             found.recovery_point, found.snapshot_offsets,
         )  # fmt: skip
         self.log_start_offset = found.log_start_offset
-        """The first offset that may be read; never falls but by a truncation below it."""
+        """The first offset that may be read. It never falls, unless the log is truncated below it."""
         self.high_watermark = found.log_start_offset
-        """Below it everything is committed; log start <= high watermark <= log end."""
+        """Everything below it is committed. log start <= high watermark <= log end."""
         self.is_abandoned = False
-        """The log's directory is about to go, or has failed: nothing is appended any more."""
+        """Whether the log's directory is about to be deleted, or has failed. Nothing is appended any more."""
         self.rules = config.validation_rules(self.name)
         """A client's batch is validated by them now."""
         self.appends = AppendPipeline(self)
@@ -125,12 +125,12 @@ class PartitionLog:
 
     @property
     def directory(self) -> str:
-        """Where its files lie; a move to another log directory changes it."""
+        """The directory of the log's files. A move to another log directory changes it."""
         return self.segments.directory
 
     @property
     def active(self) -> Segment:
-        """The last segment, which takes the appends."""
+        """The active segment: the last one, which takes the appends."""
         return self.segments.active
 
     @property
@@ -140,13 +140,13 @@ class PartitionLog:
 
     @property
     def local_log_start_offset(self) -> int:
-        """The first offset that this broker's own disk has. It is the log start, as nothing of a log lies in
-        remote storage."""
+        """The first offset that is on this broker's own disk. It is the log start, because no part of a log
+        lies in remote storage."""
         return self.log_start_offset
 
     @property
     def recovery_point(self) -> int:
-        """Below it everything is on the disk."""
+        """Everything below it is on the disk."""
         return self.durability.recovery_point
 
     @property
@@ -155,12 +155,12 @@ class PartitionLog:
 
     @property
     def truncations(self) -> int:
-        """How often something was cut off the log, or its files were replaced by copies elsewhere."""
+        """How often the log was truncated, or its files were replaced by copies elsewhere."""
         return self.segments.truncations
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided, and the decision replicated."""
+        """Below it every transaction is decided, and the decision is replicated."""
         first = self.producer_state.transactions.first_unstable_offset(self.high_watermark)
         if first is None or first > self.high_watermark:
             return self.high_watermark
@@ -174,16 +174,17 @@ class PartitionLog:
         self.appends.config_changed()
 
     def set_topic_id(self, topic_id: bytes) -> None:
-        """The log had none: its `partition.metadata` is from before topic ids, or was lost."""
+        """Sets the topic id of a log that had none: its `partition.metadata` is from before topic ids, or was
+        lost."""
         self.topic_id = topic_id
 
     def use_disk(self, disk: LogDisk, helpers: LaneHelpers | None = None) -> None:
-        """From now on writes are timed. With helpers, appends that take long wait for helper threads; without
-        them every append is done at once, whatever it costs."""
+        """Has writes timed from now on. With helpers, appends that take long wait for helper threads; without
+        them every append is done at once."""
         self.appends.use_disk(disk, helpers)
 
     def update_high_watermark(self, offset: int) -> bool:
-        """Raises the high watermark, at most to the log end; says whether it moved."""
+        """Raises the high watermark, at most to the log end. Returns whether it has moved."""
         log_end_offset = self.segments.log_end_offset
         if offset > log_end_offset:
             offset = log_end_offset
@@ -193,8 +194,8 @@ class PartitionLog:
         return True
 
     def increase_log_start(self, offset: int, reason: str = retention.CLIENT_DELETES) -> bool:
-        """Nothing below `offset`, which is at most the high watermark, is read any more; whole segments below
-        it go with the next retention. Says whether the log start moved."""
+        """Raises the log start to `offset`, which is at most the high watermark. Whole segments below it are
+        deleted by the next retention. Returns whether the log start has moved."""
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
@@ -205,12 +206,13 @@ class PartitionLog:
 
     @property
     def is_waited_for(self) -> bool:
-        """Appends wait for helper threads: nobody else may append, cut the log or roll it."""
+        """Whether appends wait for helper threads. Then nobody else may append, truncate the log or begin a
+        new segment."""
         return self.appends.is_busy
 
     def give_up_waiting_appends(self, error: ErrorCode) -> None:
-        """Nothing that waits comes into the log any more: each gets this error, those that are being written
-        when that has ended."""
+        """Ends all waiting appends with this error. Those that are being written get it when the write has
+        ended."""
         self.appends.give_up(error)
 
     # Appending
@@ -224,9 +226,9 @@ class PartitionLog:
         walk: bool = False,
         request_version: int = LATEST_PRODUCE_VERSION,
     ) -> AppendResult | WaitingAppend:
-        """Appends one client's batch; base offset and epoch are patched into `records` itself. A copy of what
-        takes long waits for helper threads, if there are any, and its outcome follows. Raises AppendRefused
-        (nothing changed) and LogStorageError (nothing of it is in the log)."""
+        """Appends one client's batch; base offset and epoch are patched into `records` itself. If it takes
+        long and there are helper threads, a copy waits for them, and its outcome follows. Raises
+        AppendRefused (nothing has changed) and LogStorageError (nothing of it is in the log)."""
         now_ns = None
         appends = self.appends
         if now_ms != appends.inline_ms:
@@ -289,22 +291,23 @@ class PartitionLog:
     def append_internal(
         self, records: ReadBuffer, *, leader_epoch: int, now_ms: int, transaction_version: int = 0
     ) -> AppendResult | WaitingAppend:
-        """Appends one batch that this broker built itself, as it is: a coordinator's records, or a control
-        batch (`protocol.records.control`) such as a transaction's marker.
+        """Appends one batch that this broker has built itself, as it is: a coordinator's records, or a
+        control batch (`protocol.records.control`) such as a transaction marker.
 
-        A WaitingAppend as in `append_as_leader`. Raises AppendRefused for a marker of an older epoch
-        (INVALID_PRODUCER_EPOCH) or of an older coordinator (TRANSACTION_COORDINATOR_FENCED), LogStorageError.
+        Returns a WaitingAppend as `append_as_leader` does. Raises AppendRefused for a marker of an older
+        epoch (INVALID_PRODUCER_EPOCH) or of an older coordinator (TRANSACTION_COORDINATOR_FENCED), and
+        LogStorageError.
         """
         return self.appends.append_internal(records, leader_epoch, now_ms, transaction_version)
 
     def append_as_follower(
         self, batches: ReadBuffer, now_ms: int, leader_epoch: int = LAST_EPOCH
     ) -> AppendResult | WaitingAppend:
-        """Appends the leader's batches byte for byte; says from which offset to which.
+        """Appends the leader's batches byte for byte. Returns the first and the last offset.
 
-        A batch that is cut off at the end is left out, and so are all from the first one of an epoch after
-        `leader_epoch` on. A WaitingAppend as in `append_as_leader`. Raises AppendRefused for a damaged or
-        misplaced batch (those before it are in the log), LogStorageError (none of them is).
+        A batch that is incomplete at the end is left out, and so are all from the first one of an epoch after
+        `leader_epoch` on. Returns a WaitingAppend as `append_as_leader` does. Raises AppendRefused for a
+        damaged or misplaced batch (those before it are in the log), and LogStorageError (none of them is).
         """
         return self.appends.append_as_follower(batches, now_ms, leader_epoch)
 
@@ -318,11 +321,11 @@ class PartitionLog:
         up_to_offset: int | None = None,
         at_least_one_batch: bool = True,
     ) -> LogSlice | None:
-        """Batches from the one that contains `offset` on, all below `up_to_offset` (or the log end).
+        """Reads batches from the one that contains `offset` on, all below `up_to_offset` (or the log end).
 
-        At most `max_bytes`, and then perhaps cut within the last batch; the first is always whole: with
-        `at_least_one_batch` also if it is larger. None if there is nothing to give. One slice is of one
-        segment. Raises OffsetOutOfRange and LogStorageError.
+        There are at most `max_bytes` of them, and the last batch may be incomplete. The first one is always
+        complete: with `at_least_one_batch` also if it is larger than max_bytes. None if there is nothing to
+        read. One slice is of one segment. Raises OffsetOutOfRange and LogStorageError.
         """
         segments = self.segments
         end_offset = segments.log_end_offset
@@ -356,23 +359,24 @@ class PartitionLog:
         return LogSlice(active.log, position, available, recent[number - 1], active.base_offset, True)
 
     def aborted_transactions(self, from_offset: int, found: LogSlice) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that a reader of `found` has to leave out,
-        by first offset. Raises LogStorageError."""
+        """Pairs of producer id and first offset: the aborted transactions that a reader of `found` must leave
+        out, by first offset. Raises LogStorageError."""
         return lookup.aborted_transactions(self, from_offset, found)
 
     def find_since(self, timestamp: int) -> LookupSteps[FoundOffset]:
-        """(timestamp, offset, leader epoch) of the first record at or after `timestamp`; None if none is.
+        """Timestamp, offset and leader epoch of the first record at or after `timestamp`; None if there is
+        none.
 
-        In steps, see `time_lookup`. Raises LogStorageError.
+        It is found in steps, see `time_lookup`. Raises LogStorageError.
         """
         return time_lookup.first_since(self, timestamp)
 
     def find_largest_timestamp(self) -> LookupSteps[FoundOffset]:
-        """The same of the first record with the largest timestamp of all."""
+        """Timestamp, offset and leader epoch of the first record with the largest timestamp of all."""
         return time_lookup.with_largest_timestamp(self)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset), see `LeaderEpochs.end_offset_for`."""
+        """An epoch and its end offset, see `LeaderEpochs.end_offset_for`."""
         return self.leader_epochs.end_offset_for(epoch, self.segments.log_end_offset)
 
     # Segments
@@ -400,8 +404,8 @@ class PartitionLog:
         disk.took(now_ns() - began_ns)
 
     def join_segment(self, segment: Segment) -> None:
-        """Seals the active segment and goes on in a begun one, with a snapshot of the producers. Raises
-        OSError: the log then goes on in its old segment."""
+        """Seals the active segment and goes on in a new one, with a snapshot of the producers. Raises
+        OSError; the log then goes on in its old segment."""
         segment.log.file()
         self.segments.seal_active()
         self.durability.flush()
@@ -409,25 +413,26 @@ class PartitionLog:
         self.durability.write_snapshot()
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Cuts off everything from `offset` on, at the batch that contains it. Raises LogStorageError."""
+        """Removes everything from `offset` on, beginning with the batch that contains it. Raises
+        LogStorageError."""
         truncation.truncate_to(self, offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> None:
-        """Drops everything; the next record gets `offset`. Raises LogStorageError."""
+        """Removes everything; the next record gets `offset`. Raises LogStorageError."""
         truncation.truncate_fully_and_start_at(self, offset, now_ms)
 
     def limit_offsets(self) -> None:
-        """The log was cut: log start and high watermark do not lie beyond its end."""
+        """Lowers log start and high watermark to the log's end, because the log was truncated."""
         self.log_start_offset = min(self.log_start_offset, self.segments.log_end_offset)
         self.high_watermark = min(self.high_watermark, self.segments.log_end_offset)
 
     def begin_at_log_end(self) -> None:
-        """The log is empty, and begins at its end."""
+        """Sets the log start to the log's end, because the log is empty."""
         self.log_start_offset = self.high_watermark = self.segments.log_end_offset
 
     def use_copies(self, directory: str, copies: list[Segment], synced_offset: int) -> None:
-        """Goes on with copies of all segments in another log directory; below `synced_offset` they are on the
-        disk. Raises OSError."""
+        """Goes on with copies of all segments in another log directory. They are on the disk below
+        `synced_offset`. Raises OSError."""
         old = list(self.segments)
         self.durability.limit_recovery_point(synced_offset)
         self.leader_epochs.note_change()
@@ -438,9 +443,11 @@ class PartitionLog:
     def delete_old_segments(
         self, now_ms: int, at_most: int | None = None, told: int = retention.LOGGED_SEGMENTS
     ) -> int:
-        """Applies time, size and log start retention; how many segments went. Raises LogStorageError.
+        """Applies retention by time, size and log start. Returns the number of deleted segments. Raises
+        LogStorageError.
 
-        at_most: the rest is for the next time. told: so many of them are named in the log.
+        at_most: the largest number of segments to delete now. told: the number of them that are named in the
+        log.
         """
         return retention.delete_old_segments(self, now_ms, at_most, told)
 
@@ -451,9 +458,9 @@ class PartitionLog:
     # The end
 
     def close(self) -> None:
-        """Seals the indexes and gives the descriptors back, each when its last slice is gone.
+        """Seals the indexes and closes the files, each when its last slice is released.
 
-        What waited to be appended is not in the log. Raises LogStorageError if the indexes cannot be written.
+        Waiting appends are not in the log. Raises LogStorageError if the indexes cannot be written.
         """
         self.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.appends.queue.prepared:
@@ -469,9 +476,9 @@ class PartitionLog:
                 segment.close()
 
     def abandon(self) -> None:
-        """Gives the descriptors back and writes nothing: the directory is about to go, or has failed.
+        """Closes the files and writes nothing, because the directory is about to be deleted, or has failed.
 
-        Whoever waits to append is told KAFKA_STORAGE_ERROR, unless he has been told something else before.
+        Waiting appends end with KAFKA_STORAGE_ERROR, unless they were ended with another error before.
         """
         self.is_abandoned = True
         self.give_up_waiting_appends(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -479,7 +486,7 @@ class PartitionLog:
             segment.close()
 
     def _make_room(self, size_bytes: int, now_ms: int) -> Segment:
-        """A new active segment for a batch that does not fit into this one."""
+        """Begins a new active segment for a batch that does not fit into the present one."""
         if size_bytes > self.config.segment_bytes:
             raise too_large_for_segment(self, size_bytes)
         self.roll(now_ms)

@@ -1,4 +1,4 @@
-"""A counting semaphore for the loop: so many permits, and those who wait for one get it in order.
+"""A counting semaphore for the loop: there are so many permits, and waiters get them in order.
 
 Work that takes much memory asks for a permit before it begins.
 """
@@ -19,8 +19,8 @@ class Permits:
         self._waiting: deque[Callable[[], bool]] = deque()
 
     def acquire(self, when_free: Callable[[], bool]) -> bool:
-        """Whether a permit is free: the caller has it then. If not, `when_free` is called when one is, and
-        says whether the caller still wants it."""
+        """Returns whether a permit is free, which the caller then has. If not, `when_free` is called when one
+        is, and returns whether the caller still wants it."""
         if self.free:
             self.free -= 1
             return True
@@ -28,7 +28,7 @@ class Permits:
         return False
 
     def release(self) -> None:
-        """Gives a permit back; whoever waits longest and still wants it gets it."""
+        """Gives a permit back. The waiter that has waited longest and still wants one gets it."""
         self.free += 1
         while self._waiting and self.free:
             self.free -= 1

@@ -116,8 +116,8 @@ def _is_next(
 
 
 def _write(log: PartitionLog, buffers: Sequence[memoryview], position: int, end: int, now_ms: int) -> bool:
-    """Writes batches to the end of the segment; whether that was allowed, and succeeded. If not, the buffers
-    are as they came but for the leader epoch, which has no meaning in a batch of a client."""
+    """Writes batches to the end of the segment. Returns whether that has succeeded. If not, the buffers are
+    as they were, apart from the leader epoch, which has no meaning in a batch of a client."""
     segments, appends = log.segments, log.appends
     now_ns, began_ns = None, 0
     if now_ms != appends.inline_ms:

@@ -29,7 +29,7 @@ _SEQUENCE_MASK: Final = 0x7FFFFFFF
 
 
 class CorruptProducerSnapshot(Exception):
-    """Not a snapshot, or a damaged one: the producers are found again from an older one or from the log."""
+    """The file is no snapshot, or damaged. The producers are then found from an older one or from the log."""
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
@@ -39,7 +39,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """Raises MalformedSnapshot."""
+    """Decodes a snapshot. Raises MalformedSnapshot."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptProducerSnapshot(f"{len(data)} bytes are too few for a producer snapshot")
     version, crc = _HEAD.unpack_from(data)

@@ -51,16 +51,17 @@ class ProducerBatch(msgspec.Struct, frozen=True, gc=False):
     first_offset: int
     last_offset: int
     timestamp: int
-    """Its max timestamp: what the first answer said if the topic uses LogAppendTime."""
+    """The largest timestamp of the batch, which the first answer held if the topic uses LogAppendTime."""
 
 
 class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
-    """All that is known of one producer on one partition."""
+    """The state of one producer on one partition."""
 
     producer_id: int
     epoch: int
     batches: tuple[ProducerBatch, ...]
-    """The last five of this epoch, oldest first. Empty after a marker that raised the epoch."""
+    """The last five batches of this epoch, the oldest first. Empty after a marker that has raised the
+    epoch."""
     last_timestamp: int
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     """The coordinator epoch of the last transaction marker."""
@@ -82,8 +83,8 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
     def followed_by(
         self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int
     ) -> ProducerEntry | None:
-        """`successor` in short, for nearly all batches: the entry after the next one in sequence of the same
-        epoch, outside a transaction. None if this is not such a batch."""
+        """The entry after a batch that is the next one in sequence of the same epoch, outside a transaction;
+        None for any other batch. It does what `successor` does in short, and serves nearly all batches."""
         first = header.base_sequence
         if (
             header.producer_epoch != self.epoch
@@ -105,14 +106,14 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
         )
 
     def sequence_after(self, epoch: int) -> int:
-        """The first sequence of the batch that is next in this epoch, if that needs nothing but to be noted;
-        -1 if it needs more."""
+        """The first sequence of the batch that is next in this epoch, if it can be appended without further
+        checks; -1 if it cannot."""
         if epoch != self.epoch or not self.batches or self.transaction_first_offset >= 0:
             return -1
         return self.batches[-1].last_sequence + 1
 
     def followed_by_all(self, batches: list[ProducerBatch]) -> ProducerEntry:
-        """`followed_by` for batches that follow each other, of this epoch and outside a transaction."""
+        """Does as `followed_by`, for several consecutive batches of this epoch outside a transaction."""
         return ProducerEntry(
             self.producer_id,
             self.epoch,
@@ -123,7 +124,7 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
         )
 
     def duplicate_of(self, epoch: int, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
-        """The batch that has these very numbers, if it is remembered."""
+        """The remembered batch that has the same sequences, if there is one."""
         if epoch == self.epoch:
             for batch in self.batches:
                 if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
@@ -132,16 +133,17 @@ class ProducerEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerState:
-    """The producers of one partition, by id."""
+    """The producers of one partition, by producer id."""
 
     __slots__ = ("_entries", "transactions", "verifications")
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self.transactions = OpenTransactions()
-        """Those that the entries tell of, and the decided ones that are not replicated yet."""
+        """The transactions that are open in the entries, and the decided ones that are not replicated yet."""
         self.verifications = Verifications()
-        """Those that are about to begin. They are the leader's alone, and no snapshot has them."""
+        """Verifications of transactions that are about to begin. Only the leader has them, and they are in no
+        snapshot."""
         if entries:
             self.replace_all(entries)
 
@@ -167,20 +169,22 @@ class ProducerState:
             self.put(entry)
 
     def replace_by(self, other: ProducerState) -> None:
-        """Takes over what another one knows; that one is not used any more."""
+        """Takes over the state of another object, which is not used any more."""
         self._entries, self.transactions = other._entries, other.transactions
 
     def update(
         self, header: BatchHeader, marker: TransactionMarker | None = None
     ) -> CompletedTransaction | None:
-        """Takes note of a batch that lies in the log already; the transaction that it ended, if it did."""
+        """Takes in a batch that is in the log already. Returns the transaction that it has ended, if it
+        has."""
         if header.producer_id < 0:
             return None
         self.put(successor(self._entries.get(header.producer_id), header, marker))
         return None if marker is None else self.transactions.ended(header.producer_id, header.base_offset)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that wrote nothing for so long and have no transaction open; says how many."""
+        """Forgets producers that have written nothing for so long and have no transaction open. Returns their
+        number."""
         expired = [
             entry.producer_id
             for entry in self._entries.values()
@@ -195,7 +199,7 @@ class ProducerState:
 def check_sequence(
     entry: ProducerEntry | None, producer_id: int, epoch: int, first_sequence: int, last_sequence: int
 ) -> ProducerBatch | None:
-    """None if the batch may follow, the earlier one if it is a duplicate. Raises AppendRefused."""
+    """None if the batch may follow, the earlier batch if it is a duplicate. Raises AppendRefused."""
     if entry is None:
         if epoch < NO_EPOCH:
             raise AppendRefused(
@@ -218,7 +222,7 @@ def check_sequence(
 
 
 def check_epoch(entry: ProducerEntry | None, producer_id: int, epoch: int) -> None:
-    """Raises AppendRefused for a producer whose id another one has taken over."""
+    """Raises AppendRefused if another producer has taken over the producer id."""
     if entry is not None and epoch < entry.epoch:
         raise AppendRefused(
             ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -228,7 +232,7 @@ def check_epoch(entry: ProducerEntry | None, producer_id: int, epoch: int) -> No
 
 
 def check_transaction(entry: ProducerEntry | None, header: BatchHeader, name: str) -> None:
-    """Raises AppendRefused for a batch outside the transaction that its producer has open."""
+    """Raises AppendRefused for a non-transactional batch while its producer has a transaction open."""
     if entry is not None and entry.transaction_first_offset != NO_OFFSET and not header.is_transactional:
         raise AppendRefused(
             ErrorCode.INVALID_TXN_STATE,
@@ -244,10 +248,11 @@ def check_marker(
     name: str,
     transaction_version: int,
 ) -> None:
-    """Raises AppendRefused for a marker of a producer's older epoch, or of an older coordinator.
+    """Raises AppendRefused for a marker of an older epoch of its producer, or of an older coordinator.
 
-    From transaction version 2 on each transaction has an epoch of its own, and its marker the next one, so
-    the same epoch again is only right as a repetition, when nothing is open any more. KIP-890.
+    From transaction version 2 on each transaction has an epoch of its own, and its marker the next one. So
+    the same epoch is right only if the marker is a repeated one, when no transaction is open any more.
+    KIP-890.
     """
     if entry is None:
         return
@@ -273,7 +278,8 @@ def check_marker(
 def successor(
     entry: ProducerEntry | None, header: BatchHeader, marker: TransactionMarker | None = None
 ) -> ProducerEntry:
-    """The producer's entry after this batch, whose offsets are final. `marker`: what a control batch says."""
+    """The producer's entry after this batch, whose offsets are final. marker: the transaction marker of a
+    control batch."""
     epoch = header.producer_epoch
     if header.is_control:
         kept = entry.batches if entry is not None and entry.epoch == epoch else ()

@@ -77,11 +77,12 @@ def load_log(
     recovered: RecoveredLog | None = None,
     note: Note = nothing,
 ) -> LoadedLog:
-    """Everything that a `PartitionLog` begins with; an empty directory becomes an empty log.
+    """Reads a directory, and returns all that a `PartitionLog` begins with. An empty directory becomes an
+    empty log.
 
-    recovered: what another process has found and put right a moment ago. note: told of bytes read after a
-    crash. Raises OSError, DamagedLog, and CorruptSegment where a log that ended well is not as it should be
-    in the middle.
+    recovered: what another process has found and put right a moment ago. note: called with the number of
+    bytes that were read after a crash. Raises OSError, DamagedLog, and CorruptSegment if a log that was
+    closed cleanly is damaged in the middle.
     """
     problems: list[str] = []
     names = tidy(files, directory)
@@ -160,14 +161,14 @@ def _begin_anew_at(
 
 
 def begin_log(files: Files, directory: str, now_ms: int) -> LoadedLog:
-    """An empty log in a directory that was just made: there is nothing to find. Raises OSError."""
+    """An empty log in a directory that was just created. Raises OSError."""
     first = Segment(files, directory, 0, fresh=True, created_ms=now_ms)
     first.create()
     return LoadedLog([first], 0, 0, 0, ProducerState(), LeaderEpochs(), [])
 
 
 class _Scan:
-    """One pass over the segments that must be verified."""
+    """Reads the segments that must be verified."""
 
     def __init__(
         self,
@@ -188,15 +189,18 @@ class _Scan:
         self._note = note
         self.producers_at: Callable[[int], ProducerState]
         self.producers: ProducerState | None = None
-        """As of the end of the segment that was verified last; None if others follow it, or none was."""
+        """The producers at the end of the segment that was verified last. None if others follow it, or if
+        none was verified."""
         self.unsynced_offset: int | None = None
-        """From here on indexes that are whole need not be on the disk: the next sync begins here."""
+        """Indexes of segments from this offset on may be complete and not on the disk, so the next sync
+        begins here."""
         self.scanned_segments = 0
         self.cut_bytes = 0
         self._recovery_point = 0
 
     def run(self, segments: list[Segment], is_clean: bool, recovery_point: int) -> int:
-        """Makes every segment usable, cuts the row at the first torn place; the log end offset."""
+        """Makes every segment usable, and removes what follows the first torn batch. Returns the log end
+        offset."""
         end_offset = segments[0].base_offset
         self._recovery_point = recovery_point
         hidden: list[Segment] = []
@@ -228,9 +232,10 @@ class _Scan:
         return end_offset
 
     def _is_sealed(self, segment: Segment, next_base_offset: int) -> bool:
-        """Whether the indexes of a segment reached the disk too. Below the recovery point only the last one
-        can lack them: its records may have been synced before it was sealed. What the files say then may be
-        of an earlier life, of batches that were lost: each entry must be of a batch that is there."""
+        """Whether the indexes of a segment are on the disk too. Below the recovery point only those of the
+        last one can be missing: its records may have been synced before it was sealed. Its index files may
+        then be older, with entries for batches that were lost, so each entry must be for a batch that is
+        there."""
         try:
             if not segment.has_sane_indexes() or not segment.has_complete_indexes(self._interval):
                 return False
@@ -253,8 +258,8 @@ class _Scan:
             return False
 
     def _trust(self, segment: Segment, is_last: bool) -> int | None:
-        """Believes the file, and says where it ends (or, of one with others behind it, where it begins); None
-        if its indexes cannot be right: then it must be read."""
+        """Believes a segment without reading it from end to end. Returns its end offset (or its base offset
+        if others follow), or None if its indexes cannot be right and it must be read."""
         if not segment.has_sane_indexes():
             self._problems.append(f"{segment.log.path} has no sound indexes; they are made again")
             return None
@@ -267,7 +272,8 @@ class _Scan:
             return None
 
     def _verify(self, segment: Segment, expected_offset: int, behind: list[Segment]) -> tuple[int, int]:
-        """(end offset, bytes cut off) after a look at every batch; the indexes are new."""
+        """Checks every batch of a segment and makes its indexes anew. Returns the end offset, and the number
+        of bytes that were cut off."""
         self.scanned_segments += 1
         file_bytes = segment.log.file().size()
         if self.producers is None:
@@ -335,7 +341,8 @@ class _Scan:
         return None
 
     def _note_producer(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
-        """The producer's entry follows; an aborted transaction goes into the segment's index again."""
+        """Updates the producer's entry. An aborted transaction gets its entry in the segment's index
+        again."""
         producers = self.producers
         if producers is None:
             return
@@ -346,8 +353,9 @@ class _Scan:
             segment.transaction_index.append(AbortedTransaction(*completed, stable_offset))
 
     def _drop_hidden(self, segments: list[Segment], hidden: list[Segment]) -> None:
-        """Segments without a batch that begin within the range of the one before them: it was cut there, and
-        the cut did not reach the disk. Whoever looked for an offset of that range would find nothing."""
+        """Removes segments without a batch that begin within the offsets of the one before them: the log was
+        truncated there, and that had not reached the disk. A look-up of such an offset would find nothing in
+        them."""
         self._drop(hidden, "is empty, and begins below the end of the segment before it")
         segments[:] = [each for each in segments if not any(each is one for one in hidden)]
         segments[-1].load_tail()
@@ -355,8 +363,8 @@ class _Scan:
         self.producers = None
 
     def _drop(self, segments: list[Segment], why: str) -> None:
-        """What does not follow from anything goes, from the end, before what is in front of it is cut. It
-        must not come back."""
+        """Removes segments behind the end of the log, the last one first, before the one in front of them is
+        truncated. They must not come back."""
         for segment in reversed(segments):
             self._problems.append(f"{segment.log.path} {why}; it is removed")
             self.cut_bytes += segment.size_bytes
@@ -367,7 +375,7 @@ class _Scan:
 
 
 def _segments(files: Files, directory: str, offsets: dict[str, list[int]], now_ms: int) -> list[Segment]:
-    """The segments that have a `.log` file; an index without one is removed."""
+    """The segments that have a `.log` file. Index files without one are removed."""
     logs = dict.fromkeys(offsets.get(LOG_SUFFIX, ()))
     for suffix in SEGMENT_SUFFIXES[1:]:
         for offset in offsets.get(suffix, ()):
@@ -392,7 +400,7 @@ def _leader_epochs(
 
 
 def _epochs_of_batches(segments: list[Segment]) -> LeaderEpochs:
-    """The list as the headers tell it, up to the first place that is no batch."""
+    """The leader epochs from the headers of batches, up to the first place where there is no batch."""
     epochs = LeaderEpochs()
     epochs.note_change()
     try:

@@ -1,9 +1,9 @@
-"""Recovery in a worker process: some logs are read from end to end and put right in their files.
+"""Recovers logs in a worker process: they are read from end to end, and their files are put right.
 
-The parent names the logs and what it knows of them. The worker does with each what a start does after a
-crash (`recovery.load_log`), writes the indexes out in full, and tells what else the headers said: producers
-and leader epochs. The parent then opens the log as if it had ended in order. A worker that dies has at most
-done half of what the next one does again.
+The broker names the logs and what it knows of them. The worker does with each what a start does after a crash
+(`recovery.load_log`), writes the indexes, and returns what else the headers have told: producers and leader
+epochs. The broker then opens the log as after a clean shutdown. What a worker that dies has done is done
+again by the next one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storage.loaded_log import RecoveredLog
 from storage.recovery import OnDamage, load_log
 
 TELL_BYTES: Final = 256 * 1024 * 1024
-"""A word on the progress comes this often."""
+"""The number of bytes after which a line about the progress is written."""
 
 
 class LogToRecover(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class LogToRecover(msgspec.Struct, frozen=True, kw_only=True):
     recovery_point: int
     log_start_offset: int
     unverified_bytes: int
-    """Of the segments that will be read."""
+    """The size of the segments that will be read."""
 
 
 class RecoverPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,13 +40,14 @@ class RecoverPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoverResult(msgspec.Struct, frozen=True):
-    """In the order of the plan."""
+    """The recovered logs, in the order of the plan."""
 
     logs: list[RecoveredLog]
 
 
 def recover(files: Files, pace: Pace, plan: RecoverPlan) -> RecoverResult:
-    """A log that cannot be used has its reason in `failure`; the others go on."""
+    """Recovers the logs of a plan. One that cannot be used has the reason in `failure`, and the others are
+    recovered."""
     progress = _Progress(pace, plan)
     return RecoverResult([_recover_one(files, progress, plan, log) for log in plan.logs])
 
@@ -106,7 +107,8 @@ def _recover_one(files: Files, progress: _Progress, plan: RecoverPlan, log: LogT
 
 
 def unverified_bytes(files: Files, directory: str, recovery_point: int) -> int:
-    """How much of a log must be read after a crash: its last segment, and all above the recovery point."""
+    """The number of bytes that must be read after a crash: the last segment, and all above the recovery
+    point."""
     offsets = sorted(
         offset for name in files.listdir(directory) if (offset := offset_of(name, LOG_SUFFIX)) is not None
     )

@@ -29,7 +29,7 @@ CORRUPT_SUFFIX: Final = ".corrupt-"
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """One range of bytes in a segment that is no batch."""
+    """A range of bytes in a segment that is no batch."""
 
     base_offset: int
     """The base offset of the segment."""
@@ -39,11 +39,12 @@ class Damage(msgspec.Struct, frozen=True):
     first_offset: int
     """The first offset that is lost."""
     next_offset: int
-    """The first one behind the damage; -1 if nothing follows in the whole log: a torn tail."""
+    """The first offset behind the damage; -1 if nothing follows in the whole log, so that it is a torn
+    end."""
 
 
 def find_damage(files: Files, directory: str) -> list[Damage]:
-    """All of a partition's log, in order. Reads every byte; changes nothing. Raises OSError."""
+    """All damage in a partition's log, in order. Reads every byte and changes nothing. Raises OSError."""
     found: list[Damage] = []
     expected = 0
     for base_offset in _base_offsets(files, directory):
@@ -59,7 +60,7 @@ def find_damage(files: Files, directory: str) -> list[Damage]:
 
 
 def _look_through(file: File, base_offset: int, expected: int, found: list[Damage]) -> int:
-    """Adds what is bad in one segment; the offset behind its last good batch."""
+    """Adds the damage in one segment. Returns the offset behind its last good batch."""
     size_bytes = file.size()
     position = 0
     while True:
@@ -82,7 +83,8 @@ def _look_through(file: File, base_offset: int, expected: int, found: list[Damag
 
 
 def cut_out(files: Files, directory: str, damages: list[Damage]) -> list[str]:
-    """Cuts the ranges out of their segments; the files in which their bytes are kept. Raises OSError.
+    """Removes the ranges from their segments. Returns the files in which their bytes are kept. Raises
+    OSError.
 
     Nobody else may have the log open.
     """
@@ -120,7 +122,7 @@ def _cut_segment(files: Files, directory: str, base_offset: int, damages: list[D
 
 
 def _copy(files: Files, source: File, ranges: list[tuple[int, int]], path: str) -> None:
-    """Some ranges of a file behind each other into a new one, synced."""
+    """Copies some ranges of a file, one behind the other, into a new file, which is synced."""
     target = files.open(path, create=True)
     try:
         target.truncate(0)

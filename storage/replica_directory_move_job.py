@@ -1,8 +1,9 @@
-"""Copying a log to another directory, a part at a time, as a worker process does it.
+"""Copies a log to another directory, a part at a time, in a worker process.
 
-The plan names how long each segment is by now; what the copy lacks of that is appended to it, at most so many
-bytes in one order. The sealed indexes of a segment go with it. Everything is synced before the answer. The
-copy lies in `<topic>-<partition>.<32 hex>-future` until the broker puts it in the place of the log.
+The plan names the present size of each segment. What the copy lacks of that is appended to it, up to a number
+of bytes for each plan. The sealed indexes of a segment are copied too. Everything is synced before the
+answer. The copy lies in `<topic>-<partition>.<32 hex>-future` until the broker puts it in the place of the
+log.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class SegmentLength(msgspec.Struct, frozen=True):
 
 
 class MovePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """segments: those of the log, in a row, as they were when the order was given."""
+    """segments: the consecutive segments of the log at the time of the plan."""
 
     source: str
     target: str
@@ -43,15 +44,16 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MoveResult(msgspec.Struct, frozen=True):
-    """copied: bytes of each segment that are in the copy now, by base offset."""
+    """copied: the number of bytes of each segment that are in the copy now, by base offset."""
 
     copied: dict[int, int]
     is_complete: bool
-    """Everything that the plan named is there."""
+    """Whether everything is copied that the plan named."""
 
 
 def move(files: Files, pace: Pace, plan: MovePlan) -> MoveResult:
-    """Raises OSError. A segment that retention has removed meanwhile is left out of the copy."""
+    """Copies a part of a log. Raises OSError. A segment that retention has removed meanwhile is left out of
+    the copy."""
     files.makedirs(plan.target)
     _copy_small(files, plan, PARTITION_METADATA)
     room = plan.most_bytes
@@ -101,7 +103,7 @@ def _copy_range(source: File, target: File, start: int, end: int, pace: Pace) ->
 
 
 def _copy_small(files: Files, plan: MovePlan, name: str) -> None:
-    """A whole file, written once; one that is there already stays, one that is missing is left out."""
+    """Copies a whole file. One that is there already is kept, and one that is missing is left out."""
     target = f"{plan.target}/{name}"
     if files.exists(target):
         return

@@ -49,10 +49,10 @@ from storage.replica_directory_move_job import MOVE, MovePlan, MoveResult, Segme
 from storage.segment import Segment
 
 PART_BYTES: Final = 64 * 1024 * 1024
-"""One order to a worker; the lag is told after each."""
+"""The number of bytes that a worker copies for one plan. The lag is updated after each."""
 
 LAST_BYTES: Final = 1 << 20
-"""So much is copied on the loop, in the turn of the swap."""
+"""The number of bytes that may be copied on the loop, in the turn in which the copy takes the log's place."""
 
 MOVES_AT_ONCE: Final = 2
 _NO_LIMIT: Final = (1 << 63) - 1
@@ -69,11 +69,11 @@ class Move(msgspec.Struct):
     """The directory of the copy."""
     truncations: int
     copied: dict[int, int] = msgspec.field(default_factory=dict)
-    """Bytes of each segment in the copy."""
+    """The number of bytes of each segment that are in the copy."""
     synced_offset: int = 0
     """Below this offset the copy is complete and synced."""
     active_offset: int = -1
-    """Base offset of the segment that was active when the last complete part was ordered."""
+    """The base offset of the segment that was active when the last complete part was planned."""
     is_ordered: bool = False
     is_stopped: bool = False
 
@@ -89,7 +89,7 @@ class Move(msgspec.Struct):
 
     @property
     def end_offset(self) -> int:
-        """Where the copy ends, as the indexes can tell."""
+        """The offset at which the copy ends, as far as the indexes tell."""
         for segment in self.log.segments:
             copied = self.copied.get(segment.base_offset, 0)
             if copied < segment.size_bytes:
@@ -122,7 +122,7 @@ class ReplicaDirectoryMoves:
         self.bytes_per_second = _NO_LIMIT
         """`replica.alter.log.dirs.io.max.bytes.per.second`."""
         self.suspect: Callable[[str, BaseException | None], None] | None = None
-        """Told of a call on a file that failed, with its path."""
+        """Called with the path of a file on which a call has failed."""
         self.on_moved: Callable[[Key], None] | None = None
         """Called with a log that has moved."""
 
@@ -130,8 +130,8 @@ class ReplicaDirectoryMoves:
         return self._moves.get(key)
 
     def begin(self, key: Key, target: LogDirectory) -> None:
-        """The log shall lie there; an earlier wish for another directory is dropped, and to stay where it is
-        stops a move."""
+        """Begins to move a log to a directory. An earlier move to another directory is dropped. To name the
+        present directory stops a move."""
         current = self._moves.get(key)
         if current is not None:
             if current.target is target:
@@ -148,7 +148,7 @@ class ReplicaDirectoryMoves:
         self.run()
 
     def stop(self, key: Key, reason: str) -> None:
-        """Stops the move; the copy is removed."""
+        """Stops the move, and removes the copy."""
         move = self._moves.pop(key, None)
         if move is None:
             return
@@ -165,7 +165,7 @@ class ReplicaDirectoryMoves:
                 self.stop(key, f"{directory.path} has failed")
 
     def run(self) -> None:
-        """Goes on with all moves; about every second, and when a part has come."""
+        """Goes on with all moves. It is called about every second, and when a part has been copied."""
         ordered = sum(move.is_ordered for move in self._moves.values())
         for key, move in list(self._moves.items()):
             if move.is_ordered:
@@ -200,7 +200,8 @@ class ReplicaDirectoryMoves:
         self._workers.submit(MOVE, plan, done, bytes_per_second=rate)
 
     def _part_bytes(self) -> int:
-        """Less where little may be copied in a second: the rate may be changed, the lag is asked for."""
+        """The size of the next part. It is smaller if little may be copied in a second, so that a change of
+        the rate acts soon and the lag is up to date."""
         return max(min(PART_BYTES, 5 * self.bytes_per_second), 64 * 1024)
 
     def _copied(
@@ -284,8 +285,8 @@ class ReplicaDirectoryMoves:
             file.close()
 
     def _match_names(self, log: PartitionLog) -> None:
-        """Removes what retention has removed from the log meanwhile; forgets the producer snapshots that were
-        still to be written when the log moved."""
+        """Removes from the copy what retention has removed from the log meanwhile, and forgets the producer
+        snapshots that were still to be written when the log was moved."""
         names = self._files.listdir(log.directory)
         snapshots = [offset_of(name, SNAPSHOT_SUFFIX) for name in names]
         log.durability.keep_snapshots([offset for offset in snapshots if offset is not None])
@@ -321,8 +322,9 @@ class ReplicaDirectoryMoves:
 
 
 def _copied_segment(log: PartitionLog, old: Segment, directory: str) -> Segment:
-    """A segment of the log with its copy in `directory`, where all of the `.log` file is, and the indexes of
-    sealed segments; those of the active one are made from memory, where a part of them waits to be written.
+    """A segment of the log with its copy in `directory`, in which the whole `.log` file is, and the indexes
+    of sealed segments. Those of the active segment are made from memory, where a part of them waits to be
+    written.
 
     Raises OSError.
     """

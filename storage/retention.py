@@ -40,10 +40,11 @@ SEGMENT_DELETION: Final = "segment deletion"
 CLIENT_DELETES: Final = "client delete records request"
 LEADER_INCREMENTS: Final = "leader offset increment"
 SNAPSHOT_GENERATED: Final = "snapshot generated"
-"""Why a log start moves."""
+"""The reason that is logged when the start of the metadata log moves to a snapshot."""
 
 LOGGED_SEGMENTS: Final = 8
-"""So many of the segments that go together have a line of their own; the rest share one."""
+"""The number of segments deleted together that have a line of their own in the log. The rest share one
+line."""
 
 _KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -60,7 +61,8 @@ _logger: Final = logging.getLogger(__name__)
 def delete_old_segments(
     log: PartitionLog, now_ms: int, at_most: int | None = None, told: int = LOGGED_SEGMENTS
 ) -> int:
-    """How many segments went. at_most: the rest is for the next time. told: so many are named in the log."""
+    """Deletes expired segments, and returns their number. at_most: the largest number to delete now. told:
+    the number of them that are named in the log."""
     try:
         reasons = _deletable(log, now_ms, len(log.segments) if at_most is None else at_most)
         if len(reasons) == len(log.segments):
@@ -82,9 +84,9 @@ def delete_old_segments(
 
 
 def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> list[str]:
-    """Why the segments at the beginning may go, one reason for each: in Kafka's order, and its words.
+    """The reasons for which the first segments may be deleted, one for each, in Kafka's order and words.
 
-    An empty reason: it lies below the log start.
+    An empty reason means that a segment lies below the log start.
     """
     config = log.config
     size_bytes = log.size_bytes
@@ -129,7 +131,7 @@ def log_new_start(log: PartitionLog, reason: str) -> None:
 
 
 def _words(log: PartitionLog, gone: Sequence[Segment], reasons: Sequence[str], told: int) -> Iterator[str]:
-    """What goes and why, before it does; only the first of many are named."""
+    """Logs which segments are deleted and why, before they are. Only the first of many are named."""
     below = reasons.count("")
     if below and told:
         described = ",".join(_described(log, segment) for segment in gone[: min(below, told)])
@@ -143,12 +145,12 @@ def _words(log: PartitionLog, gone: Sequence[Segment], reasons: Sequence[str], t
 
 
 def _named(log: PartitionLog) -> str:
-    """The log as Kafka's lines begin with it."""
+    """The name of the log as lines of Kafka begin with it."""
     return f"[UnifiedLog partition={log.name}, dir={log.directory.rpartition('/')[0]}] "
 
 
 def _described(log: PartitionLog, segment: Segment) -> str:
-    """A segment as Kafka shows it. A file that cannot be asked is no reason not to delete it."""
+    """A segment as Kafka prints it. An error when the file is looked at does not prevent the deletion."""
     modified_ms, timestamp = 0, segment.max_timestamp
     with suppress(OSError):
         timestamp = segment.largest_timestamp()
@@ -182,8 +184,8 @@ def remove_files(
 
 
 def _remove_deleted(files: Files, path: str) -> None:
-    """For a helper thread: removes a file of a segment that has gone, and logs that in Kafka's words; the
-    indexes are for who asks for DEBUG."""
+    """Removes a file of a deleted segment, in a helper thread, and logs that in Kafka's words; for index
+    files only at the level DEBUG."""
     try:
         files.unlink(path)
     except FileNotFoundError:
@@ -194,7 +196,7 @@ def _remove_deleted(files: Files, path: str) -> None:
 
 
 def remove_file(files: Files, path: str) -> None:
-    """For a helper thread. The whole directory may have gone meanwhile."""
+    """Removes a file, in a helper thread. The whole directory may have been removed meanwhile."""
     try:
         files.unlink(path)
     except FileNotFoundError:

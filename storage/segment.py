@@ -46,15 +46,15 @@ from storage.transaction_index import TransactionIndex
 T = TypeVar("T")
 
 DEFAULT_INTERVAL_BYTES: Final = 4096
-"""`index.interval.bytes` of Kafka, for indexes that are made again."""
+"""Kafka's default of `index.interval.bytes`, with which indexes are made again."""
 
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
-"""Index entries hold offsets less the base offset in 31 bits."""
+"""The largest relative offset: index entries hold offsets less the base offset in 31 bits."""
 
 _logger: Final = logging.getLogger(__name__)
 
 _PLACE: Final = Struct(">qi11xi")
-"""Base offset, batch length, last offset delta: all that a look-up wants of a header."""
+"""Base offset, batch length and last offset delta, which are all that a look-up needs of a header."""
 _READ_BYTES: Final = 4096
 _SMALLEST_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
@@ -65,7 +65,7 @@ each batch that producers send."""
 
 
 class Located(NamedTuple):
-    """Where a batch lies in a segment, and its offsets."""
+    """The place of a batch in a segment, and its offsets."""
 
     position: int
     size_bytes: int
@@ -74,7 +74,8 @@ class Located(NamedTuple):
 
 
 class Segment:
-    """`size_bytes` counts what belongs to the log; bytes behind it are left from an append that failed."""
+    """`size_bytes` counts what belongs to the log. Bytes behind it are left from an append that has
+    failed."""
 
     __slots__ = (
         "_directory",
@@ -106,7 +107,7 @@ class Segment:
         created_ms: int,
         ending: str = "",
     ) -> None:
-        """`ending` stands behind the names of all its files, as long as the segment is not in its log."""
+        """`ending` is appended to the names of all its files, as long as the segment is not in its log."""
         self._files = files
         self._ending = ending
         self._directory = directory
@@ -121,16 +122,18 @@ class Segment:
         self.size_bytes = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        """Last offset of the batch with the largest timestamp."""
+        """The last offset of the batch with the largest timestamp."""
         self.bytes_since_index_entry = 0
         self.first_timestamp: int | None = None
-        """Largest timestamp of the first batch: the segment's age counts from it. None: not looked up."""
+        """The largest timestamp of the first batch, from which the segment's age counts. None if it was not
+        looked up."""
         self.created_ms = created_ms
-        """When this process made or opened the segment."""
+        """The time at which this process has created or opened the segment."""
         self.index_room = 0
         """So many more index entries there may be for sure, see `index_entries_left`."""
         self.is_full = False
-        """An index file has no room for another entry: the next batch begins a new segment."""
+        """Whether an index file has no space for another entry, so that the next batch begins a new
+        segment."""
         self.is_sealed = False
         """Its index files are complete, and change only if the segment is truncated."""
 
@@ -140,7 +143,7 @@ class Segment:
     # Writing
 
     def create(self) -> None:
-        """Makes the `.log` file, empty whatever was there. Raises OSError."""
+        """Creates the `.log` file. It is empty, whatever was there. Raises OSError."""
         file = self.log.create()
         if file.size():
             file.truncate(0)
@@ -148,9 +151,9 @@ class Segment:
     def appended(
         self, position: int, last_offset: int, max_timestamp: int, size_bytes: int, interval: int
     ) -> bool:
-        """Takes note of a batch that now lies at `position`; an index entry every `interval` bytes.
+        """Takes in a batch that lies at `position` now. Every `interval` bytes it gets an index entry.
 
-        Says whether there was one.
+        Returns whether it got one.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -166,7 +169,7 @@ class Segment:
         return False
 
     def appended_in_row(self, placed: Sequence[PlacedBatch], interval: int) -> bool:
-        """`appended` for batches behind each other, of which none is the segment's first."""
+        """Does as `appended` for consecutive batches, of which none is the segment's first."""
         since, largest, is_indexed = self.bytes_since_index_entry, self.max_timestamp, False
         for position, size_bytes, last_offset, max_timestamp in placed:
             if max_timestamp > largest:
@@ -183,7 +186,7 @@ class Segment:
         return is_indexed
 
     def _index(self, last_offset: int, position: int) -> None:
-        """Both indexes get an entry for a batch."""
+        """Adds an entry for a batch to both indexes."""
         self.index_room -= 1
         try:
             self.offset_index.append(last_offset, position)
@@ -192,14 +195,15 @@ class Segment:
             self.remake_indexes()
 
     def has_full_index(self, segment_index_bytes: int) -> bool:
-        """Whether an index could not take another entry (and the last timestamp's at the seal)."""
+        """Whether an index has no space for another entry, and for that of the last timestamp when the
+        segment is sealed."""
         return self.index_room <= 0 and (
             self.offset_index.count >= segment_index_bytes // OFFSET_ENTRY_BYTES
             or self.time_index.count >= segment_index_bytes // TIME_ENTRY_BYTES - 1
         )
 
     def index_entries_left(self, segment_index_bytes: int) -> int:
-        """How many more entries there may be before `has_full_index` says so; it is noted in `index_room`."""
+        """The number of entries that can be added before `has_full_index` is true."""
         self.index_room = room = min(
             segment_index_bytes // OFFSET_ENTRY_BYTES - self.offset_index.count,
             segment_index_bytes // TIME_ENTRY_BYTES - 1 - self.time_index.count,
@@ -207,14 +211,14 @@ class Segment:
         return max(room, 0)
 
     def seal(self) -> None:
-        """Writes the indexes to their end: after this the segment only changes by truncation."""
+        """Writes all entries of the indexes. After this the segment only changes if it is truncated."""
         tails = self.unsealed()
         for tail in tails:
             tail.write(self._files)
         self.note_sealed(tails)
 
     def unsealed(self) -> list[FileTail]:
-        """What the index files lack, for who writes it; `note_sealed` follows."""
+        """What is missing in the index files, for the caller to write. `note_sealed` follows."""
         self.require_indexes()
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         tails = [self.offset_index.file.unwritten(), self.time_index.file.unwritten()]
@@ -222,7 +226,7 @@ class Segment:
         return tails if transactions is None else [*tails, transactions]
 
     def note_sealed(self, tails: Sequence[FileTail]) -> None:
-        """The index files have what these tails said: the segment is sealed."""
+        """Notes that these tails are in the index files, so that the segment is sealed."""
         self.offset_index.file.note_written(tails[0])
         self.time_index.file.note_written(tails[1])
         for tail in tails[2:]:
@@ -230,7 +234,7 @@ class Segment:
         self.is_sealed = True
 
     def sync(self) -> None:
-        """Returns when the log and its sealed indexes are on the disk: for who is not the loop."""
+        """Syncs the log file and its sealed indexes, and waits for it. It is not called on the loop."""
         self.log.file().fdatasync()
         for suffix in SEGMENT_SUFFIXES[1:]:
             if self._files.exists(self.path(suffix)):
@@ -241,7 +245,8 @@ class Segment:
                     index.close()
 
     def truncate_to(self, offset: int) -> int:
-        """Cuts at the first batch that contains `offset` or lies above; the end offset that this leaves.
+        """Removes the batches from the first one on that contains `offset` or lies above it. Returns the end
+        offset.
 
         Raises OSError and CorruptSegment.
         """
@@ -252,7 +257,7 @@ class Segment:
         return min(found.base_offset, offset)
 
     def cut(self, position: int, end_offset: int) -> None:
-        """Makes the file `position` bytes long, and the indexes fit it."""
+        """Truncates the file to `position` bytes, and the indexes accordingly."""
         self.log.file().truncate(position)
         self.size_bytes = position
         try:
@@ -304,11 +309,12 @@ class Segment:
         return None
 
     def locate_position(self, position: int) -> int | None:
-        """The offset of an index entry at or behind a place in the file; None if there is none."""
+        """The offset of an index entry at or behind a position in the file; None if there is none."""
         return self._with_indexes(lambda: self.offset_index.offset_behind(position))
 
     def position_before(self, timestamp: int, least_offset: int) -> int:
-        """From where on to look for a record of that time or a later one, not below an offset."""
+        """The position from which on a record of that time or a later one is to be searched, not below an
+        offset."""
 
         def look_up() -> int:
             _, offset = self.time_index.lookup(timestamp)
@@ -317,7 +323,7 @@ class Segment:
         return self._with_indexes(look_up)
 
     def last_time_entry(self) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry of the index by time, or (-1, base offset)."""
+        """Timestamp and offset of the last entry of the time index, or -1 and the base offset."""
         return self._with_indexes(self.time_index.last)
 
     def headers(self, position: int = 0, read_bytes: int = _READ_BYTES) -> Iterator[tuple[int, BatchHeader]]:
@@ -354,7 +360,7 @@ class Segment:
         return max(self.max_timestamp, self.last_time_entry()[0])
 
     def first_batch_timestamp(self) -> int:
-        """Largest timestamp of the first batch, -1 if there is none."""
+        """The largest timestamp of the first batch, -1 if there is none."""
         if self.first_timestamp is None:
             first = next(self.headers(), None)
             if first is None:
@@ -365,7 +371,8 @@ class Segment:
     # Indexes that are gone
 
     def _with_indexes(self, call: Callable[[], T]) -> T:
-        """What the call gives; once more, if it did not find what was in an index."""
+        """Returns what the call returns. If the call has not found entries of an index, the indexes are made
+        again and it is called once more."""
         try:
             return call()
         except IndexLost:
@@ -373,12 +380,13 @@ class Segment:
             return call()
 
     def require_indexes(self) -> None:
-        """Makes indexes again whose files are gone or cut. Raises OSError."""
+        """Makes those indexes again whose files were removed or truncated. Raises OSError."""
         if self.offset_index.file.is_lost or self.time_index.file.is_lost:
             self.remake_indexes()
 
     def remake_indexes(self) -> None:
-        """From the headers of all batches, as far as they are batches. Raises OSError."""
+        """Makes the indexes from the headers of all batches, up to the first place without a batch. Raises
+        OSError."""
         _logger.warning("An index of %s is gone or was cut; it is made again", self.log.path)
         self.index_room = 0
         offsets: list[tuple[int, int]] = []
@@ -405,9 +413,9 @@ class Segment:
     # Starting
 
     def load_tail(self) -> int:
-        """Reads the headers behind the last index entry; the end offset of what is there.
+        """Reads the headers behind the last index entry. Returns the end offset.
 
-        `size_bytes` must be set, and the indexes right. Raises OSError and CorruptSegment.
+        `size_bytes` must be set, and the indexes must be right. Raises OSError and CorruptSegment.
         """
         indexed_offset, position = self.offset_index.last()
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
@@ -430,10 +438,10 @@ class Segment:
         return self.offset_index.is_sane(self.size_bytes) and self.time_index.is_sane()
 
     def has_complete_indexes(self, interval: int) -> bool:
-        """Whether the indexes go on to the end, as far as the last batches can tell.
+        """Whether the indexes reach to the end of the segment, as far as the last batches tell.
 
-        The log itself may be on the disk while its indexes, written at the seal, are not. Raises OSError and
-        CorruptSegment.
+        The log file may be on the disk while its indexes, which are written when it is sealed, are not.
+        Raises OSError and CorruptSegment.
         """
         _, position = self.offset_index.last()
         newest = NO_TIMESTAMP
@@ -452,7 +460,7 @@ class Segment:
         self.is_sealed = True
 
     def begin_rebuild(self) -> None:
-        """Forgets indexes and sizes; `appended` is then called for each batch that proves valid."""
+        """Forgets indexes and sizes. `appended` is then called for each valid batch."""
         self.offset_index.reset()
         self.time_index.reset()
         self.transaction_index.reset()
@@ -465,15 +473,15 @@ class Segment:
     # Leaving
 
     def close(self) -> None:
-        """Gives all descriptors back, the log's when the last slice is gone."""
+        """Closes all files, the log file when its last slice is released."""
         self.offset_index.file.close()
         self.time_index.file.close()
         self.log.close_when_unused()
 
     def mark_deleted(self) -> list[str]:
-        """Renames the files to `.deleted` and closes them; returns what is to be removed some time later.
+        """Renames the files to `.deleted` and closes them. Returns the files that are to be removed later.
 
-        Slices that are held go on reading from the open file. Raises OSError.
+        Slices that are held can still be read. Raises OSError.
         """
         self.close()
         leaving: list[str] = []

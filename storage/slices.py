@@ -19,10 +19,11 @@ from storage.open_files import OpenFiles
 
 
 class FileOwner(Protocol):
-    """Who keeps a method of an open file for itself, and must hear when the file is closed."""
+    """Keeps a method of an open file, and must know when the file is closed."""
 
     def file_closed(self) -> None:
-        """The file was closed to make room for others; the next use has to ask for it again."""
+        """Called when the file was closed because too many files were open. The next use must ask for it
+        again."""
         ...
 
 
@@ -40,10 +41,10 @@ class SharedFile:
         self._holds = 0
         self._retired = False
         self._open_files: OpenFiles | None = getattr(files, "open_files", None)
-        """Counts open files, if the side of the files port has a bound for them."""
+        """Counts the open files, if there is a bound for them."""
         self.owner: FileOwner | None = None
         self.warm = (0, 0, 0)
-        """What whoever sends slices has noted, see `broker.network.response_pieces.SharedBySlices`."""
+        """Notes of the code that sends slices, see `broker.network.response_pieces.SharedBySlices`."""
 
     def file(self) -> File:
         """The open file. Raises OSError if it cannot be opened, ValueError after it was closed for good."""
@@ -55,7 +56,7 @@ class SharedFile:
         return file
 
     def create(self) -> File:
-        """Opens the file, made if it is missing."""
+        """Opens the file, which is created if it is missing."""
         if self._file is None:
             return self._opened(self._files.open(self.path, create=True))
         return self._file
@@ -94,7 +95,7 @@ class SharedFile:
             self._close()
 
     def close_if_unused(self) -> bool:
-        """Gives the descriptor back if nobody holds it; the next use opens the file again. Says whether."""
+        """Closes the file if nobody holds it, and returns whether it did. The next use opens it again."""
         if self._holds:
             return False
         self._close()
@@ -111,20 +112,23 @@ class SharedFile:
 
 
 class LogSlice(msgspec.Struct, gc=False):
-    """A range of a segment: whole batches, the last one perhaps cut off. Fits a `Records` field.
+    """A range of a segment: whole batches, of which the last one may be incomplete. It is a value of a
+    `Records` field.
 
-    It holds nothing by itself: who keeps it beyond the call that made it says `retain`, once, and `release`.
+    It does not keep the file open by itself. Code that keeps the slice beyond the call that has made it calls
+    `retain` once, and `release` later.
     """
 
     shared: SharedFile
     position: int
-    """First byte in the file: the start of a batch."""
+    """The first byte in the file, which is the start of a batch."""
     size_bytes: int
     base_offset: int
-    """Of the first batch; it may lie below the offset that was asked for."""
+    """The base offset of the first batch. It may be lower than the offset that was asked for."""
     segment_base_offset: int
     is_recent: bool = False
-    """Among the last batches that this process appended: the page cache has them."""
+    """Whether it is among the last batches that this process has appended, so that it is in the page
+    cache."""
 
     def retain(self) -> None:
         self.shared.retain()
@@ -133,19 +137,19 @@ class LogSlice(msgspec.Struct, gc=False):
         self.shared.release()
 
     def fileno(self) -> int | None:
-        """The descriptor for sendfile, None for a file in memory. Valid while the slice is retained."""
+        """The descriptor for sendfile, None for a file in memory. It is valid while the slice is retained."""
         return self.shared.file().fileno()
 
     def read(self) -> bytes:
-        """The bytes as they are now; fewer than `size_bytes` only if the file shrank."""
+        """The bytes as they are now. They are fewer than `size_bytes` only if the file shrank."""
         return self.shared.file().pread(self.size_bytes, self.position)
 
     def read_piece(self, start: int, size_bytes: int) -> bytes:
-        """At most `size_bytes` from byte `start` of the slice on."""
+        """At most `size_bytes` bytes, from byte `start` of the slice on."""
         return self.shared.file().pread(min(size_bytes, self.size_bytes - start), self.position + start)
 
     def read_into(self, buffer: Buffer, start: int = 0) -> int:
-        """Fills `buffer` from byte `start` of the slice on; returns how many bytes there were."""
+        """Fills `buffer` from byte `start` of the slice on. Returns the number of bytes."""
         view = memoryview(buffer)
         data = self.read_piece(start, len(view))
         view[: len(data)] = data

@@ -1,4 +1,4 @@
-"""The batches of a segment's file from end to end: for recovery, repair, the cleaner, the dump."""
+"""The batches of a segment's file from end to end, which recovery, repair, the cleaner and the dump read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from protocol.records.header import HEADER_BYTES, BatchHeader, read_header
 READ_BYTES: Final = 1 << 20
 
 Note = Callable[[int], None]
-"""Told of so many bytes read; may sleep."""
+"""Called with the number of bytes that were read. May sleep."""
 
 
 def nothing(_size_bytes: int) -> None:
-    """The `Note` of a caller that does not count what is read."""
+    """The `Note` of a caller that does not count the bytes."""
 
 
 def stored_batches(
     file: File, size_bytes: int, note: Note = nothing, begin: int = 0
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of each batch that is all there, up to the first place that holds none.
+    """Position, header and bytes of each complete batch, up to the first place without one.
 
-    A mebibyte is read at a time; a batch's bytes stay valid as long as they are held. Checksums are not
-    looked at (`is_intact`). Raises OSError.
+    A mebibyte is read at a time; the bytes of a batch stay valid as long as they are held. Checksums are not
+    verified (`is_intact`). Raises OSError.
     """
     start = position = begin
     data = memoryview(b"")

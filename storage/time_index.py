@@ -24,7 +24,7 @@ _ENTRY: Final = Struct(">qi")
 
 
 class TimeIndex:
-    """Entries in ascending order of timestamps and of offsets. Reading them raises IndexLost where they are
+    """Entries in ascending order of timestamps and of offsets. Reading them raises IndexLost if they are
     gone."""
 
     __slots__ = ("_file", "_last", "base_offset")
@@ -43,7 +43,7 @@ class TimeIndex:
         return self._file.count
 
     def last(self) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry, or (-1, base offset)."""
+        """Timestamp and offset of the last entry, or -1 and the base offset."""
         if self._last is None:
             count = self._file.count
             self._last = self._entry(count - 1) if count else (NO_TIMESTAMP, self.base_offset)
@@ -51,7 +51,7 @@ class TimeIndex:
         return self._last
 
     def entries(self) -> list[tuple[int, int]]:
-        """(timestamp, offset) of all."""
+        """Timestamp and offset of all entries."""
         data = self._file.entries(0, self._file.count)
         self._file.close()
         return [(timestamp, self.base_offset + relative) for timestamp, relative in _ENTRY.iter_unpack(data)]
@@ -63,7 +63,7 @@ class TimeIndex:
             self._last = (timestamp, offset)
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The last entry with a timestamp at or below the given one, or (-1, base offset)."""
+        """The last entry with a timestamp at or below the given one, or -1 and the base offset."""
         behind = bisect_right(range(self._file.count), timestamp, key=lambda number: self._entry(number)[0])
         found = self._entry(behind - 1) if behind else (NO_TIMESTAMP, self.base_offset)
         self._file.close()
@@ -77,7 +77,7 @@ class TimeIndex:
         self._last = None
 
     def remake(self, entries: list[tuple[int, int]]) -> None:
-        """These (timestamp, offset) are all from now on."""
+        """Replaces all entries by these pairs of timestamp and offset."""
         base_offset = self.base_offset
         self._file.remake(
             b"".join([_ENTRY.pack(timestamp, offset - base_offset) for timestamp, offset in entries])
@@ -89,7 +89,8 @@ class TimeIndex:
         self._last = None
 
     def is_sane(self) -> bool:
-        """What can be seen without reading the log: its size, and that the last entry is one."""
+        """What can be checked without reading the log: the size of the index, and that its last entry is
+        one."""
         if self._file.has_odd_size():
             return False
         if self._file.count == 0:

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
 AT_ONCE_BYTES: Final = 64 * 1024
-"""A batch that takes no more than this, packed and unpacked, is searched without a pause: a millisecond."""
+"""A batch that takes no more bytes than this, compressed and decompressed, is searched without a pause, in a
+millisecond."""
 
 _HEADERS_PER_STEP: Final = 64
 _SEGMENTS_PER_STEP: Final = 16
@@ -53,24 +54,25 @@ T = TypeVar("T")
 
 
 class Room(IntEnum):
-    """How much memory a look-up needs from here on. It holds it until it says otherwise, or has ended."""
+    """How much memory a look-up needs from here on. It holds that much until it asks for another amount, or
+    has ended."""
 
     NONE = 0
     """The look-up needs next to no memory."""
     SOME = 1
-    """Some megabytes: a large batch is unfolded piece by piece."""
+    """The look-up needs some megabytes, because a large batch is decompressed piece by piece."""
     MUCH = 2
-    """Up to 128 MiB and what is packed into them: its codec cannot do with less."""
+    """The look-up needs up to 128 MiB and the compressed bytes of these: the codec cannot do with less."""
 
 
 LookupStep: TypeAlias = Callable[[], Any] | Room | None
-"""A call for a helper thread, whose result is sent back; a need for room, after which it is gone on with when
-there is; or None for a pause."""
+"""A function for a helper thread, whose result is sent back; a `Room` that is needed before the look-up can
+go on; or None for a pause."""
 
 LookupSteps: TypeAlias = Generator[LookupStep, Any, T]
 
 FoundOffset: TypeAlias = tuple[int, int, int] | None
-"""(timestamp, offset, leader epoch) of a record, or None if there is none."""
+"""Timestamp, offset and leader epoch of a record, or None if there is none."""
 
 
 def first_since(log: PartitionLog, timestamp: int) -> LookupSteps[FoundOffset]:
@@ -94,11 +96,11 @@ def with_largest_timestamp(log: PartitionLog) -> LookupSteps[FoundOffset]:
 
 
 class _LogChanged(Exception):
-    """In a pause the segment that is searched has left the log, or the log was cut."""
+    """During a pause the segment that is searched has left the log, or the log was truncated."""
 
 
 class _Search:
-    """One walk through a log; it ends with `_LogChanged` if the log is another after a pause."""
+    """Searches through a log once. It ends with `_LogChanged` if the log has changed in a pause."""
 
     def __init__(self, log: PartitionLog, timestamp: int, least_offset: int) -> None:
         self._log = log
@@ -108,7 +110,7 @@ class _Search:
         self._reached = least_offset
 
     def reached(self, log_end_offset: int) -> int:
-        """Below that no record is late enough; 0 if the log was cut further back."""
+        """No record below this offset is late enough. 0 if the log was truncated below it."""
         return self._reached if self._reached <= log_end_offset else 0
 
     def first(self) -> LookupSteps[FoundOffset]:
@@ -167,7 +169,7 @@ class _Search:
         return None
 
     def _record(self, segment: Segment, position: int, header: BatchHeader) -> LookupSteps[FoundOffset]:
-        """The first record of the batch that is late enough, not below the least offset."""
+        """The first record of the batch that is late enough and not below the least offset."""
         epoch = header.partition_leader_epoch
         if header.timestamp_type == 1 and header.record_count == header.last_offset_delta + 1:
             return header.max_timestamp, max(header.base_offset, self._least_offset), epoch
@@ -190,7 +192,7 @@ class _Search:
         return None if found is None else (found.timestamp, found.offset, epoch)
 
     def _walk(self, segment: Segment, position: int, header: BatchHeader) -> LookupSteps[FoundRecord | None]:
-        """Through a large batch in pieces, with as little memory as it takes."""
+        """Searches through a large batch in pieces, with as little memory as possible."""
         outcome: FoundRecord | RecordsError | None = None
         for room, at_once_bytes in _ROOMS:
             yield room
@@ -216,7 +218,7 @@ class _Search:
         return outcome
 
     def _watched(self, segment: Segment, steps: Steps[T]) -> LookupSteps[T]:
-        """The steps, as long as what they read is the log's."""
+        """Yields the steps while what they read belongs to the log."""
         result: Any = None
         while True:
             try:
@@ -232,7 +234,7 @@ class _Search:
         self._check(segment)
 
     def _check(self, segment: Segment) -> None:
-        """Whether the search may go on in this segment. Raises LogStorageError and _LogChanged."""
+        """Checks whether the search may go on in this segment. Raises LogStorageError and _LogChanged."""
         log = self._log
         if log.is_abandoned:
             raise LogStorageError(f"{log.name} is not in use any more")
@@ -250,7 +252,8 @@ _ROOMS: Final = (
 
 
 def _plain_records(segment: Segment, position: int, header: BatchHeader) -> bytes | None:
-    """All records of a small batch; None if it is not, or does not unfold into one. Raises RecordsError."""
+    """All records of a small batch. None if it is large, or is when it is decompressed. Raises
+    RecordsError."""
     if header.size_bytes > AT_ONCE_BYTES:
         return None
     section = segment.read(position + HEADER_BYTES, header.size_bytes - HEADER_BYTES)

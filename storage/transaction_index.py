@@ -50,7 +50,7 @@ class TransactionIndex:
         return self._path
 
     def entries(self) -> list[AbortedTransaction]:
-        """All of them; an entry that is cut off at the end of the file, or of another version, ends them."""
+        """All entries, up to one that is incomplete or of another version."""
         if self._entries is None:
             self._entries = decode_entries(self._read())
             self._written_count = len(self._entries)
@@ -66,8 +66,8 @@ class TransactionIndex:
         self.entries().append(aborted)
 
     def collect(self, from_offset: int, upper_bound_offset: int, into: list[AbortedTransaction]) -> bool:
-        """Adds what concerns records in [from_offset, upper_bound_offset); whether no later segment can have
-        more."""
+        """Adds the transactions that concern records in [from_offset, upper_bound_offset). Returns whether no
+        later segment can have more."""
         for entry in self.entries():
             if entry.last_offset >= from_offset and entry.first_offset < upper_bound_offset:
                 into.append(entry)
@@ -78,8 +78,8 @@ class TransactionIndex:
     def truncate_to(self, offset: int) -> None:
         """Drops the transactions whose marker lies at or above `offset`.
 
-        What is kept goes into a new file: after a power cut the old one must not come back with transactions
-        that were cut off.
+        The remaining ones are written into a new file: after a power cut the old one must not come back with
+        transactions that were truncated.
         """
         entries = self.entries()
         while entries and entries[-1].last_offset >= offset:
@@ -112,7 +112,7 @@ class TransactionIndex:
 
     @property
     def has_file(self) -> bool:
-        """Whether there is anything in the file that this process knows of."""
+        """Whether the file has entries that this process knows of."""
         return self._written_count > 0
 
 
@@ -121,7 +121,7 @@ def encode_entries(entries: list[AbortedTransaction]) -> bytes:
 
 
 def decode_entries(data: bytes) -> list[AbortedTransaction]:
-    """The whole entries at the beginning, up to the first that cannot be one."""
+    """The whole entries at the beginning, up to the first one that is not valid."""
     whole = len(data) - len(data) % ENTRY_BYTES
     entries: list[AbortedTransaction] = []
     for version, *fields in _ENTRY.iter_unpack(memoryview(data)[:whole]):

@@ -47,18 +47,18 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self._ongoing: dict[int, int] = {}
-        """Producer id to first offset, ascending by offset: a transaction begins at the log's end."""
+        """First offset by producer id, ascending by offset, because a transaction begins at the log's end."""
         self._unreplicated: list[CompletedTransaction] = []
 
     def __len__(self) -> int:
         return len(self._ongoing)
 
     def began(self, producer_id: int, first_offset: int) -> None:
-        """Noted once per transaction; later batches of it change nothing."""
+        """Notes a transaction. Later batches of it change nothing."""
         self._ongoing.setdefault(producer_id, first_offset)
 
     def ended(self, producer_id: int, marker_offset: int) -> CompletedTransaction | None:
-        """None if the producer had no transaction open."""
+        """Notes the end of a transaction, and returns it. None if the producer had no transaction open."""
         first_offset = self._ongoing.pop(producer_id, None)
         if first_offset is None:
             return None
@@ -73,7 +73,7 @@ class OpenTransactions:
         return completed.last_offset + 1
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """None if every transaction is decided and replicated."""
+        """The first offset of an undecided or unreplicated transaction. None if there is none."""
         if not self._ongoing and not self._unreplicated:
             return None
         if self._unreplicated:
@@ -86,21 +86,22 @@ class OpenTransactions:
 
 
 class Verification(msgspec.Struct, eq=False):
-    """One producer's question to its coordinator."""
+    """The question of one producer to its transaction coordinator."""
 
     epoch: int
     lowest_sequence: int
-    """Of the batches that wait for the answer: no later one may come first."""
+    """The lowest sequence of the batches that wait for the answer. No later batch may come first."""
     raises_epoch: bool
-    """The producer speaks version 2 of transactions: each of them begins with sequence 0."""
+    """Whether the producer uses version 2 of transactions, in which each of them begins with sequence 0."""
     began_ms: int
     is_confirmed: bool = False
     is_forgotten: bool = False
-    """A marker has come since: an answer that was under way then may be about the transaction before it."""
+    """Whether a marker has come since. An answer that was under way then may be about the transaction before
+    it."""
 
 
 class Verifications:
-    """Those of one partition, by producer id.
+    """The verifications of one partition, by producer id.
 
     Until the first `begin` nothing is checked: logs that belong to no broker take every transaction.
     """
@@ -117,8 +118,8 @@ class Verifications:
     def begin(
         self, producer_id: int, epoch: int, sequence: int, *, raises_epoch: bool, now_ms: int
     ) -> Verification:
-        """The question that a batch waits for. Batches of one epoch share one; an older epoch gets none of
-        its own, the log will refuse it."""
+        """The verification for which a batch waits. Batches of one epoch share one. A batch of an older epoch
+        gets none of its own, because the log will refuse it."""
         self.is_required = True
         known = self._by_producer.get(producer_id)
         if known is None or epoch > known.epoch:
@@ -134,7 +135,7 @@ class Verifications:
             forgotten.is_forgotten = True
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets those whose batch never came into the log."""
+        """Forgets the verifications whose batch was never appended."""
         by_producer = self._by_producer
         for producer_id in [
             each for each, asked in by_producer.items() if now_ms - asked.began_ms >= expiration_ms

@@ -1,12 +1,13 @@
-"""Cutting a log at its end: a follower whose history parts from its leader's, or one that starts anew.
+"""Truncates a log at its end: that of a follower whose history diverges from its leader's, or one that begins
+anew.
 
-Whatever lay behind the cut is forgotten everywhere: segments and indexes, producers (their state is found
-again from the newest snapshot and the headers behind it), leader epochs, high watermark and recovery
-point. Batches are never split: a cut within one takes the whole of it.
+All that lay behind is forgotten everywhere: in segments and indexes, producers (their state is found again
+from the newest snapshot and the headers behind it), leader epochs, high watermark and recovery point. Batches
+are never split: if the offset lies within one, the whole batch is removed.
 
-The cut itself waits for no disk. A marker (`truncation_markers`) keeps the checkpoints from being believed of
-what comes now, and a sync is noted: until it is done a power cut may bring back what was cut off, in which
-case whoever cut it does so again.
+The truncation itself waits for no disk. A marker (`truncation_markers`) keeps the next start from believing
+the checkpoints, and a sync is noted. Until that is done a power cut may bring the truncated records back, and
+the follower then truncates them again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
-    """Everything from `offset` on goes. Raises LogStorageError."""
+    """Removes everything from `offset` on. Raises LogStorageError."""
     _require_nothing_prepared(log)
     segments, durability = log.segments, log.durability
     if offset >= segments.log_end_offset:
@@ -50,7 +51,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> None:
 
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> None:
-    """Everything goes, and the next record gets `offset`. Raises LogStorageError."""
+    """Removes everything; the next record gets `offset`. Raises LogStorageError."""
     _require_nothing_prepared(log)
     try:
         log.durability.mark_truncation(offset, min(offset, log.log_start_offset))

@@ -30,16 +30,17 @@ TRUNCATION_MARKER_FILE: Final = "cut-below-checkpoint"
 _DIGITS: Final = 20
 
 MaxCheckpointedOffset = Callable[[], int]
-"""The largest offset that a checkpoint on the disk, or on its way there, may say of a log."""
+"""A function that returns the largest offset which a checkpoint on the disk, or on its way there, may hold
+for a log."""
 
 
 class TruncationMarker(NamedTuple):
-    """The largest offsets that a start may believe of the checkpoints, for one log."""
+    """The largest offsets of the checkpoints that a start may believe for one log."""
 
     end_offset: int
-    """For the recovery point and the high watermark."""
+    """The largest recovery point and high watermark to be believed."""
     start_offset: int
-    """For the log start."""
+    """The largest log start to be believed."""
 
 
 def not_checkpointed() -> int:
@@ -48,12 +49,12 @@ def not_checkpointed() -> int:
 
 
 def unlink_truncation_marker(files: Files, directory: str) -> None:
-    """Removes the file: the checkpoints are right again. Raises OSError."""
+    """Removes the file, because the checkpoints are right again. Raises OSError."""
     files.unlink(f"{directory}/{TRUNCATION_MARKER_FILE}")
 
 
 def read_truncation_marker(files: Files, directory: str) -> TruncationMarker | None:
-    """The marker in a log's directory; None if there is none, so that the checkpoints are right."""
+    """The marker in a log's directory. None if there is none, so that the checkpoints are right."""
     try:
         words = files.read_bytes(f"{directory}/{TRUNCATION_MARKER_FILE}").split(b" ")
         if len(words) == 2 and all(len(word) == _DIGITS for word in words):
@@ -79,23 +80,23 @@ def write_truncation_marker(files: Files, directory: str, marker: TruncationMark
 
 
 class CheckpointedOffsets:
-    """What the checkpoints of one log directory may say: as they are on the disk, and as they are on their
-    way there. A write that failed may have happened all the same."""
+    """The offsets that the checkpoints of one log directory may hold: the content that is on the disk, and
+    the content that is being written. A write that has failed may have replaced the file all the same."""
 
     def __init__(self) -> None:
         self._said: dict[str, list[PartitionOffsets]] = {}
-        """By name of the checkpoint: its content that is certain, and contents that may have replaced it."""
+        """For each checkpoint, the content that is certain, and contents that may have replaced it."""
 
     def most(self, key: tuple[str, int]) -> int:
-        """The largest offset of a log in any of them; 0 if none knows it."""
+        """The largest offset of a log in any of them; 0 if it is in none."""
         return max((said.get(key, 0) for each in self._said.values() for said in each), default=0)
 
     def says(self, checkpoint: str, offsets: PartitionOffsets) -> None:
-        """The checkpoint was read, or has been written: this is its content."""
+        """Notes the content of a checkpoint that was read or has been written."""
         self._said[checkpoint] = [offsets]
 
     def may_say(self, checkpoint: str, offsets: PartitionOffsets) -> None:
-        """The checkpoint is being written with this content."""
+        """Notes that the checkpoint is being written with this content."""
         former = self._said.get(checkpoint, [])
         if len(former) > 1:  # one that failed
             keys = {key: None for said in former for key in said}

@@ -96,7 +96,7 @@ class WaitingCopies(WaitingAppend):
         self._problem: AppendRefused | None = None
 
     def prepare(self, queue: AppendQueue, rules: ValidationRules) -> list[PreparedAppend]:
-        """See `WaitingAppend`. Raises AppendRefused if not even the first batch is good."""
+        """Does as `WaitingAppend.prepare`. Raises AppendRefused if not even the first batch is good."""
         copies, self._problem = queue.prepare_copies(self.records, self.leader_epoch)
         self._left = len(copies)
         if self._problem is not None and not copies:
@@ -104,7 +104,7 @@ class WaitingCopies(WaitingAppend):
         return copies
 
     def committed(self, results: list[AppendResult]) -> Outcome | None:
-        """See `WaitingAppend`."""
+        """Does as `WaitingAppend.committed`."""
         self._left -= len(results)
         self._results += results
         if self._left:
