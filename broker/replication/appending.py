@@ -39,13 +39,13 @@ class PartitionAppends:
         watched: WatchedBatches,
         suspect: Callable[[str, BaseException | None], None],
     ) -> None:
-        """watched: which batches are looked at record by record. suspect: hears of a log's directory that
-        failed, and with what."""
+        """watched: which batches are validated record by record. suspect: called with a log's directory and
+        an error when a call on it has failed."""
         self._watched = watched
         self._suspect = suspect
         self.failing: dict[Partition, None] = {}
-        """Whose last append met a disk error: whether the disk works again is for `append` to find out."""
-        """Partitions whose last append met a disk error; logged when it begins and when it ends."""
+        """The partitions whose last append met a disk error; only the next append shows whether the disk
+        works again. The error is logged when it begins and when it ends."""
 
     def append(
         self,
@@ -56,10 +56,11 @@ class PartitionAppends:
         connection_id: str,
         now_ms: int,
     ) -> AppendResult | WaitingAppend:
-        """One client's batch, as the leader. Raises AppendRefused with the code to answer; nothing changed.
+        """Appends one client's batch, as the leader. Raises AppendRefused with the code to answer; then
+        nothing has changed.
 
-        On return the batch is in the log; whether it is replicated is for the high watermark to say. Or it
-        waits for helper threads, and its outcome follows: an AppendResult, or an AppendRefused.
+        On return the batch is in the log; whether it is replicated is told by the high watermark. Or it waits
+        for helper threads, and the outcome follows: an AppendResult, or an AppendRefused.
         """
         counters = partition.counters
         counters.total_produce_requests += 1
@@ -100,7 +101,8 @@ class PartitionAppends:
         return waiting
 
     def _appended_late(self, partition: Partition, waiting: WaitingAppend, outcome: Outcome) -> None:
-        """Helper threads have done their part: what follows an append follows now, before the answer."""
+        """Called when helper threads have done an append, before it is answered: does what follows an
+        append."""
         if isinstance(outcome, LogStorageError):
             waiting.outcome = self._disk_failed(partition, outcome)
         if not isinstance(outcome, AppendResult):
@@ -111,13 +113,14 @@ class PartitionAppends:
             self._count(partition, outcome, waiting.size_bytes)
 
     def _count(self, partition: Partition, result: AppendResult, size_bytes: int) -> None:
-        """What follows every append that was taken; `append` has it inline."""
+        """Does what follows every append that has succeeded. `append` has these lines inline."""
         partition.counters.bytes_in += size_bytes
         partition.counters.messages_in += result.last_offset - result.base_offset + 1
         partition.appended(size_bytes)
 
     def appended_plain(self, partition: Partition, requests: int, records: int, size_bytes: int) -> None:
-        """Batches of so many requests were appended past `append` (`storage.plain_appends`)."""
+        """Counts batches of so many requests that were appended without `append`
+        (`storage.plain_appends`)."""
         counters = partition.counters
         counters.total_produce_requests += requests
         counters.messages_in += records
@@ -127,8 +130,9 @@ class PartitionAppends:
     def append_own(
         self, partition: Partition, batch: bytes, now_ms: int, transaction_version: int = 0
     ) -> AppendResult | WaitingAppend:
-        """A batch that this broker made itself, with acks=all. As `append`; base offset and leader epoch are
-        filled in by the log. transaction_version: of the transaction that a marker ends."""
+        """Appends a batch that this broker has made itself, with acks=all. The outcome is as that of
+        `append`. The log fills in base offset and leader epoch. transaction_version: that of the transaction
+        that a marker ends."""
         refusal = partition.refusal(NO_EPOCH)
         if refusal or partition.is_under_min_isr:
             raise refused(ErrorCode(refusal or ErrorCode.NOT_ENOUGH_REPLICAS))
@@ -153,7 +157,7 @@ class PartitionAppends:
         return result
 
     def forget(self, partition: Partition) -> None:
-        """The partition is hosted here no longer."""
+        """Forgets the partition, because it is not hosted here any more."""
         self.failing.pop(partition, None)
 
     def _disk_failed(self, partition: Partition, error: LogStorageError) -> AppendRefused:
@@ -170,5 +174,5 @@ class PartitionAppends:
 
 
 def refused(code: ErrorCode) -> AppendRefused:
-    """What a batch is told that did not come as far as the log."""
+    """The answer for a batch that was refused before it came to the log."""
     return AppendRefused(code, code.message, (), -1)

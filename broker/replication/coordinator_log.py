@@ -25,11 +25,12 @@ from storage.waiting_append import Outcome
 __all__ = ["CoordinatorLog", "OnCommitted"]
 
 OnCommitted: TypeAlias = Callable[["AppendResult | AppendRefused"], None]
-"""Hears where a coordinator's batch lies once the high watermark has passed it, or why it will not."""
+"""Called with the place of a coordinator's batch when the high watermark has passed it, or with the error for
+which it never will."""
 
 
 class HostedPartitions(Protocol):
-    """What is asked of the replica manager."""
+    """What this module needs of the replica manager."""
 
     @property
     def by_name(self) -> Mapping[tuple[str, int], Partition]: ...
@@ -38,7 +39,7 @@ class HostedPartitions(Protocol):
 
 
 class CoordinatorLog:
-    """Writer and reader of the coordinators; see `broker.coordinator.ports`."""
+    """Writes and reads for the coordinators, see `broker.coordinator.ports`."""
 
     def __init__(self, hosted: HostedPartitions, appends: PartitionAppends, clock: Clock) -> None:
         self._hosted = hosted
@@ -48,8 +49,8 @@ class CoordinatorLog:
     def append_internal(
         self, topic: str, index: int, batch: bytes, on_result: OnCommitted, transaction_version: int = 0
     ) -> None:
-        """A coordinator's batch, with acks=all. `on_result` once, at once or later; see `OnCommitted`.
-        transaction_version: of the transaction that a marker ends."""
+        """Appends a coordinator's batch with acks=all. `on_result` is called once, at once or later, see
+        `OnCommitted`. transaction_version: that of the transaction that a marker ends."""
         partition = self._hosted.by_name.get((topic, index))
         if partition is None:
             on_result(refused(self._hosted.why_not_hosted(topic, index)))
@@ -65,7 +66,8 @@ class CoordinatorLog:
             result.then(partial(_answer_when_replicated, partition, on_result))
 
     def await_committed(self, topic: str, index: int, on_result: Callable[[ErrorCode], None]) -> None:
-        """`on_result` once, at once or later: NONE when all that the log holds now is replicated."""
+        """Calls `on_result` once, at once or later: with NONE when all that the log holds now is
+        replicated."""
         partition = self._hosted.by_name.get((topic, index))
         if partition is None:
             on_result(self._hosted.why_not_hosted(topic, index))
@@ -77,15 +79,17 @@ class CoordinatorLog:
             partition.wait_for_commit(end_offset, _OwnWait(on_result))
 
     def max_batch_bytes(self, topic: str, index: int) -> int:
-        """The largest batch that a partition takes; of one that is not hosted, Kafka's own default."""
+        """The size of the largest batch that a partition takes. For one that is not hosted it is Kafka's
+        default."""
         partition = self._hosted.by_name.get((topic, index))
         return (LogConfig() if partition is None else partition.log.config).max_message_bytes
 
     def read_batches(self, topic: str, index: int, from_offset: int, max_bytes: int) -> bytes:
-        """Whole batches up to the log's end from the one with `from_offset` on, `b""` at the end.
+        """Reads whole batches from the one with `from_offset` on, up to the log's end; `b""` at the end.
 
-        At least one batch, otherwise up to `max_bytes`. Raises OSError if the disk fails, LookupError if the
-        partition is not hosted, CorruptRecord for bytes that are no batch and an offset beyond the end.
+        It is at least one batch, otherwise at most `max_bytes`. Raises OSError if the disk fails, LookupError
+        if the partition is not hosted, and CorruptRecord for bytes that are no batch and for an offset beyond
+        the end.
         """
         partition = self._hosted.by_name.get((topic, index))
         if partition is None:
@@ -106,7 +110,7 @@ class CoordinatorLog:
 
 
 class InternalAppend:
-    """A coordinator that waits for its batch to be replicated."""
+    """A coordinator's batch that is not replicated yet."""
 
     __slots__ = ("_on_result", "_result")
 
@@ -115,12 +119,12 @@ class InternalAppend:
         self._result = result
 
     def replicated(self, partition: Partition, error: ErrorCode) -> None:
-        """See `partition.CommitWaiter`."""
+        """Implements `partition_listeners.CommitWaiter`."""
         self._on_result(refused(error) if error else self._result)
 
 
 class _OwnWait:
-    """A coordinator that waits for what it found in the log to be replicated."""
+    """Waits until the records that a coordinator has found in its log are replicated."""
 
     __slots__ = ("_on_result",)
 
@@ -128,7 +132,7 @@ class _OwnWait:
         self._on_result = on_result
 
     def replicated(self, partition: Partition, error: ErrorCode) -> None:
-        """See `partition.CommitWaiter`."""
+        """Implements `partition_listeners.CommitWaiter`."""
         self._on_result(error)
 
 

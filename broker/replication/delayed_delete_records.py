@@ -20,17 +20,18 @@ from protocol.serving.pending import Pending
 __all__ = ["HIGH_WATERMARK", "NO_LOW_WATERMARK", "DelayedDeleteRecords", "delete_records"]
 
 HIGH_WATERMARK: Final = -1
-"""As the offset of a request: everything that is replicated."""
+"""The offset in a request that stands for the high watermark: everything that is replicated is deleted."""
 
 NO_LOW_WATERMARK: Final = -1
 
 Answer = TypeVar("Answer")
-"""What the caller answers for one partition; nothing is known of it here."""
+"""The caller's answer for one partition. This module only passes it on."""
 Response = TypeVar("Response")
 
 
 def delete_records(partition: Partition, offset: int) -> int | ErrorCode:
-    """Raise the leader's log start; the offset that `offset` means, or why nothing was done."""
+    """Raises the leader's log start. Returns the offset that `offset` stands for, or the error for which
+    nothing was done."""
     refusal = partition.refusal(NO_EPOCH)
     if refusal:
         return ErrorCode(refusal)
@@ -45,15 +46,15 @@ def delete_records(partition: Partition, offset: int) -> int | ErrorCode:
 
 
 class DelayedDeleteRecords(Generic[Answer, Response]):
-    """One request on its way. `wait` notes a partition, `start` says that these were all."""
+    """One request that may wait. `wait` is called for each partition, and `start` after the last."""
 
     __slots__ = ("_is_alive", "_pending", "_response", "_tell", "_timer", "_waiting")
 
     def __init__(
         self, is_alive: Callable[[int], bool], tell: Callable[[Answer, int, ErrorCode], None]
     ) -> None:
-        """is_alive: whether a broker lives, by its id; a dead one holds nobody up. tell: fills in an answer,
-        with the low watermark and the error; it is called again when there is more to say."""
+        """is_alive: whether the broker with an id is alive; a dead one is not waited for. tell: fills in an
+        answer, with the low watermark and the error. It is called again when these change."""
         self._is_alive = is_alive
         self._tell = tell
         self._waiting: dict[Partition, tuple[int, Answer]] = {}
@@ -62,8 +63,8 @@ class DelayedDeleteRecords(Generic[Answer, Response]):
         self._timer: Timer | None = None
 
     def wait(self, partition: Partition, offset: int, answer: Answer) -> None:
-        """Hold the answer back until the low watermark has reached `offset`, if it has not. Until then the
-        answer says REQUEST_TIMED_OUT; nothing but the low watermark takes the error away."""
+        """Waits until the low watermark has reached `offset`, if it has not yet. Until then the answer says
+        REQUEST_TIMED_OUT; only the low watermark takes that error away."""
         low_watermark = partition.low_watermark(self._is_alive)
         if low_watermark >= offset:
             self._tell(answer, low_watermark, ErrorCode.NONE)
@@ -74,7 +75,7 @@ class DelayedDeleteRecords(Generic[Answer, Response]):
     def start(
         self, response: Response, *, timeout_ms: int, clock: Clock, timers: Timers
     ) -> Response | Pending[Response]:
-        """The response, at once if nothing is waited for."""
+        """The response, which is complete at once if nothing is waited for."""
         if not self._waiting or timeout_ms <= 0:
             return response
         for partition in self._waiting:
@@ -88,7 +89,7 @@ class DelayedDeleteRecords(Generic[Answer, Response]):
         return pending
 
     def low_watermark_moved(self, partition: Partition) -> None:
-        """See `partition.DeletionWaiter`."""
+        """Implements `partition_listeners.DeletionWaiter`."""
         waiting = self._waiting.get(partition)
         if waiting is None:
             return

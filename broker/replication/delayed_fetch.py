@@ -25,26 +25,27 @@ from protocol.serving.pending import Pending
 __all__ = ["DelayedFetch", "FetchPurgatory", "WaitingFetch"]
 
 COMPLETIONS_PER_TURN: Final = 64
-"""Woken fetches that are answered in one turn of the loop; the rest in the next."""
+"""The number of fetches that are answered in one turn of the loop. The other ones that were woken are
+answered in the next turns."""
 
 Response = TypeVar("Response")
 MadeResponse = TypeVar("MadeResponse", covariant=True)
 
 
 class WaitingFetch(Protocol[MadeResponse]):
-    """Whoever looks into the partitions and makes the answer."""
+    """Reads the partitions for a fetch, and makes its answer."""
 
     def look_again(self) -> MadeResponse:
-        """Read what there is by now; the answer."""
+        """Reads what there is now, and returns the answer."""
         ...
 
     def overtaken(self) -> MadeResponse:
-        """The answer to a request whose session has gone on without it."""
+        """The answer to a request whose session has gone on with another request."""
         ...
 
 
 class FetchPurgatory:
-    """All fetches that wait, and the order in which the woken ones are answered."""
+    """All fetches that wait, and the order in which those are answered that were woken."""
 
     def __init__(
         self,
@@ -62,11 +63,11 @@ class FetchPurgatory:
         self.selector = selector
         self.replication = LeaderReplication(leader_quota or ReplicationQuota(), clock)
         self.max_bytes = max_bytes
-        """`fetch.max.bytes`: no answer is asked to hold more."""
+        """`fetch.max.bytes`: no answer holds more, whatever the request says."""
         self.clock = clock
         self.timers = timers
         self.waiting: dict[DelayedFetch[Any], None] = {}
-        """Fetches that wait now; their number is a metric and has a limit."""
+        """The number of fetches that wait now. It is a metric, and has a limit."""
         self._woken: list[DelayedFetch[Any]] = []
 
     @property
@@ -75,7 +76,7 @@ class FetchPurgatory:
 
     @property
     def watched_partitions(self) -> int:
-        """Partitions of all fetches that wait, those of each counted; for metrics."""
+        """The number of partitions of all fetches that wait, for metrics."""
         return sum(fetch.partition_count for fetch in self.waiting)
 
     def wake(self, fetch: DelayedFetch[Any]) -> None:
@@ -91,7 +92,7 @@ class FetchPurgatory:
             fetch.finish()
 
     def answer_all(self) -> None:
-        """At a graceful stop: those who wait get what there is."""
+        """Answers all waiting fetches with what there is, because the broker shuts down."""
         for fetch in list(self.waiting):
             fetch.finish()
 
@@ -122,8 +123,9 @@ class DelayedFetch(Generic[Response]):
         read_committed: bool,
         replica: ReplicaReader | None = None,
     ) -> None:
-        """missing_bytes: so much must come before the request is answered ahead of its time. replica: who
-        reads, unless it is a consumer; what is held back from it does not count."""
+        """missing_bytes: the number of bytes that must be appended before the request is answered ahead of
+        its time. replica: the replica that reads, None for a consumer. What is held back from it does not
+        count."""
         self._fetch = fetch
         self._session = session
         self._purgatory = purgatory
@@ -132,7 +134,8 @@ class DelayedFetch(Generic[Response]):
         self._replica = replica
         self._is_woken = False
         self._was_held_back = False
-        """Something came that read_committed may not see, since a transaction is open before it."""
+        """Whether records were appended that consumers of committed records may not read, because a
+        transaction is open before them."""
         self._pending: Pending[Response] | None = None
         self._timer: Timer | None = None
 
@@ -148,7 +151,7 @@ class DelayedFetch(Generic[Response]):
 
     @property
     def partition_count(self) -> int:
-        """Partitions whose records the request waits for."""
+        """The number of partitions for whose records the request waits."""
         return len(self._session.wanted)
 
     def session_grew(self, wanted: WantedPartition, size_bytes: int) -> None:
@@ -182,13 +185,14 @@ class DelayedFetch(Generic[Response]):
             pending.complete(self._fetch.overtaken())
 
     def finish(self) -> None:
-        """Answer now, with whatever there is. Once answered or given up, later calls do nothing."""
+        """Answers now, with what there is. Once it is answered or given up, later calls do nothing."""
         pending = self._leave()
         if pending is not None:
             pending.complete_by(self._look_again)
 
     def _look_again(self) -> Response:
-        """It runs in a turn of somebody else, where nothing may be raised but by `complete_by`."""
+        """Reads again. It runs in a turn of other code, which must not get exceptions from here; only
+        `complete_by` may raise."""
         try:
             return self._fetch.look_again()
         finally:
@@ -196,13 +200,13 @@ class DelayedFetch(Generic[Response]):
                 self._session.unwatch_all()
 
     def _abandon(self) -> None:
-        """The client has gone."""
+        """Gives the fetch up, because the client has disconnected."""
         self._leave()
         if not self._session.id:
             self._session.unwatch_all()
 
     def _leave(self) -> Pending[Response] | None:
-        """Out of the purgatory; the promise, if it was still open."""
+        """Removes the fetch from the purgatory. Returns its pending answer if it was not complete."""
         pending, self._pending = self._pending, None
         if pending is None:
             return None

@@ -29,14 +29,14 @@ __all__ = ["DelayedProduce", "ProduceAnswers"]
 ACKS_ALL: Final = -1
 
 Answer = TypeVar("Answer")
-"""What the caller answers for one partition; nothing is known of it here."""
+"""The caller's answer for one partition. This module only passes it on."""
 AnyAnswer = TypeVar("AnyAnswer", contravariant=True)
 Response = TypeVar("Response")
 AnyResponse = TypeVar("AnyResponse", contravariant=True)
 
 
 class ProduceAnswers(Protocol[AnyAnswer, AnyResponse]):
-    """How the caller's answers are filled in, by whoever shapes them."""
+    """Fills in the answers. The caller implements it, because it makes the response."""
 
     def appended(
         self, partition: Partition, answer: AnyAnswer, outcome: AppendResult | AppendRefused
@@ -45,21 +45,22 @@ class ProduceAnswers(Protocol[AnyAnswer, AnyResponse]):
         ...
 
     def not_replicated_yet(self, answer: AnyAnswer) -> None:
-        """The batch is in the log. Until `replicated` says otherwise the answer is REQUEST_TIMED_OUT."""
+        """The batch is in the log. The answer is REQUEST_TIMED_OUT until `replicated` is called."""
         ...
 
     def replicated(self, partition: Partition, answer: AnyAnswer, error: ErrorCode) -> None:
-        """Every replica in sync has the batch; or an error says why nobody knows."""
+        """Every replica in sync has the batch; or an error says why that is not known."""
         ...
 
     def all_appended(self, response: AnyResponse) -> None:
-        """Every batch of the request has its verdict from the log. Called once, with acks=0 too, where no
-        answer follows, and also if the client has gone. May raise CloseConnection."""
+        """Every batch of the request was appended or refused. It is called once: with acks=0 too, where no
+        answer follows, and also if the client has disconnected. May raise CloseConnection."""
         ...
 
 
 class DelayedProduce(Generic[Answer, Response]):
-    """One request on its way. `wait` and `wait_for_append` note partitions; `start`: these were all."""
+    """One request that may wait. `wait` and `wait_for_append` are called for partitions, and `start` after
+    the last."""
 
     __slots__ = (
         "_acks",
@@ -90,25 +91,25 @@ class DelayedProduce(Generic[Answer, Response]):
         self._timers = timers
         self._waiting: dict[Partition, Answer] = {}
         self._appending = 0
-        """Batches that helper threads have to do with."""
+        """The number of batches that helper threads append."""
         self._pending: Pending[Any] | None = None
         self._response: Response | None = None
         self._timer: Timer | None = None
 
     def wait(self, partition: Partition, answer: Answer, last_offset: int) -> None:
-        """Hold the answer back until the partition's high watermark has passed what was appended."""
+        """Waits until the partition's high watermark has passed what was appended."""
         self._answers.not_replicated_yet(answer)
         self._waiting[partition] = answer
         partition.wait_for_commit(last_offset + 1, self)
 
     def wait_for_append(self, partition: Partition, answer: Answer, append: WaitingAppend) -> None:
-        """Hold the answer back until the batch is in the log, and then for its replication if that is asked
-        for. The answer holds an error when it comes here."""
+        """Waits until the batch is in the log, and then for its replication if the request asks for that. The
+        answer holds an error already when this is called."""
         self._appending += 1
         append.then(partial(self._appended, partition, answer))
 
     def start(self, response: Response) -> Response | Pending[Any] | None:
-        """The response, at once if nothing is waited for any more; None with acks=0."""
+        """The response, which is complete at once if nothing is waited for any more. None with acks=0."""
         self._response = response
         if not self._appending:
             self._answers.all_appended(response)
@@ -138,7 +139,8 @@ class DelayedProduce(Generic[Answer, Response]):
             self._all_appended(self._response)
 
     def _all_appended(self, response: Response) -> None:
-        """Also when nobody waits any longer: what is counted or logged does not depend on it."""
+        """Called when all batches are appended, even if nobody waits for the answer any more: what is counted
+        or logged does not depend on that."""
         pending = self._pending
         try:
             self._answers.all_appended(response)
@@ -158,7 +160,7 @@ class DelayedProduce(Generic[Answer, Response]):
         self._timer = self._timers.call_at(deadline_ms, self._expired)
 
     def replicated(self, partition: Partition, error: ErrorCode) -> None:
-        """See `partition.CommitWaiter`."""
+        """Implements `partition_listeners.CommitWaiter`."""
         answer = self._waiting.pop(partition, None)
         if answer is None:
             return

@@ -40,18 +40,19 @@ from protocol.messages.fetch import FetchRequest
 
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
-"""In a request: tell me all, and open a session if you can."""
+"""The epoch of a request for all partitions that asks for a session."""
 FINAL_EPOCH: Final = -1
-"""In a request: tell me all, and keep no session."""
+"""The epoch of a request for all partitions that asks for no session."""
 EPOCH_MAX: Final = 2**31 - 1
 UNTOLD: Final = -1
-"""In place of a high watermark that was told: none was, so the next answer names the partition."""
+"""Stands in place of a high watermark if none was told, so that the next answer names the partition."""
 
 EVICTION_MS: Final = 120_000
-"""After so long an idle session may lose its place; a session keeps it for as long against its equals."""
+"""After this time an idle session may lose its place. A session also keeps its place for so long against
+sessions of the same kind."""
 
 PartitionKey = tuple[str | bytes, int]
-"""Topic name, or topic id since Fetch v13, and partition index."""
+"""The name of a topic, or its id since version 13 of Fetch, and the index of a partition."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -60,11 +61,11 @@ def next_epoch(epoch: int) -> int:
 
 
 class WantedPartition(msgspec.Struct, gc=False, eq=False):
-    """What a consumer wants of one partition, and what it was told last."""
+    """What a reader wants of one partition, and what it was told last."""
 
     key: PartitionKey
     topic: str
-    """Empty while a topic id is not known to the cluster."""
+    """The name of the topic; empty while the cluster does not know the topic id."""
     topic_id: bytes
     index: int
     fetch_offset: int
@@ -78,15 +79,15 @@ class WantedPartition(msgspec.Struct, gc=False, eq=False):
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
     replica_log_start_offset: int = UNTOLD
-    """Where the follower's log begins, if a follower asks."""
+    """The log start offset of the follower, if a follower fetches."""
 
     def name_topic(self, topic: str) -> None:
-        """The name of the topic is known now."""
+        """Sets the name of the topic when it becomes known."""
         self.topic = topic
 
 
 class Told(Protocol):
-    """What an answer tells of one partition, as far as its session remembers it."""
+    """What an answer says about one partition, as far as its session remembers it."""
 
     @property
     def error_code(self) -> int: ...
@@ -112,7 +113,8 @@ class SessionFetch(Protocol):
     def session_changed(self) -> None: ...
 
     def session_taken_over(self) -> None:
-        """Another request of the same session came: this one is answered as out of order."""
+        """Called when another request of the same session has come. This one is answered with
+        INVALID_FETCH_SESSION_EPOCH."""
         ...
 
 
@@ -138,18 +140,19 @@ class FetchSession:
         """The epoch that the next request must name."""
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
-        """A follower asks: it reads to the log's end, and its session is worth more than a consumer's."""
+        """Whether a follower fetches. It reads to the log's end, and its session is worth more than a
+        consumer's."""
         self.may_stay = may_stay
-        """The client asked for a session, so it may be remembered."""
+        """Whether the client has asked for a session, so that it may be remembered."""
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.wanted: dict[PartitionKey, WantedPartition] = {}
         self.active: dict[PartitionKey, WantedPartition] = {}
-        """Partitions of `wanted` that the next answer must look at; all others are watched."""
+        """Those of the wanted partitions at which the next answer must look. All others are watched."""
         self.waiting: SessionFetch | None = None
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what the request adds, changes and forgets."""
+        """Takes over what the request adds, changes and forgets."""
         wanted, active = self.wanted, self.active
         by_id = self.uses_topic_ids
         for topic in request.topics:
@@ -191,7 +194,7 @@ class FetchSession:
             known.partition.holders.pop(self, None)
 
     def found(self, wanted: WantedPartition, partition: Partition) -> None:
-        """The partition stays at hand for later requests."""
+        """Remembers the hosted partition for later requests."""
         wanted.partition = partition
         if self.id:
             self._hold(wanted)
@@ -213,7 +216,8 @@ class FetchSession:
         token.partition = None
 
     def begin_wait(self, fetch: SessionFetch) -> None:
-        """A request of this session waits: it hears of every change of what it may have to tell."""
+        """A request of this session begins to wait. It is told of every change about which it may have
+        something to answer."""
         self.waiting = fetch
         for wanted in self.active.values():
             self.watch(wanted)
@@ -222,7 +226,7 @@ class FetchSession:
         self.waiting = None
 
     def settle(self, told: Iterable[tuple[WantedPartition, Told]]) -> None:
-        """Note what an answer tells. What was told in full is watched from now on."""
+        """Notes what an answer says. A partition about which all is told is watched from now on."""
         active = self.active
         for wanted, data in told:
             if data.error_code:
@@ -244,8 +248,8 @@ class FetchSession:
                 self.watch(wanted)
 
     def told_records(self, wanted: WantedPartition, high_watermark: int, log_start_offset: int) -> None:
-        """An answer gives records of the partition: it goes to the end of the order, for there may be
-        more."""
+        """Notes that an answer holds records of the partition, which goes to the end of the order because
+        there may be more."""
         wanted.high_watermark = high_watermark
         wanted.log_start_offset = log_start_offset
         active = self.active
@@ -253,12 +257,12 @@ class FetchSession:
         active[wanted.key] = wanted
 
     def rest(self, wanted: WantedPartition) -> None:
-        """There is nothing to tell of the partition: it is watched until there is."""
+        """Notes that there is nothing to tell about the partition. It is watched until there is."""
         del self.active[wanted.key]
         self.watch(wanted)
 
     def watch(self, wanted: WantedPartition) -> None:
-        """Have the session told of the partition's next change."""
+        """Has the partition tell the session of its next change."""
         partition = wanted.partition
         if partition is not None:
             if self.privileged:
@@ -308,10 +312,10 @@ class FetchSessions:
     def begin(
         self, request: FetchRequest, *, uses_topic_ids: bool, from_follower: bool, now_ms: int
     ) -> FetchSession | ErrorCode:
-        """The session that serves a request, brought up to date with it; or the top-level error.
+        """The session that serves a request, updated by it; or the error for the whole response.
 
-        A full fetch, and an incremental one that leaves no partition, give a session with id 0. Offer the
-        former to `remember` when it is answered.
+        A full fetch, and an incremental one that leaves no partition, get a session with id 0. That of a full
+        fetch is given to `remember` when it is answered.
         """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION_ID:
@@ -341,14 +345,14 @@ class FetchSessions:
         return session
 
     def advance(self, session: FetchSession, *, now_ms: int) -> None:
-        """A request of the session was accepted."""
+        """Notes that a request of the session was accepted."""
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = now_ms
         del self._by_id[session.id]
         self._by_id[session.id] = session
 
     def remember(self, session: FetchSession, *, now_ms: int) -> bool:
-        """Give the session of a full fetch a place and an id; False if there is no place for it."""
+        """Gives the session of a full fetch a place and an id. False if there is no place for it."""
         if not session.may_stay or not self._make_room(session, now_ms):
             return False
         session.id = self._new_id()
@@ -359,7 +363,7 @@ class FetchSessions:
         return True
 
     def close(self, session_id: int) -> None:
-        """Forget a session; if nobody knows it, nothing happens."""
+        """Forgets a session. Nothing happens if there is none with this id."""
         session = self._by_id.pop(session_id, None)
         if session is None:
             return
@@ -399,8 +403,8 @@ class FetchSessions:
 
 
 def _may_yield(session: FetchSession, newcomer: FetchSession) -> bool:
-    """Whether a newcomer may get the session's place at all: the session is old, or it is a consumer's and
-    the newcomer a follower's."""
+    """Whether a new session may get the place of this one: this one is old, or it is a consumer's and the new
+    one a follower's."""
     grown_up = session.last_used_ms - session.created_ms > EVICTION_MS
     return grown_up or (newcomer.privileged and not session.privileged)
 

@@ -70,10 +70,10 @@ class AlterPartitions(Protocol):
 
 
 class IsrMaintenance:
-    """`broker.replication.partition_listeners.IsrKeeper` of all partitions of one broker.
+    """Implements `broker.replication.partition_listeners.IsrKeeper` for all partitions of one broker.
 
-    registration: of a broker, as the newest image has it. broker_epoch: of this broker's own registration.
-    max_lag_ms: replica.lag.time.max.ms.
+    registration: the registration of a broker in the newest image. broker_epoch: that of this broker's own
+    registration. max_lag_ms: replica.lag.time.max.ms.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class IsrMaintenance:
         """Kafka's IsrExpandsPerSec, IsrShrinksPerSec and FailedIsrUpdatesPerSec, counted since the start."""
 
     def start(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """Looks for followers that lag behind, from now on. partitions: all that this broker hosts."""
+        """Begins to look for followers that lag behind. partitions: all that this broker hosts."""
         self._partitions = partitions
         self._arm()
 
@@ -114,7 +114,8 @@ class IsrMaintenance:
     # Which replicas may be in an ISR.
 
     def may_join(self, replica_id: int, replica: ReplicaState) -> bool:
-        """See `IsrKeeper`. A replica whose fetches have no broker epoch (before version 15) may join."""
+        """Implements `IsrKeeper`. A replica whose fetches have no broker epoch (before version 15) may
+        join."""
         broker = self._registration(replica_id)
         return (
             replica.log_end_offset != UNKNOWN_OFFSET
@@ -124,7 +125,7 @@ class IsrMaintenance:
         )
 
     def is_joining(self, replica_id: int, replica: ReplicaState, leader_end_offset: int) -> bool:
-        """See `IsrKeeper`."""
+        """Implements `IsrKeeper`."""
         now_ms = self._clock.monotonic_ms()
         return replica.is_caught_up(leader_end_offset, now_ms, self._max_lag_ms) and self.may_join(
             replica_id, replica
@@ -133,7 +134,7 @@ class IsrMaintenance:
     # Changes.
 
     def caught_up(self, partition: Partition, replica_id: int) -> None:
-        """See `IsrKeeper`."""
+        """Implements `IsrKeeper`."""
         if not self._is_stopped:
             self._submit(partition, partition.prepare_isr_expand(replica_id, self._broker_epoch()))
 

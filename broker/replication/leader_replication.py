@@ -16,7 +16,7 @@ __all__ = ["LeaderReplication", "ReplicaReader"]
 
 
 class LeaderReplication:
-    """What this broker sends to followers. quota: for throttled replicas."""
+    """What this broker sends to followers. quota: the quota for throttled replicas."""
 
     __slots__ = ("bytes_out", "clock", "quota", "reassignment_bytes_out")
 
@@ -25,10 +25,10 @@ class LeaderReplication:
         self.clock = clock
         self.bytes_out = 0
         self.reassignment_bytes_out = 0
-        """Of these, what went to replicas that reassignments add."""
+        """The part of them that was sent to replicas which reassignments add."""
 
     def reader(self, replica_id: int) -> ReplicaReader | None:
-        """Whoever sends this replica id with a fetch; None if it is a consumer."""
+        """The replica that fetches with this replica id; None if it is a consumer."""
         return None if replica_id < 0 else ReplicaReader(self, replica_id)
 
 
@@ -51,7 +51,7 @@ class ReplicaReader:
         )
 
     def is_sent(self, partition: Partition, size_bytes: int) -> None:
-        """The replica is sent so many bytes of records."""
+        """Counts so many bytes of records that are sent to the replica."""
         sent = self._sent
         sent.bytes_out += size_bytes
         if self._replica_id in partition.adding:

@@ -24,7 +24,7 @@ _log = logging.getLogger("barnabas.replicas")
 
 
 class RetriedReplicas(Protocol):
-    """What is asked of the replica manager."""
+    """What this module needs of the replica manager."""
 
     @property
     def by_name(self) -> Mapping[tuple[str, int], Partition]: ...
@@ -38,7 +38,7 @@ class RetriedReplicas(Protocol):
 
 
 class LogRetries:
-    """Tries the partitions again that lack space. While there are none, no timer is set."""
+    """Tries the partitions again whose log had no space on the disk. If there are none, no timer is set."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class LogRetries:
         on_leader_change: Callable[[LeaderChange], None],
         on_made: Callable[[tuple[str, int]], None],
     ) -> None:
-        """on_leader_change: hears where leadership changed, as from the publisher of replicas. on_made: hears
-        that a partition has its log."""
+        """on_leader_change: called for each change of leadership, as by the publisher of replicas. on_made:
+        called when a partition has its log."""
         self._replicas = replicas
         self._clock = clock
         self._timers = timers
@@ -60,7 +60,7 @@ class LogRetries:
         self._timer: Timer | None = None
         self._changes: list[LeaderChange] = []
         self._waiting: tuple[tuple[str, int], ...] = ()
-        """The partitions that lacked space when the attempt began."""
+        """The partitions that had no space when the attempt began."""
         self._steps: Iterator[None] | None = None
         replicas.when_without_space(self._arm)
 
@@ -82,7 +82,7 @@ class LogRetries:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Go on with the attempt, for one turn of the loop."""
+        """Goes on with the attempt for one turn of the loop."""
         if self._steps is None:
             return
         deadline_ns = self._clock.monotonic_ns() + TURN_NS

@@ -65,7 +65,7 @@ _STORAGE: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class Partition(Watched):
-    """A hosted partition. The replica manager makes it; the image's differences and appends change it."""
+    """A hosted partition. The replica manager makes it. Differences between images and appends change it."""
 
     __slots__ = (
         "__weakref__",
@@ -107,8 +107,9 @@ class Partition(Watched):
         lane_epoch: LaneEpoch | None = None,
         isr_keeper: IsrKeeper = NO_KEEPER,
     ) -> None:
-        """lane_epoch: the node's, which every change of the partition's standing bumps. isr_keeper: asks the
-        controller for another ISR; without one the ISR stays as the metadata log tells it."""
+        """lane_epoch: that of the node, which is bumped by every change that matters to the fast lane.
+        isr_keeper: asks the controller for another ISR; without one the ISR stays as the metadata log tells
+        it."""
         super().__init__()
         self._lane_epoch = lane_epoch or LaneEpoch()
         self.topic = topic
@@ -125,7 +126,7 @@ class Partition(Watched):
         """The replicas that a reassignment adds."""
         self.is_reassigning = False
         self.min_insync_replicas = 1
-        """As the topic is configured; see `effective_min_isr`."""
+        """The `min.insync.replicas` of the topic, see `effective_min_isr`."""
         self.state: RoleState = Follower(
             NO_LEADER, PartitionFetchState(log.log_end_offset, NO_EPOCH, NO_EPOCH)
         )
@@ -134,16 +135,18 @@ class Partition(Watched):
         self.leader_epoch_start_offset = 0
         """The log's end when this broker began to lead in the current epoch; 0 if it does not lead."""
         self.is_under_min_isr = False
-        """This broker leads, and fewer replicas are in sync than acks=all asks for."""
+        """Whether this broker leads, and fewer replicas are in sync than acks=all needs."""
         self.is_alone = False
-        """This broker leads, there is no other replica, and one is enough for acks=all: whatever is in the
-        log counts as replicated."""
+        """Whether this broker leads, there is no other replica, and one is enough for acks=all: then
+        everything in the log counts as replicated."""
         self.trusted_connection = ""
-        """The connection whose batch was taken by its header last; see `watched_batches`."""
+        """The connection of the last batch that was validated by its header alone, see `watched_batches`."""
         self.unseen_bytes = 0
-        """Bytes appended beyond the high watermark; a fetch that waits counts them once they are readable."""
+        """The number of bytes that were appended beyond the high watermark. A waiting fetch counts them once
+        they can be read."""
         self.commit_waiters: list[tuple[int, CommitWaiter]] = []
-        """(offset that the high watermark must reach, who waits), in the order of the appends."""
+        """Pairs of the offset that the high watermark must reach and the waiter, in the order of the
+        appends."""
         self.deletion_waiters: list[DeletionWaiter] = []
 
     def __repr__(self) -> str:
@@ -155,29 +158,31 @@ class Partition(Watched):
 
     @property
     def leader_id(self) -> int:
-        """The broker that leads, as this one knows it; NO_LEADER if none does or if the log failed."""
+        """The id of the leader that this broker knows; NO_LEADER if there is none or if the log has
+        failed."""
         return self.state.leader_id
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The committed ISR; empty unless this broker leads, as nobody else knows it for certain."""
+        """The committed ISR. It is empty unless this broker leads, because no other broker knows it for
+        certain."""
         state = self.state
         return state.partition_state.isr if isinstance(state, Leader) else ()
 
     @property
     def is_under_replicated(self) -> bool:
-        """This broker leads, and not all replicas are in sync; those that a reassignment adds are not missed
-        before its end."""
+        """Whether this broker leads, and not all replicas are in sync. Replicas that a reassignment adds do
+        not count before it has ended."""
         return self.is_leader and len(self.isr) < len(self.replicas) - len(self.adding)
 
     @property
     def is_at_min_isr(self) -> bool:
-        """This broker leads, and one replica less in sync were too few for acks=all."""
+        """Whether this broker leads, and with one replica less in sync acks=all would fail."""
         return self.is_leader and len(self.isr) == self.effective_min_isr
 
     @property
     def effective_min_isr(self) -> int:
-        """Replicas that must be in sync for acks=all; never more than there are replicas."""
+        """The number of replicas that must be in sync for acks=all; never more than there are replicas."""
         return min(self.min_insync_replicas, max(1, len(self.replicas)))
 
     def refusal(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
@@ -209,10 +214,11 @@ class Partition(Watched):
         min_insync_replicas: int,
         now_ms: int,
     ) -> bool:
-        """Take over what the metadata log says of the partition. Whether the leader or its epoch changed.
+        """Takes over what the metadata log says about the partition. Returns whether the leader or its epoch
+        has changed.
 
-        Acknowledgements that wait in an epoch that this broker no longer leads fail; watchers look again. An
-        image that is older than an ISR which the controller has confirmed since changes nothing.
+        Acknowledgements that wait in an epoch that this broker no longer leads fail, and watchers look again.
+        An image that is older than an ISR which the controller has confirmed since changes nothing.
         """
         self.min_insync_replicas = min_insync_replicas
         if partition_epoch < self.partition_epoch:
@@ -242,7 +248,7 @@ class Partition(Watched):
         return moved
 
     def _change_leader(self, leader_id: int, isr: tuple[int, ...], now_ms: int) -> None:
-        """Somebody leads in a new epoch: this broker, another one, or nobody."""
+        """Begins a new epoch, in which this broker, another one or nobody leads."""
         if leader_id != self.node_id:
             self._enter(self._following(leader_id), RoleCause.LEADER_CHANGED)
             return
@@ -266,7 +272,7 @@ class Partition(Watched):
         )
 
     def _enter(self, state: RoleState, cause: RoleCause) -> None:
-        """The only place where the role changes."""
+        """Changes the role. This is the only place where it changes."""
         invariant(
             cause in TRANSITIONS.get((self.state.role, state.role), ()),
             "a partition changes its role as the table says",
@@ -282,15 +288,15 @@ class Partition(Watched):
         self._count_replicas()
 
     def require_insync(self, min_insync_replicas: int) -> None:
-        """The topic's `min.insync.replicas` changed."""
+        """Takes over a change of the topic's `min.insync.replicas`."""
         self.min_insync_replicas = min_insync_replicas
         self._count_replicas()
         if self.is_leader:
             self.advance_high_watermark()
 
     def _count_replicas(self) -> None:
-        """The facts that follow from the ISR, for those who ask often. It is called with every change of the
-        role, the leader epoch, the ISR and what is asked of it, so here the fast lane forgets."""
+        """Computes the attributes that follow from the ISR. It is called with every change of the role, the
+        leader epoch, the ISR and the required ISR, so it also makes the fast lane forget."""
         self._lane_epoch.bump()
         state = self.state
         if isinstance(state, Leader):
@@ -300,7 +306,7 @@ class Partition(Watched):
             self.is_under_min_isr = self.is_alone = False
 
     def retire(self) -> None:
-        """The partition is hosted here no longer; everybody who waits for it is told."""
+        """Ends the partition, because it is not hosted here any more. All that wait for it are told."""
         self._enter(self._following(NO_LEADER), RoleCause.RETIRED)
         self.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.fail_commit_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -309,7 +315,8 @@ class Partition(Watched):
         self.tell_gone()
 
     def go_offline(self) -> None:
-        """The disk has failed under the log; everybody who waits for the partition is told."""
+        """Takes the partition offline, because the disk has failed under its log. All that wait for it are
+        told."""
         self._enter(Offline(), RoleCause.LOG_FAILED)
         self.fail_commit_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
         self.tell_changed()
@@ -375,9 +382,9 @@ class Partition(Watched):
         return _NOT_LEADER if current_leader_epoch == NO_EPOCH else _UNKNOWN
 
     def _ask_to_take_in(self, state: Leader, replica_id: int, replica: ReplicaState) -> None:
-        """Ask for an ISR with this replica if it is outside, has everything that is committed, and has that
-        from this leader: what the leader had at the beginning of its epoch may be committed without its
-        knowledge (KIP-497)."""
+        """Asks for an ISR with this replica if it is outside and has everything that is committed. It must
+        have that from this leader: what the leader had at the beginning of its epoch may be committed without
+        its knowledge (KIP-497)."""
         offset = replica.log_end_offset
         if (
             isinstance(state.partition_state, CommittedPartitionState)
@@ -403,10 +410,10 @@ class Partition(Watched):
         }
 
     def prepare_isr_expand(self, replica_id: int, broker_epoch: int) -> PendingExpandIsr:
-        """Ask to take a replica into the ISR; it counts for the high watermark at once. The caller sends what
-        the returned state holds, and comes back with `isr_confirmed` or `isr_rejected`.
+        """Begins to take a replica into the ISR. It counts for the high watermark at once. The caller sends
+        what the returned state holds, and comes back with `isr_confirmed` or `isr_rejected`.
 
-        broker_epoch: of this broker's own registration, for this method and the next.
+        broker_epoch: that of this broker's own registration, for this method and the next.
         """
         pending = self._leading().prepare_expand(
             replica_id,
@@ -418,7 +425,8 @@ class Partition(Watched):
         return pending
 
     def prepare_isr_shrink(self, replica_ids: Iterable[int], broker_epoch: int) -> PendingShrinkIsr:
-        """Ask to take replicas out of the ISR; they count for the high watermark until that is confirmed."""
+        """Begins to take replicas out of the ISR. They count for the high watermark until that is
+        confirmed."""
         return self._leading().prepare_shrink(
             tuple(replica_ids),
             leader_epoch=self.leader_epoch,
@@ -427,12 +435,12 @@ class Partition(Watched):
         )
 
     def awaits(self, pending: PendingPartitionChange) -> bool:
-        """Whether the answer to this wish still matters: nothing has overtaken it."""
+        """Whether the answer to this change of the ISR still matters, because nothing has overtaken it."""
         return isinstance(self.state, Leader) and self.state.partition_state is pending
 
     def isr_confirmed(self, pending: PendingPartitionChange, answered: LeaderAndIsr) -> bool:
-        """The controller answered with the ISR in force. False if that is old news: the metadata log has told
-        more since, or another epoch has begun."""
+        """Takes in the controller's answer with the ISR in force. False if it is out of date: the metadata
+        log has told more since, or another epoch has begun."""
         state = self.state
         if not isinstance(state, Leader) or state.partition_state is not pending:
             return False
@@ -445,11 +453,11 @@ class Partition(Watched):
         return True
 
     def isr_rejected(self, pending: PendingPartitionChange) -> bool:
-        """The controller answered that it made no change and that the partition epoch is the one in force
-        (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED). False if that is old news.
+        """Takes in the controller's answer that it has changed nothing and that the partition epoch is the
+        one in force (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED). False if it is out of date.
 
-        After any other error nobody knows what the controller has done: the wish stays pending, until the
-        metadata log tells the ISR in force.
+        After any other error it is not known what the controller has done: the change stays pending, until
+        the metadata log tells the ISR in force.
         """
         state = self.state
         if not isinstance(state, Leader) or state.partition_state is not pending:
@@ -484,13 +492,13 @@ class Partition(Watched):
     # Deletion of records.
 
     def raise_log_start(self, offset: int) -> None:
-        """As the leader, let nobody read below `offset`, which is at most the high watermark. Followers learn
-        the log start from their next fetch; one that waits is answered now."""
+        """As the leader, raises the log start to `offset`, which is at most the high watermark. Followers
+        learn it with their next fetch; one that waits is answered now."""
         if self.log.increase_log_start(offset):
             self.tell_changed()
 
     def low_watermark(self, is_alive: Callable[[int], bool]) -> int:
-        """The least log start among the live replicas; -1 while one of them has told nothing."""
+        """The smallest log start among the live replicas; -1 while one of them has told none."""
         state, start = self.state, self.log.log_start_offset
         if isinstance(state, Leader):
             for replica_id, replica in state.replicas.items():
@@ -503,7 +511,7 @@ class Partition(Watched):
             waiter.low_watermark_moved(self)
 
     def appended(self, size_bytes: int) -> None:
-        """This broker appended so many bytes to the log."""
+        """Takes in that this broker has appended so many bytes to the log."""
         if not self.is_alone:
             self.unseen_bytes += size_bytes
             if self.log_end_watchers:
@@ -520,8 +528,8 @@ class Partition(Watched):
             self.tell_log_end_moved(size_bytes)
 
     def advance_high_watermark(self) -> None:
-        """Move the high watermark as far as the replicas in sync, and those about to be, allow; tell who
-        waits for that."""
+        """Moves the high watermark as far as the replicas in sync, and those about to be, allow. Tells those
+        that wait for it."""
         state, log = self.state, self.log
         if self.is_under_min_isr or not isinstance(state, Leader):
             return
@@ -546,7 +554,7 @@ class Partition(Watched):
             self.tell_log_end_moved(0)
 
     def wait_for_commit(self, offset: int, waiter: CommitWaiter) -> None:
-        """Have `waiter` told once the high watermark has reached `offset`, or cannot any more."""
+        """Has `waiter` told when the high watermark has reached `offset`, or cannot reach it any more."""
         self.commit_waiters.append((offset, waiter))
 
     def forget_commit_waiter(self, waiter: CommitWaiter) -> None:

@@ -1,6 +1,6 @@
-"""Who is told when a partition changes, and of what; who changes its ISR.
+"""Who is told of changes of a partition, and who changes its ISR.
 
-Everybody is told in the turn of the loop that made the change, so nobody does more than to note it.
+All are told in the turn of the loop that made the change, so they only note it, and act on it later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Watcher(Protocol):
-    """Wants to know of the next change; `token` is what it gave when it began to watch."""
+    """Waits for the next change. `token` is the value that it gave when it began to watch."""
 
     def partition_grew(self, token: Any, size_bytes: int) -> None:
         """`size_bytes` more can be read than before; 0 if only the high watermark has moved."""
@@ -37,10 +37,10 @@ class Watcher(Protocol):
 
 
 class PartitionWatcher(Protocol):
-    """Keeps a reference to a partition while nothing happens; `token` is what it gave with it."""
+    """Keeps a reference to a partition while nothing happens. `token` is the value that it gave with it."""
 
     def partition_gone(self, token: Any) -> None:
-        """The partition is hosted no longer; drop the reference."""
+        """The partition is not hosted any more; drop the reference."""
         ...
 
 
@@ -67,7 +67,7 @@ class IsrKeeper(Protocol):
         ...
 
     def is_joining(self, replica_id: int, replica: ReplicaState, leader_end_offset: int) -> bool:
-        """Whether it may join and has caught up, now or within replica.lag.time.max.ms."""
+        """Whether the replica may join and has caught up, now or within replica.lag.time.max.ms."""
         ...
 
     def caught_up(self, partition: Partition, replica_id: int) -> None:
@@ -76,7 +76,7 @@ class IsrKeeper(Protocol):
 
 
 class _NoKeeper:
-    """`IsrKeeper` of partitions whose ISR nobody changes."""
+    """The `IsrKeeper` of partitions whose ISR nobody changes."""
 
     def may_join(self, replica_id: int, replica: ReplicaState) -> bool:
         return False
@@ -92,19 +92,19 @@ NO_KEEPER: Final = _NoKeeper()
 
 
 class Watched:
-    """What is watched: readers wait for more, and holders keep a reference."""
+    """Those who watch a partition: readers wait for more, and holders keep a reference."""
 
     __slots__ = ("holders", "log_end_watchers", "watchers")
 
     def __init__(self) -> None:
         self.watchers: dict[Watcher, Any] = {}
-        """Those who read up to the high watermark."""
+        """Readers up to the high watermark."""
         self.log_end_watchers: dict[Watcher, Any] = {}
-        """Those who read up to the log's end: followers."""
+        """Readers up to the log's end, which are followers."""
         self.holders: dict[PartitionWatcher, Any] = {}
 
     def watch(self, watcher: Watcher, token: Any, *, to_log_end: bool = False) -> None:
-        """Tell `watcher` of the next change, once. to_log_end: it reads beyond the high watermark, as
+        """Has `watcher` told of the next change, once. to_log_end: it reads beyond the high watermark, as
         followers do."""
         (self.log_end_watchers if to_log_end else self.watchers)[watcher] = token
 
@@ -118,8 +118,8 @@ class Watched:
             watcher.partition_grew(token, size_bytes)
 
     def tell_log_end_moved(self, size_bytes: int) -> None:
-        """A follower that waits is answered when there is something to copy. That the high watermark has
-        moved it learns with its next request, as in Kafka."""
+        """Tells the followers that there is something to copy. A follower learns with its next request that
+        the high watermark has moved, as in Kafka."""
         watchers, self.log_end_watchers = self.log_end_watchers, {}
         for watcher, token in watchers.items():
             watcher.partition_grew(token, size_bytes)

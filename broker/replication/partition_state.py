@@ -1,4 +1,4 @@
-"""The ISR as a leader sees it: the one in the metadata log, or another that it asked for and waits for.
+"""The ISR as a leader sees it: the one in the metadata log, or another for which it has asked the controller.
 
 The high watermark counts the *maximal* ISR: every replica that is in the ISR, or may be in it already without
 the leader knowing. A leader that asks to take a replica in counts it from that moment on, because the
@@ -6,7 +6,7 @@ controller may elect it as soon as it has written the change. A leader that asks
 counting them until the controller has confirmed that they are out. acks=all and `min.insync.replicas` are
 judged by the committed ISR (KIP-497).
 
-Kafka's names; there they stand in `Partition.scala`. All values are immutable.
+The names are those of Kafka's `Partition.scala`. All values are immutable.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ RECOVERED: Final = 0
 """The leader has nothing to recover; 1 is a leader after an unclean election (KIP-704)."""
 
 NO_BROKER_EPOCH: Final = -1
-"""Whoever fetched did not tell the epoch of its broker, or has not fetched yet."""
+"""The broker epoch of a replica that has not told it, or has not fetched yet."""
 
 
 class LeaderAndIsr(msgspec.Struct, frozen=True):
-    """What AlterPartition carries, both ways: an ISR under a leader epoch and a partition epoch.
+    """The content of AlterPartition in both directions: an ISR with its leader epoch and partition epoch.
 
-    isr_with_broker_epoch: (broker id, epoch of the broker's registration) of each replica (KIP-903); in an
-    answer the epochs are not told and are NO_BROKER_EPOCH.
+    isr_with_broker_epoch: the id and the broker epoch of each replica (KIP-903). In an answer the epochs are
+    not told, and are NO_BROKER_EPOCH.
     """
 
     leader_id: int
@@ -57,7 +57,7 @@ class LeaderAndIsr(msgspec.Struct, frozen=True):
 
 
 class CommittedPartitionState(msgspec.Struct, frozen=True):
-    """The ISR in the metadata log, and no wish for another."""
+    """The ISR is the one in the metadata log, and the leader has not asked for another."""
 
     state: ClassVar[IsrState] = IsrState.COMMITTED
 
@@ -70,7 +70,7 @@ class CommittedPartitionState(msgspec.Struct, frozen=True):
 
 
 class PendingExpandIsr(msgspec.Struct, frozen=True):
-    """The leader asked for an ISR with one replica more."""
+    """The leader has asked for an ISR with one replica more."""
 
     state: ClassVar[IsrState] = IsrState.PENDING_EXPAND
 
@@ -88,7 +88,7 @@ class PendingExpandIsr(msgspec.Struct, frozen=True):
 
 
 class PendingShrinkIsr(msgspec.Struct, frozen=True):
-    """The leader asked for an ISR without some replicas."""
+    """The leader has asked for an ISR without some replicas."""
 
     state: ClassVar[IsrState] = IsrState.PENDING_SHRINK
 

@@ -48,10 +48,10 @@ FIRST_VERSION_WITH_LAST_EPOCH: Final = 12
 READ_COMMITTED: Final = 1
 
 CONSUMER: Final = -1
-"""The replica id of whoever is no replica; -2 is a consumer that debugs, smaller ones do not exist."""
+"""The replica id of a consumer. -2 is a consumer that debugs; there are no smaller ones."""
 
 NO_ROOM: Final = b""
-"""There is something to read, and nothing of it fits."""
+"""Says that there are records to read, but that none of them fits into the answer."""
 
 _OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 _UNKNOWN_SERVER_ERROR: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -59,11 +59,11 @@ _STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class FollowerFetch(msgspec.Struct, gc=False, frozen=True):
-    """What a leader is told by another broker's request as a whole.
+    """What a fetch of another broker tells the leader as a whole.
 
-    broker_epoch: under which the broker says that it is registered, -1 where it does not say (before Fetch
-    v15). registered_epoch: under which it is, as far as this broker knows. now_ms: monotonic, when the
-    request came.
+    broker_epoch: the epoch in which the broker says that it is registered, -1 if it does not say so (before
+    version 15 of Fetch). registered_epoch: the one in which it is registered, as far as this broker knows.
+    now_ms: the monotonic time at which the request came.
     """
 
     now_ms: int
@@ -72,7 +72,7 @@ class FollowerFetch(msgspec.Struct, gc=False, frozen=True):
 
 
 class FetchParams(msgspec.Struct, gc=False, frozen=True):
-    """What the request said, within what the broker allows."""
+    """The parameters of a fetch, within what the broker allows."""
 
     max_wait_ms: int
     min_bytes: int
@@ -80,15 +80,15 @@ class FetchParams(msgspec.Struct, gc=False, frozen=True):
     read_committed: bool
     replica_id: int = CONSUMER
     leader_only: bool = True
-    """Before Fetch v11 a consumer cannot say where it is, so only the leader answers it; replicas too ask
-    the leader."""
+    """Whether only the leader answers. Before version 11 of Fetch a consumer cannot name its rack, and
+    replicas always ask the leader."""
     can_tell_divergence: bool = True
-    """Since Fetch v12 an answer can say where two logs diverge. A session keeps what its partitions said, and
-    may go on in an older version."""
+    """Whether an answer can tell where two logs diverge, as from version 12 of Fetch on. A session remembers
+    what was told about its partitions, and may go on in an older version."""
     follower: FollowerFetch | None = None
-    """Of a replica, while its request is new. A request that waited and is answered now says nothing new."""
+    """The follower that fetches, while its request is new. A request that has waited says nothing new."""
     rack: str = ""
-    """Where a consumer says that it is; empty if it does not."""
+    """The rack of the consumer; empty if it names none."""
 
 
 def params_of(
@@ -98,7 +98,7 @@ def params_of(
     most_bytes: int,
     follower: FollowerFetch | None = None,
 ) -> FetchParams:
-    """What a request said. most_bytes: the broker allows no more."""
+    """The parameters of a request. most_bytes: the broker allows no more."""
     max_bytes = min(most_bytes, request.max_bytes)
     return FetchParams(
         request.max_wait_ms,
@@ -114,7 +114,7 @@ def params_of(
 
 
 class ReadRefused(msgspec.Struct, frozen=True):
-    """The partition cannot be read. cause: the disk error, if it was one."""
+    """The partition cannot be read. cause: the disk error, if that is the reason."""
 
     error_code: int
     cause: Exception | None = None
@@ -122,7 +122,7 @@ class ReadRefused(msgspec.Struct, frozen=True):
 
 class DivergingEpoch(msgspec.Struct, frozen=True):
     """The reader has records that this log does not have. epoch: the largest epoch of this log that is not
-    later than the reader's. end_offset: where that epoch ends here; the reader cuts its log off there."""
+    later than the reader's. end_offset: the end of that epoch here, to which the reader truncates its log."""
 
     epoch: int
     end_offset: int
@@ -131,11 +131,11 @@ class DivergingEpoch(msgspec.Struct, frozen=True):
 def fetch_records(
     params: FetchParams, partition: Partition, wanted: WantedPartition, max_bytes: int, is_first: bool
 ) -> LogSlice | bytes | DivergingEpoch | ReadRefused | None:
-    """What a request gets of one partition.
+    """Reads one partition for a request.
 
-    None: the reader is at the end of what it may read. NO_ROOM: it is not, but nothing fits in `max_bytes`.
-    is_first: no records were found before in this request; then the first batch is given whole, however
-    large it is (KIP-74), otherwise a consumer with a small `max_bytes` would stand still before it for ever.
+    None: the reader is at the end of what it may read. NO_ROOM: it is not, but nothing fits into `max_bytes`.
+    is_first: no records were found before in this request. Then the first batch is given whole, however large
+    it is (KIP-74); otherwise a consumer with a small `max_bytes` could never read it.
     """
     log = partition.log
     offset = wanted.fetch_offset
@@ -181,8 +181,8 @@ def fetch_records(
 def aborted_transactions(
     partition: Partition, from_offset: int, records: LogSlice
 ) -> list[tuple[int, int]] | ReadRefused:
-    """(producer id, first offset) of the transactions whose records a reader of committed records leaves
-    out."""
+    """Pairs of producer id and first offset: the transactions whose records a reader of committed records
+    leaves out."""
     try:
         return partition.log.aborted_transactions(from_offset, records)
     except OffsetOutOfRange:
@@ -192,8 +192,9 @@ def aborted_transactions(
 
 
 def note_unnamed_partitions(session: FetchSession, params: FetchParams) -> None:
-    """A follower's request asks for every partition of its session, also for those that it does not name and
-    that have nothing new: it is still where it was, and was refused nothing there."""
+    """Notes the fetches of partitions that a follower's request does not name. It asks for every partition of
+    its session; those that it does not name have nothing new: the follower is at the same offset as before,
+    and was not refused there."""
     follower = params.follower
     if follower is None:
         return
@@ -208,7 +209,7 @@ def note_unnamed_partitions(session: FetchSession, params: FetchParams) -> None:
 def _obstacle(
     params: FetchParams, partition: Partition, wanted: WantedPartition
 ) -> DivergingEpoch | ReadRefused | None:
-    """What stands in the way of reading, in Kafka's order; None if nothing does after all."""
+    """The error that prevents reading, in Kafka's order. None if there is none."""
     refusal = partition.refusal(wanted.current_leader_epoch, leader_only=params.leader_only)
     if not refusal and params.replica_id >= 0:
         refusal = partition.follower_refusal(params.replica_id, wanted.current_leader_epoch)
@@ -230,7 +231,7 @@ def _obstacle(
 def _note_follower(
     replica_id: int, follower: FollowerFetch, partition: Partition, wanted: WantedPartition
 ) -> int:
-    """The leader learns how far a follower is; the error code to answer."""
+    """Tells the leader's partition how far a follower has fetched. Returns the error code to answer."""
     refusal = partition.follower_refusal(replica_id, wanted.current_leader_epoch)
     return refusal or partition.follower_fetched(
         replica_id,

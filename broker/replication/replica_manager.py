@@ -1,11 +1,11 @@
-"""All partitions that this broker hosts: found by name or id, and made to follow the image.
+"""All partitions that this broker hosts: they are found by name or id, and follow the image.
 
-The metadata log says who hosts and who leads; `apply` turns the difference between two images into deeds
-here: logs are created and deleted, leaders begin a new epoch, and the topics' settings reach the logs.
-Handlers find a partition in `by_name` or `by_id`; for one that is not there, `why_not_hosted` gives the error
-to answer. Batches are appended with `appends`.
+The metadata log says who hosts and who leads. `apply` applies the difference between two images here: logs
+are created and deleted, leaders begin a new epoch, and the topics' settings reach the logs. Handlers find a
+partition in `by_name` or `by_id`; for one that is not there, `why_not_hosted` gives the error to answer.
+Batches are appended with `appends`.
 
-A partition whose log could not be made because the disk was full is tried again, without a restart.
+A partition whose log could not be created because the disk was full is tried again, without a restart.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WALK_ALWAYS: Final = "full"
 
 
 class Logs(Protocol):
-    """What is asked of the log manager."""
+    """What the replica manager needs of the log manager."""
 
     def get(self, topic: str, partition: int) -> PartitionLog | None: ...
 
@@ -57,7 +57,7 @@ class Logs(Protocol):
 
 
 class ClusterMetadata(Protocol):
-    """What is asked of the metadata cache."""
+    """What the replica manager needs of the metadata cache."""
 
     @property
     def image(self) -> ClusterImage: ...
@@ -66,7 +66,8 @@ class ClusterMetadata(Protocol):
 
 
 class LeaderChange(NamedTuple):
-    """This broker began or ceased to lead a partition, or leads it in another epoch."""
+    """This broker has become the leader of a partition, is not the leader any more, or leads in another
+    epoch."""
 
     topic: str
     partition: int
@@ -75,7 +76,7 @@ class LeaderChange(NamedTuple):
 
 
 class Followers(Protocol):
-    """Whoever copies the partitions that this broker follows."""
+    """Copies the partitions that this broker follows."""
 
     def partition_moved(self, partition: Partition) -> None:
         """Another leader or leader epoch is in force."""
@@ -101,14 +102,14 @@ class ReplicaManager:
         lane_epoch: LaneEpoch | None = None,
         isr_keeper: IsrKeeper = NO_KEEPER,
     ) -> None:
-        """waiting: helper threads for appends that should not keep the loop; without it they do. lane_epoch:
-        the node's (`broker.fast_lane`). isr_keeper: see `Partition`."""
+        """waiting: helper threads for appends that would keep the loop busy; without it they are done on the
+        loop. lane_epoch: that of the node (`broker.fast_lane`). isr_keeper: see `Partition`."""
         self.lane_epoch = lane_epoch or LaneEpoch()
         self._node_id = node_id
         self._logs = logs
         self._config = config
         self._inherited: TopicSettings | None = None
-        """Of topics that set nothing themselves."""
+        """The settings of topics that have no configs of their own."""
         self._metadata = metadata
         self._clock = clock
         self._waiting = waiting
@@ -120,13 +121,14 @@ class ReplicaManager:
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.counters: dict[str, TopicCounters] = {}
-        """By topic, for topics that are hosted here; read by metrics."""
+        """The counters of the topics that are hosted here, by topic. Metrics read them."""
         self.deleted_topics = TopicCounters("")
-        """What deleted topics had counted; with it the sums over all topics never fall."""
+        """The sum of the counters of deleted topics, so that the sums over all topics never fall."""
         self._offline: dict[tuple[str, int], None] = {}
-        """Partitions that belong here, but whose log could not be made or cannot be used any more."""
+        """Partitions that this broker should host, but whose log could not be created or cannot be used any
+        more."""
         self.without_space: dict[tuple[str, int], None] = {}
-        """The offline partitions that only lack room on a disk; `log_retries` tries them again."""
+        """The offline partitions that only lack space on a disk. `log_retries` tries them again."""
         self._tell_without_space: Callable[[], None] = _nobody_tries
         self._followers: Followers | None = None
         self._is_leaving = False
@@ -138,7 +140,7 @@ class ReplicaManager:
         return self.why_not_hosted(topic, index) if found is None else found
 
     def why_not_hosted(self, topic: str, index: int) -> NotHosted:
-        """What to answer for a partition that is not in `by_name`."""
+        """The error to answer for a partition that is not in `by_name`."""
         if (topic, index) in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._metadata.partition(topic, index) is None:
@@ -147,15 +149,15 @@ class ReplicaManager:
 
     @property
     def offline_count(self) -> int:
-        """Partitions that belong here and whose log cannot be used."""
+        """The number of partitions that this broker should host and whose log cannot be used."""
         return len(self._offline)
 
     # Following the image.
 
     def apply(self, image: ClusterImage, delta: ImageDelta | None) -> list[LeaderChange]:
-        """Do what the new image asks for; without a delta everything in it is taken as new.
+        """Applies a new image; without a delta everything in it is taken as new.
 
-        Call it after the metadata cache shows the image. Returns where leadership changed here.
+        It is called after the metadata cache shows the image. Returns the changes of leadership.
         """
         changes: list[LeaderChange] = []
         for _ in self.apply_in_steps(image, delta, changes):
@@ -163,9 +165,9 @@ class ReplicaManager:
         return changes
 
     def retire_in_steps(self, delta: ImageDelta, changes: list[LeaderChange]) -> Iterator[None]:
-        """Lets go of the partitions of deleted topics, a partition a step. Call it while the metadata cache
-        still shows the image before: so nobody ever finds a partition by a name that is another topic's
-        already, or by the id of a topic that the cache does not know. Their logs go with `apply`."""
+        """Drops the partitions of deleted topics, one partition a step. It is called while the metadata cache
+        still shows the image before. So no partition is ever found by a name that is another topic's already,
+        or by the id of a topic that the cache does not know. Their logs are deleted by `apply`."""
         if delta.topics is None:
             return
         for gone in delta.topics.deleted.values():
@@ -176,7 +178,7 @@ class ReplicaManager:
     def apply_in_steps(
         self, image: ClusterImage, delta: ImageDelta | None, changes: list[LeaderChange]
     ) -> Iterator[None]:
-        """Does what `apply` does, one partition a step; adds to `changes` where leadership changed."""
+        """Does as `apply`, one partition a step. Adds the changes of leadership to `changes`."""
         if delta is None:
             for topic in image.topics.by_name.values():
                 yield from self._follow_topic(image, topic.name, topic.id, topic.partitions, changes)
@@ -197,16 +199,17 @@ class ReplicaManager:
                     yield from self._configure_topic(image, name)
 
     def when_without_space(self, told: Callable[[], None] | None) -> None:
-        """Have `told` called when a log could not be made for want of space; None: nobody is told."""
+        """Has `told` called when a log could not be created because there was no space; None: nobody is
+        told."""
         self._tell_without_space = told or _nobody_tries
 
     def copy_with(self, followers: Followers) -> None:
-        """From now on the partitions that follow a leader elsewhere are copied."""
+        """Sets what copies the partitions that follow another broker."""
         self._followers = followers
 
     def begin_controlled_shutdown(self) -> None:
-        """From now on a partition is followed no longer once this broker is out of its ISR, or nobody leads
-        it: it would only ask to come back into an ISR that it leaves."""
+        """From now on a partition is not followed any more once this broker is out of its ISR, or nobody
+        leads it: otherwise the broker would ask to come back into an ISR that it leaves."""
         self._is_leaving = True
 
     def try_again_in_steps(self, changes: list[LeaderChange]) -> Iterator[None]:
@@ -220,7 +223,8 @@ class ReplicaManager:
         yield
 
     def configure(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """The broker's own configuration changed; topics that set nothing themselves follow it."""
+        """Takes over a change of the broker's own configuration. Topics without configs of their own follow
+        it."""
         self._config = config
         self._inherited = None
         for name in self.counters:
@@ -300,7 +304,7 @@ class ReplicaManager:
                 changes.append(LeaderChange(topic, index, entry.leader_epoch, partition.is_leader))
 
     def _host(self, topic: str, index: int, topic_id: bytes, settings: TopicSettings) -> Partition | None:
-        """The partition, with its log; None if the log could not be made or opened."""
+        """The partition, with its log; None if the log could not be created or opened."""
         key = (topic, index)
         partition = self.by_name.get(key)
         if partition is not None and partition.topic_id == topic_id:
@@ -347,7 +351,7 @@ class ReplicaManager:
         return partition
 
     def _retire(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
-        """Stop hosting the partition; its log stays."""
+        """Stops hosting the partition. Its log stays."""
         self._offline.pop((topic, index), None)
         self.without_space.pop((topic, index), None)
         partition = self.by_id.pop((topic_id, index), None)
@@ -362,7 +366,8 @@ class ReplicaManager:
             changes.append(LeaderChange(topic, index, partition.leader_epoch, False))
 
     def _drop(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:
-        """Stop hosting the partition, and have its log deleted in the background, also a log that failed."""
+        """Stops hosting the partition, and has its log deleted in the background, even if the log has
+        failed."""
         self._retire(topic, index, topic_id, changes)
         try:
             self._logs.delete_async(topic, index)
@@ -377,7 +382,8 @@ class ReplicaManager:
     # Disk errors.
 
     def log_went_offline(self, topic: str, index: int) -> LeaderChange | None:
-        """The log cannot be used any more. The change of leadership, if this broker was the leader."""
+        """Takes in that the log cannot be used any more. Returns the change of leadership, if this broker was
+        the leader."""
         key = (topic, index)
         self._offline[key] = None
         partition = self.by_name.pop(key, None)
@@ -390,15 +396,17 @@ class ReplicaManager:
         return LeaderChange(topic, index, partition.leader_epoch, False) if led else None
 
     def log_moved(self, topic: str, index: int) -> None:
-        """The log lies in another directory now: from now on its writes are timed as that disk's."""
+        """Takes in that the log lies in another directory now, and has its writes timed as those of that
+        disk."""
         partition = self.by_name.get((topic, index))
         if partition is not None and self._waiting is not None:
             self._waiting.watch(partition.log)
 
     def read_failed(self, partition: Partition, error: BaseException) -> None:
-        """A read met a disk error: the log manager checks whether the whole directory has failed."""
+        """Takes in that a read has met a disk error: the log manager checks whether the whole directory has
+        failed."""
         self._logs.suspect(partition.log.directory, error.__cause__ or error)
 
 
 def _nobody_tries() -> None:
-    """Nobody tries again before the partition changes next."""
+    """Does nothing: the partition is tried again only when it changes next."""

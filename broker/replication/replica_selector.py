@@ -20,7 +20,7 @@ from controller.metadata.image.brokers import BrokerRegistration
 __all__ = ["NO_PREFERRED_REPLICA", "RackAwareReplicaSelector", "replica_selector"]
 
 NO_PREFERRED_REPLICA: Final = -1
-"""The leader itself is read from."""
+"""Says that the consumer reads from the leader."""
 
 _RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _LEADER: Final = "org.apache.kafka.common.replica.LeaderSelector"
@@ -29,7 +29,7 @@ _log = logging.getLogger("barnabas.replicas")
 
 
 class RackAwareReplicaSelector:
-    """Kafka's class of this name."""
+    """Does what Kafka's class of this name does."""
 
     def select(
         self,
@@ -59,7 +59,7 @@ class RackAwareReplicaSelector:
 
 
 def _is_in(rack: str, broker: BrokerRegistration | None, listener: str) -> bool:
-    """Whether it is a living broker in this rack that can be reached on the listener."""
+    """Whether a broker is alive, in this rack, and reachable on the listener."""
     return broker is not None and not broker.fenced and broker.rack == rack and listener in broker.endpoints
 
 

@@ -1,8 +1,8 @@
-"""What a hosted partition remembers in each role; all of it is gone with the role.
+"""What a hosted partition remembers in each role. It is forgotten when the role ends.
 
 A leader keeps a `ReplicaState` for every other replica, in the ISR or not: a replica outside the ISR must be
 known to have caught up before the leader can ask to take it in. Times are milliseconds of the broker's
-monotonic clock. Kafka's names; there they stand in `Replica.java` and `AbstractFetcherThread.scala`.
+monotonic clock. The names are those of Kafka's `Replica.java` and `AbstractFetcherThread.scala`.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class ReplicaState(msgspec.Struct, gc=False):
     up at the time of the fetch before."""
 
     def begin_epoch(self, now_ms: int, leader_end_offset: int, *, is_in_sync: bool) -> None:
-        """The same broker leads in a new epoch. A replica in the ISR is taken to be caught up now, so that it
-        has the full time to fetch; one outside must show it first."""
+        """Begins a new epoch of the same leader. A replica in the ISR is taken to be caught up now, so that
+        it has the full time to fetch; one outside must show it first."""
         self.last_fetch_leader_log_end_offset = leader_end_offset
         self.last_fetch_time_ms = self.last_caught_up_time_ms = now_ms if is_in_sync else NEVER
 
@@ -76,7 +76,8 @@ class ReplicaState(msgspec.Struct, gc=False):
         now_ms: int,
         broker_epoch: int,
     ) -> None:
-        """The replica fetched from `fetch_offset` while the leader's log ended at `leader_end_offset`."""
+        """Notes that the replica has fetched from `fetch_offset` while the leader's log ended at
+        `leader_end_offset`."""
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, now_ms)
         elif fetch_offset >= self.last_fetch_leader_log_end_offset:
@@ -113,8 +114,8 @@ class Leader:
         isr: tuple[int, ...],
         replicas: dict[int, ReplicaState],
     ) -> None:
-        """leader_id: this broker. epoch_start_offset: the log's end when it began to lead in this epoch.
-        replicas: every other replica, by broker id."""
+        """leader_id: the id of this broker. epoch_start_offset: the log's end when it began to lead in this
+        epoch. replicas: every other replica, by broker id."""
         self.leader_id = leader_id
         self.epoch_start_offset = epoch_start_offset
         self.partition_state: PartitionState = CommittedPartitionState(isr)
@@ -136,8 +137,8 @@ class Leader:
         now_ms: int,
         before: Leader | None,
     ) -> Leader:
-        """The leader of a new epoch. before: the role until now, if this broker led already; what it knows
-        of the other replicas stays true, while a new leader knows nothing."""
+        """The leader of a new epoch. before: the previous role, if this broker led already. What it knows of
+        the other replicas stays true then, while a new leader knows nothing of them."""
         known = {} if before is None else before.replicas
         states = {}
         for replica in _others(leader_id, replicas, isr):
@@ -149,7 +150,7 @@ class Leader:
         return cls(leader_id=leader_id, epoch_start_offset=log_end_offset, isr=isr, replicas=states)
 
     def follow_image(self, replicas: Iterable[int], isr: tuple[int, ...]) -> None:
-        """The metadata log tells the replicas and the ISR in force, in the same leader epoch."""
+        """Takes over the replicas and the ISR from the metadata log, in the same leader epoch."""
         known = self.replicas
         self.replicas = {
             replica: known.get(replica) or ReplicaState()
@@ -160,9 +161,9 @@ class Leader:
     def prepare_expand(
         self, replica_id: int, *, leader_epoch: int, partition_epoch: int, broker_epoch: int
     ) -> PendingExpandIsr:
-        """The replica counts as in sync from now on; the returned state holds what to ask the controller.
+        """Counts the replica as in sync from now on. The returned state holds what to ask of the controller.
 
-        broker_epoch: of this broker's own registration.
+        broker_epoch: that of this broker's own registration.
         """
         committed = self._committed()
         invariant(replica_id in self.replicas, "only a replica can join the ISR", replica=replica_id)
@@ -177,7 +178,7 @@ class Leader:
     def prepare_shrink(
         self, replica_ids: tuple[int, ...], *, leader_epoch: int, partition_epoch: int, broker_epoch: int
     ) -> PendingShrinkIsr:
-        """The replicas count as in sync until the controller has confirmed that they are not."""
+        """Counts the replicas as in sync until the controller has confirmed that they are not."""
         committed = self._committed()
         invariant(self.leader_id not in replica_ids, "a leader stays in its own ISR", asked=replica_ids)
         isr = tuple(replica for replica in committed.isr if replica not in replica_ids)
@@ -187,11 +188,11 @@ class Leader:
         return pending
 
     def confirm(self, committed: CommittedPartitionState) -> None:
-        """The controller answered with the ISR that is in force."""
+        """Takes over the ISR in force from the controller's answer."""
         self._change(committed, IsrCause.CONFIRMED)
 
     def reject(self, pending: PendingPartitionChange) -> None:
-        """The controller answered that it has not made the change: the ISR before is in force."""
+        """Goes back to the ISR before, because the controller has not made the change."""
         self._change(pending.last_committed_state, IsrCause.REJECTED)
 
     def _committed(self) -> CommittedPartitionState:
@@ -243,7 +244,8 @@ class Leader:
 
 
 class PartitionFetchState(msgspec.Struct, frozen=True, gc=False):
-    """From where a follower fetches, and what it tells the leader so that the leader can see a divergence.
+    """The offset from which a follower fetches, and what it tells the leader so that the leader can see a
+    divergence.
 
     fetch_offset: the end of its log. last_fetched_epoch: the leader epoch of its last record, NO_EPOCH if the
     log is empty.
@@ -255,7 +257,7 @@ class PartitionFetchState(msgspec.Struct, frozen=True, gc=False):
 
 
 class Follower(msgspec.Struct, frozen=True):
-    """Another broker leads, or nobody: then leader_id is NO_LEADER."""
+    """Another broker leads the partition, or nobody does: then leader_id is NO_LEADER."""
 
     role: ClassVar[Role] = Role.FOLLOWER
 
@@ -264,7 +266,7 @@ class Follower(msgspec.Struct, frozen=True):
 
 
 class Offline(msgspec.Struct, frozen=True):
-    """The log cannot be used any more; every request is answered with KAFKA_STORAGE_ERROR."""
+    """The log cannot be used any more. Every request is answered with KAFKA_STORAGE_ERROR."""
 
     role: ClassVar[Role] = Role.OFFLINE
 

@@ -1,5 +1,5 @@
-"""What the partitions of a topic share here: its configuration, in the form in which they and their logs need
-it, and what they count together."""
+"""What the partitions of a topic share on this broker: its configuration, in the form in which they and their
+logs need it, and its counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_COMPRESSED: Final = "uncompressed"
 
 
 class TopicSettings(NamedTuple):
-    """log: what the logs need. min_insync_replicas: what the partitions need."""
+    """log: the settings for the logs. min_insync_replicas: the setting for the partitions."""
 
     log: LogConfig
     min_insync_replicas: int
@@ -70,8 +70,8 @@ def _codec_and_level(topic: TopicConfig) -> tuple[int | None, int | None]:
 
 
 class TopicCounters:
-    """What happened to one topic on this broker since it started; plain integers, read by whoever exports
-    them."""
+    """Counts what has happened to one topic on this broker since its start. The counters are plain integers,
+    which metrics read."""
 
     __slots__ = (
         "bytes_in",
@@ -95,7 +95,7 @@ class TopicCounters:
         self.failed_fetch_requests = 0
 
     def add(self, other: TopicCounters) -> None:
-        """Counts all that the other has counted as well."""
+        """Adds all counters of the other topic."""
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
         self.messages_in += other.messages_in

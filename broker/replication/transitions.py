@@ -44,17 +44,17 @@ __all__ = [
 
 
 class Role(Enum):
-    """What this broker is for a partition that it hosts."""
+    """The role of this broker for a partition that it hosts."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
-    """Copies from the leader, or waits until there is one."""
+    """The broker copies from the leader, or waits until there is one."""
     OFFLINE = "offline"
     """The log cannot be used any more."""
 
 
 class RoleCause(Enum):
-    """Why a partition changes its role, or begins the same one anew."""
+    """The reason for which a partition changes its role, or begins the same one anew."""
 
     ELECTED = "the metadata log names this broker as the leader of a new epoch"
     LEADER_CHANGED = "the metadata log names another leader, a later epoch of it, or no leader"
@@ -77,7 +77,7 @@ TRANSITIONS: Final[Mapping[tuple[Role, Role], frozenset[RoleCause]]] = MappingPr
 
 
 class IsrState(Enum):
-    """How sure a leader is of its ISR."""
+    """What a leader knows about its ISR."""
 
     COMMITTED = "committed"
     """The ISR is the one in the metadata log, and the leader has not asked for another."""
@@ -88,7 +88,7 @@ class IsrState(Enum):
 
 
 class IsrCause(Enum):
-    """Why the state of an ISR changes."""
+    """The reason for which the state of an ISR changes."""
 
     CAUGHT_UP = "a replica outside the ISR has caught up with the leader"
     FELL_BEHIND = "replicas in the ISR have not caught up for longer than replica.lag.time.max.ms"

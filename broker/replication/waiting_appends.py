@@ -44,11 +44,11 @@ class WaitingAppends:
 
     @property
     def waiting_bytes(self) -> int:
-        """Copies of batches that wait."""
+        """The size of the copied batches that wait."""
         return self._helpers.waiting_bytes
 
     def watch(self, log: PartitionLog) -> None:
-        """From now on the log's writes are timed, and its directory may become slow."""
+        """Has the log's writes timed from now on, so that its directory may become slow."""
         path = log.directory.rpartition("/")[0]
         disk = self.by_directory.get(path)
         if disk is None:

@@ -24,11 +24,12 @@ from config.limits import (
 )
 
 _LEAST_BYTES: Final = WALKED_BYTES_PER_CONNECTION // WALKED_BATCHES_PER_CONNECTION
-"""What the smallest batch counts for."""
+"""The number of bytes that the smallest batch counts for."""
 _SECOND_MS: Final = 1000
 
 GENERATION_SIZE: Final = 8192
-"""Connections times partitions remembered per generation; two generations take some three MiB."""
+"""The number of pairs of connection and partition that a generation remembers. Two generations take some
+three MiB."""
 
 
 class WatchedBatches:
@@ -43,7 +44,7 @@ class WatchedBatches:
         self.always = always
         self._second = 0
         self._node_bytes = 0
-        """Walked in this second, of all connections."""
+        """The number of bytes that were walked in this second, of all connections."""
         self._younger: dict[tuple[str, bytes, int], int] = {}
         self._older: dict[tuple[str, bytes, int], int] = {}
 

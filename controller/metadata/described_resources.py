@@ -44,7 +44,7 @@ _DESCRIBE: Final = Operation.DESCRIBE_CONFIGS
 
 
 class _NotDescribed(Exception):
-    """A resource that is not described, with the error of its result."""
+    """A resource cannot be described. Holds the error of its result."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code
@@ -53,7 +53,7 @@ class _NotDescribed(Exception):
 
 
 class ResourceDescriber:
-    """Describes resources as they are in one image. config: of this node, with its dynamic configs."""
+    """Describes resources by one image. config: that of this node, with its dynamic configs."""
 
     def __init__(self, config: BrokerConfig, image: ClusterImage, loggers: Loggers) -> None:
         self._config = config

@@ -1,15 +1,16 @@
-"""The port to the replicated metadata log: what the controller asks of it, whoever keeps the replicas.
+"""The port to the replicated metadata log: what the controller needs of it, whatever keeps the replicas.
 
     append ──▶ written ──▶ committed ──▶ listeners
                  │             │
                  │             └─ high_watermark: the end of what can never be lost again
                  └─ end_offset
 
-One voter's log commits when its disk has synced; a raft log commits when a majority has. The controller sees
-only the difference in time. A listener gets everything in order: first a snapshot if there is one, then each
-committed batch, and a change of the leader only after the batches before it. All calls happen on the loop.
+The log of an only voter commits when its disk has synced; that of several voters when a majority has. The
+controller sees only the difference in time. A listener gets everything in order: first a snapshot if there is
+one, then each committed batch, and a change of the leader only after the batches before it. All calls happen
+on the loop.
 
-`replicated_log` keeps it, with one voter or many; a contract test holds it to this text.
+`replicated_log` implements it, with one voter or many. A contract test compares it with this text.
 """
 
 from __future__ import annotations
@@ -44,24 +45,24 @@ NO_LEADER: Final = -1
 
 
 class NotLeader(Exception):
-    """The append was refused: only the leader may append, and only in its own epoch."""
+    """The append was refused, because only the leader may append, and only in its own epoch."""
 
 
 class MetadataLogListener(Protocol):
-    """A follower of the committed log. No call may raise: a record that cannot be replayed ends the
-    process."""
+    """Follows the committed log. No call may raise: a record that cannot be replayed ends the process."""
 
     def load_snapshot(self, snapshot: SnapshotId, image: ClusterImage) -> None:
         """Called with all records of a snapshot; the listener drops what it had before."""
         ...
 
     def commit(self, batch: MetadataBatch) -> None:
-        """The next committed batch. A leader gets its own batches here too. Control batches come without
-        records."""
+        """Called with the next committed batch. A leader gets its own batches here too. Control batches come
+        without records."""
         ...
 
     def leader_changed(self, leader: LeaderAndEpoch) -> None:
-        """All batches of earlier epochs have been committed to this listener when it is itself the leader."""
+        """Called when the leader has changed. If the listener itself is the leader, all batches of earlier
+        epochs have been committed to it before."""
         ...
 
 
@@ -76,7 +77,7 @@ class ReplicaProgress(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """The quorum as its leader sees it. endpoints by voter id, then by listener name."""
+    """The quorum as its leader sees it. endpoints: by voter id, then by listener name."""
 
     leader: LeaderAndEpoch
     high_watermark: int
@@ -86,11 +87,11 @@ class QuorumView(NamedTuple):
 
 
 class ReadOutcome(NamedTuple):
-    """What a replica that fetches from (offset, epoch of the record before it) gets: exactly one of
+    """What a replica gets that fetches from an offset, with the epoch of the record before it: exactly one of
 
     * records: committed batches from the offset on, empty at the end;
-    * diverging: its log differs; the pair is (epoch, end offset of that epoch here) to truncate to;
-    * snapshot: the offset is below the log's start; load this first.
+    * diverging: its log differs, and it must truncate to this epoch and end offset;
+    * snapshot: the offset is below the log's start, and it must load this snapshot first.
     """
 
     records: Records
@@ -119,7 +120,7 @@ class MetadataLog(Protocol):
 
     @property
     def known_high_watermark(self) -> int:
-        """`high_watermark`, or -1 until a leader has told it in this life."""
+        """`high_watermark`, or -1 until a leader has told it since the start."""
         ...
 
     @property
@@ -129,23 +130,24 @@ class MetadataLog(Protocol):
 
     @property
     def kraft_version(self) -> int:
-        """The finalized level of kraft.version. 0: the voters are configured; 1: the log holds them
+        """The finalized level of kraft.version. 0: the voters are configured. 1: they are in the log
         (KIP-853)."""
         ...
 
     def register(self, listener: MetadataLogListener) -> None:
-        """Adds a follower; it gets the past first: at once, or as soon as the log has started."""
+        """Adds a listener. It gets what is committed already first: at once, or as soon as the log has
+        started."""
         ...
 
     def append(
         self, epoch: int, records: Sequence[Message], *, metadata_version: int = LATEST_METADATA_VERSION
     ) -> MetadataBatch:
-        """Writes these records (all of them or nothing is ever committed) and says what was written. Appends
-        that come at the same time may share a batch; listeners hear of each by itself.
+        """Writes these records, of which all are committed or none. Returns what was written. Appends at the
+        same time may share a batch; listeners get each by itself.
 
-        metadata_version: the finalized level; it decides in which versions the records are written.
-        Raises NotLeader if `epoch` is not the one that this replica leads. What the disk refuses later ends
-        the process: the log is its only memory.
+        metadata_version: the finalized level, which decides in which versions the records are written. Raises
+        NotLeader if `epoch` is not the one that this replica leads. If the disk refuses later, the process
+        ends, because the log is its only memory.
         """
         ...
 
@@ -158,8 +160,9 @@ class MetadataLog(Protocol):
         ...
 
     def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
-        """A request of the quorum (Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot of other
-        nodes, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter), by the listener with this name."""
+        """Answers a request of the quorum (Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot of
+        other nodes, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter) that came by the listener with this
+        name."""
         ...
 
     def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
@@ -173,16 +176,16 @@ class MetadataLog(Protocol):
     def quorum(self, now_ms: int) -> QuorumView: ...
 
     def latest_snapshot(self) -> SnapshotId | None:
-        """The newest one that holds state; the one written by `storage format` does not count."""
+        """The newest snapshot that holds state. The one written by `storage format` does not count."""
         ...
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        """Bytes from a position and the snapshot's whole size; None if there is no such snapshot."""
+        """Bytes from a position, and the snapshot's whole size; None if there is no such snapshot."""
         ...
 
     @property
     def is_writing_snapshot(self) -> bool:
-        """One that was begun by `snapshot_steps` is not durable yet; another must wait."""
+        """Whether a snapshot that was begun by `snapshot_steps` is not durable yet. Another one must wait."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Opens this node's replica of the metadata log: what the disk has kept, what the config says."""
+"""Opens this node's replica of the metadata log, by what is on the disk and in the config."""
 
 from __future__ import annotations
 
@@ -44,16 +44,18 @@ __all__ = [
 
 FORMATTED: Final = SnapshotId(0, 0)
 METADATA_LOG: Final = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, sync_full_segments=True)
-"""What holds for the metadata log always. It is cleaned below a snapshot only, not by age or size. It has no
-hole: a replica whose log ended behind one would be elected for records that it has lost."""
+"""Settings that always hold for the metadata log. Segments are deleted only below a snapshot, not by age or
+size. Full segments are synced before the next begins: if a replica's log ended at a gap, it would be elected
+for records that it has lost."""
 
 
 class OtherVoters(Exception):
-    """The voters of the config and of the disk do not go together; one line for the operator."""
+    """The voters in the config and those on the disk contradict each other. The text is one line for the
+    operator."""
 
 
 def metadata_log_config(config: BrokerConfig) -> LogConfig:
-    """The log's settings as the broker's config has them."""
+    """The log's settings from the broker's config."""
     return msgspec.structs.replace(
         METADATA_LOG,
         segment_bytes=config.integer("metadata.log.segment.bytes"),
@@ -137,7 +139,7 @@ def open_replica(
 
 
 def open_metadata_log(directory: str, log_config: LogConfig, files: Files, clock: Clock) -> PartitionLog:
-    """The log in this directory, made if it is not there. Raises OSError, LogStorageError."""
+    """The log in this directory, which is created if it is not there. Raises OSError and LogStorageError."""
     now_ms = clock.wall_ms()
     background_tasks = BackgroundTasks()
     identity = (

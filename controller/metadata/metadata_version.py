@@ -81,7 +81,7 @@ _CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
 
 
 def loses_metadata(level: int, target: int) -> bool:
-    """Whether going down from a level to the target could drop what is in the log."""
+    """Whether lowering the level to the target could lose what is in the log."""
     return any(target < changed <= level for changed in _CHANGED_METADATA)
 
 
@@ -108,8 +108,8 @@ def record_version(record: Message, level: int = LATEST_METADATA_VERSION) -> int
 
 
 def at_level(image: ClusterImage, records: Sequence[Message]) -> list[Message]:
-    """The records as the image's metadata version can hold them: fields that it does not know are left
-    out."""
+    """The records in the form that the image's metadata version can hold: fields that it does not know are
+    left out."""
     level = image.features.metadata_version
     if level >= LATEST_METADATA_VERSION or not level:
         return list(records)

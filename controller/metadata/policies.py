@@ -29,9 +29,9 @@ Pairs = tuple[tuple[str, str | None], ...]
 
 
 class TopicQuestion(msgspec.Struct, frozen=True, tag="create"):
-    """May this topic be created?
+    """Asks whether this topic may be created.
 
-    Either num_partitions and replication_factor are there, the defaults filled in, or replicas_assignments
+    Either num_partitions and replication_factor are set, the defaults filled in, or replicas_assignments
     (brokers by partition). configs: those of the request.
     """
 
@@ -43,7 +43,7 @@ class TopicQuestion(msgspec.Struct, frozen=True, tag="create"):
 
 
 class ConfigQuestion(msgspec.Struct, frozen=True, tag="alter"):
-    """May these configs be set?
+    """Asks whether these configs may be set.
 
     resource_type: `TOPIC`, `BROKER`, `GROUP` or `CLIENT_METRICS`; resource_name is empty for the defaults of
     all brokers. configs: what the request sets, None for what it deletes. Kafka asks this for the configs of
@@ -59,8 +59,8 @@ PolicyQuestion = TopicQuestion | ConfigQuestion
 
 
 class PolicyRefusal(NamedTuple):
-    """What the client is told: POLICY_VIOLATION with the rule's own words, or UNKNOWN_SERVER_ERROR without
-    any if the rule failed."""
+    """The error that the client gets: POLICY_VIOLATION with the policy's own text, or UNKNOWN_SERVER_ERROR
+    without a text if the policy has failed."""
 
     code: ErrorCode
     message: str
@@ -73,7 +73,7 @@ Judge = Callable[[PolicyQuestion], Verdict]
 
 
 class Policies(Protocol):
-    """The rules in force. Both flags are false, and nothing is asked, where no policy is configured."""
+    """The policies in force. Both flags are false, and nothing is asked, if no policy is configured."""
 
     @property
     def judges_topics(self) -> bool: ...
@@ -84,5 +84,5 @@ class Policies(Protocol):
     def judge(
         self, questions: Sequence[PolicyQuestion], on_verdicts: Callable[[Sequence[Verdict]], None]
     ) -> None:
-        """A verdict for each question, once, later; None where the policy has nothing against it."""
+        """Calls back once, later, with a verdict for each question; None where the policy allows it."""
         ...

@@ -1,7 +1,7 @@
-"""Metadata records as they lie in the log: a batch of them, written and read.
+"""A batch of metadata records, encoded and decoded.
 
 The version in which a record is written follows from `metadata.version` (see `metadata_version`). Readers
-take any version that the record has.
+accept every version of a record.
 """
 
 from __future__ import annotations
@@ -55,21 +55,23 @@ def record_values(records: Iterable[Message], metadata_version: int = LATEST_MET
 
 
 def read_metadata_batches(buffer: ReadBuffer) -> list[MetadataBatch]:
-    """All whole batches in the buffer, decoded; a cut-off last one is left out. Control batches are empty.
+    """All whole batches in the buffer, decoded. An incomplete last one is left out. Control batches are
+    empty.
 
-    Raises ProtocolError for records that are none, RecordsError for broken batches.
+    Raises ProtocolError for records that cannot be decoded, and RecordsError for broken batches.
     """
     return list(metadata_batches(buffer))
 
 
 def metadata_batches(buffer: ReadBuffer) -> Iterator[MetadataBatch]:
-    """As `read_metadata_batches`, with each batch decoded when it is asked for: a record takes some 20 µs."""
+    """Does as `read_metadata_batches`, and decodes each batch when it is asked for: a record takes some 20
+    µs."""
     return (batch for batch in metadata_batches_in_steps(buffer) if batch is not None)
 
 
 def metadata_batches_in_steps(buffer: ReadBuffer) -> Iterator[MetadataBatch | None]:
-    """As `metadata_batches`, but it yields None now and then, so that the loop can serve others: a batch may
-    hold ten thousand records."""
+    """Does as `metadata_batches`, but yields None now and then, so that the loop can serve others: a batch
+    may hold ten thousand records."""
     for position, header in headers(buffer):
         decoded: list[Message] = []
         if not header.is_control:

@@ -70,7 +70,7 @@ class ReplicatedMetadataLog:
         node_id: int,
         clean_up_interval_ms: int = CLEAN_UP_INTERVAL_MS,
     ) -> None:
-        """clean_up_interval_ms: at least so long lies between two looks at what may go."""
+        """clean_up_interval_ms: the least time between two clean-ups."""
         self._driver = driver
         self._node = driver.node
         self._disk = disk
@@ -116,12 +116,12 @@ class ReplicatedMetadataLog:
 
     @property
     def raft(self) -> RaftNode:
-        """This replica's place in the quorum, for who only looks."""
+        """The state of this replica in the quorum, for reading only."""
         return self._node
 
     @property
     def stored(self) -> PartitionLog:
-        """What lies on the disk, for who only looks."""
+        """What is on the disk, for reading only."""
         return self._disk.log
 
     @property
@@ -293,11 +293,12 @@ class ReplicatedMetadataLog:
     # Requests of the quorum
 
     def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
-        """Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot and the voter changes."""
+        """Answers Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchSnapshot and the changes of voters."""
         return self._driver.ask(message, version=version, listener=listener)
 
     def read(self, offset: int, last_fetched_epoch: int, max_bytes: int) -> ReadOutcome:
-        """Reads for the broker of this process, whoever leads: only what is committed, and applied here."""
+        """Reads for the broker of this process, whoever leads: only records that are committed, and applied
+        here."""
         fit = self._node.fit(offset, last_fetched_epoch)
         if fit.snapshot is not None:
             return ReadOutcome(b"", snapshot=fit.snapshot)
@@ -424,12 +425,13 @@ class ReplicatedMetadataLog:
             listener.load_snapshot(snapshot, image)
 
     def clean_up(self) -> None:
-        """Looks which snapshots and which part of the log may go, as soon as the replica is ready for it."""
+        """Looks which snapshots and which part of the log can be deleted, as soon as the replica is ready for
+        it."""
         self._driver.feed(self._clean_up)
 
     def _clean_up(self, now_ms: int) -> Ready:
-        """Gives up the oldest snapshot if it is too old or they are too many, and the log that only it
-        needed; then looks again. A snapshot of which the node is about to be told waits for the next time."""
+        """Deletes the oldest snapshot if it is too old or they are too many, and the log that only it needed;
+        then looks again. A snapshot of which the node is about to be told waits for the next time."""
         snapshots = self._disk.snapshot_directory
         offset = snapshots.new_log_start(self._disk.log.size_bytes, self._clock.wall_ms())
         snapshot = None if offset is None else self._node.snapshot_at(offset)
@@ -441,7 +443,7 @@ class ReplicatedMetadataLog:
     # The end
 
     def resign_and_stop(self, timeout_ms: int, done: Callable[[], None]) -> None:
-        """Resigns as leader: tells the other voters, and stays until one of them leads or the time is
+        """Resigns as the leader: tells the other voters, and stays until one of them leads or the time is
         over."""
         self._driver.shut_down(timeout_ms, done)
 

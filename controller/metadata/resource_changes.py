@@ -1,6 +1,6 @@
-"""Changes of configs as broker and controller both see them: what is asked for a resource, what comes of it.
+"""Changes of configs as broker and controller both see them: the changes for a resource, and their result.
 
-A broker looks at a request before it passes it on (`broker.metadata.config_requests`), the controller
+A broker looks at a request before it passes it on (`broker.metadata.config_requests`), and the controller
 decides it (`controller.config_requests`). Levels of loggers belong to both: each node changes its own, at
 once and in the same way.
 """
@@ -43,7 +43,8 @@ class ConfigOperation(IntEnum):
 
 
 class Change(NamedTuple):
-    """One config of a resource. `operation` is as it came: a code that nobody has is refused."""
+    """The change of one config of a resource. `operation` is the code in the request; an unknown code is
+    refused."""
 
     name: str
     operation: int
@@ -69,13 +70,14 @@ class ConfigChangeResult(NamedTuple):
 
 
 def replaced_by(kind: int, name: str, configs: Mapping[str, str | None]) -> ResourceChange:
-    """The whole configuration of a resource; a null is as good as a config that is not named."""
+    """The changes that replace the whole configuration of a resource. A config with null counts as not
+    named."""
     changes = [Change(key, ConfigOperation.SET, value) for key, value in configs.items()]
     return ResourceChange(kind, name, changes, replaces=True)
 
 
 def too_many(resources: Sequence[ResourceChange]) -> bool:
-    """Whether more resources and configs are named than one request may."""
+    """Whether a request names more resources and configs than it may."""
     return len(resources) + sum(len(each.changes) for each in resources) > NAMED_PER_REQUEST
 
 
@@ -90,7 +92,7 @@ def too_large(resources: Sequence[ResourceChange]) -> list[ConfigChangeResult]:
 
 
 class LoggerRequest(NamedTuple):
-    """What is asked of one node's loggers; `name` is the node's id as it was written."""
+    """The changes of one node's loggers. `name` is the node's id as the request has it."""
 
     name: str
     changes: Sequence[Change]
@@ -103,7 +105,7 @@ _OPERATIONS: Final = MappingProxyType({int(each): each.name for each in ConfigOp
 def alter_loggers(
     loggers: Loggers, node_id: int, asked: LoggerRequest, *, allowed: bool
 ) -> ConfigChangeResult:
-    """Changes levels here and now, all of them or none."""
+    """Changes levels of loggers at once, all of them or none."""
     kind = int(ConfigResourceType.BROKER_LOGGER)
     if not allowed:
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -126,8 +128,8 @@ def alter_loggers(
 
 
 def node_fault(name: str, node_id: int, unexpected: str) -> str | None:
-    """Kafka's sentence on a resource that is not this node; None if it is. `unexpected` has two gaps: this
-    node's id, and the other's."""
+    """Kafka's sentence on a resource that is not this node; None if it is. `unexpected` has two gaps: for
+    this node's id, and for the other one."""
     try:
         received = int(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a snapshot of the metadata log holds, written and read; the bootstrap file has the same form.
+"""The content of a snapshot of the metadata log, encoded and decoded. The bootstrap file has the same form.
 
 `controller.raft.snapshot_files` draws the file. Between its control batches lie the metadata records of one
 image. `bootstrap.checkpoint` holds the records with which the first controller of a new cluster begins.
@@ -41,11 +41,12 @@ __all__ = [
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 RECORDS_PER_BATCH: Final = 100
-"""A batch takes some 2 ms to encode: a turn of the loop, for who writes a snapshot beside serving."""
+"""The number of records in a batch. To encode it takes some 2 ms, which is a turn of the loop when a snapshot
+is written beside serving."""
 
 
 class MetadataSnapshot(msgspec.Struct, frozen=True):
-    """A snapshot's content. voters is None and kraft_version 0 where the file does not say."""
+    """The content of a snapshot. voters is None and kraft_version is 0 if the file does not hold them."""
 
     records: Sequence[Message]
     last_contained_timestamp_ms: int = 0
@@ -61,7 +62,7 @@ def encode_snapshot(
     last_contained_timestamp_ms: int,
     voters: VotersRecord | None = None,
 ) -> bytes:
-    """The bytes of a snapshot; with voters for the log's own, without for the bootstrap file."""
+    """The bytes of a snapshot. voters: given for snapshots of the log, and not for the bootstrap file."""
     return b"".join(
         snapshot_pieces(
             records,
@@ -119,7 +120,7 @@ def read_image(files: Files, path: str, snapshot: SnapshotId) -> ClusterImage:
 
 
 def decode_snapshot(content: ReadBuffer, path: str) -> MetadataSnapshot:
-    """As `read_snapshot`, from bytes that were fetched; `path` stands in error messages."""
+    """Does as `read_snapshot`, from bytes that were fetched. `path` is named in error messages."""
     steps = decode_snapshot_in_steps(content, path)
     while True:
         try:
@@ -130,8 +131,8 @@ def decode_snapshot(content: ReadBuffer, path: str) -> MetadataSnapshot:
 
 
 def decode_snapshot_in_steps(content: ReadBuffer, path: str) -> Generator[None, None, MetadataSnapshot]:
-    """As `decode_snapshot`, as a generator: the caller serves others between the steps, and gets the result
-    at the end."""
+    """Does as `decode_snapshot`, as a generator: the caller serves others between the steps, and gets the
+    result at the end."""
     control: dict[ControlRecordType, bytes] = {}
     for position, header in headers(content):
         if header.is_control:

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class UnsupportedCluster(Exception):
-    """The cluster's metadata needs what this release does not have; the text is one line for the operator."""
+    """The cluster's metadata needs what this release does not have. The text is one line for the operator."""
 
 
 SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(
@@ -66,8 +66,8 @@ Kafka."""
 
 
 def default_levels(metadata_version: int) -> Mapping[str, int]:
-    """The levels of a new cluster that begins with a `metadata.version`, as Kafka has them, of the other
-    features that are supported; without those at level 0."""
+    """The levels with which a new cluster begins at a `metadata.version`, as in Kafka, of the other supported
+    features. Levels of 0 are left out."""
     return {
         name: SUPPORTED_FEATURES[name].highest
         for name, since in _ON_IN_NEW_CLUSTERS_SINCE.items()
@@ -86,7 +86,7 @@ def dependency_fault(name: str, level: int, metadata_version: int) -> str | None
 
 
 def unsupported_levels(features: FeaturesImage, supported: Mapping[str, VersionRange]) -> list[str]:
-    """A sentence for each finalized level that `supported` does not cover; empty when all is well."""
+    """A sentence for each finalized level that `supported` does not cover. Empty if there is none."""
     sentences = []
     for name in sorted(features.levels):
         level = features.levels[name]
@@ -102,10 +102,11 @@ def unsupported_levels(features: FeaturesImage, supported: Mapping[str, VersionR
 
 
 def way_back(features: FeaturesImage, supported: Mapping[str, VersionRange], bootstrap: str) -> str:
-    """What an operator types, with the release that finalized the levels, so that all of them work here.
+    """The commands that an operator types, with the release that has finalized the levels, so that all of
+    them work here.
 
-    One command lowers what is to be lowered, a second one raises what is too low. bootstrap: the tool's
-    option that says where the cluster is.
+    One command lowers what is to be lowered, a second one raises what is too low. bootstrap: the option of
+    the tool that says where the cluster is.
     """
     lowered: dict[str, int] = {}
     raised: dict[str, int] = {}

@@ -36,10 +36,10 @@ def name_fault(name: str) -> str | None:
 
 
 def shown_name(name: str) -> str:
-    """A topic's name in a message that is told for each of its partitions.
+    """The name of a topic in a message that is sent for each of its partitions.
 
-    What is longer than a name can be is cut: a request of 50 KB may name one of 32,767 bytes with a thousand
-    partitions.
+    If it is longer than a name can be, it is cut: a request of 50 KB may name one of 32,767 bytes with a
+    thousand partitions.
     """
     return name if len(name) <= TOPIC_NAME_LENGTH else f"{name[:TOPIC_NAME_LENGTH]}..."
 

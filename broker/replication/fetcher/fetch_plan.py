@@ -18,7 +18,7 @@ __all__ = ["FetchPlan"]
 
 
 class FetchPlan:
-    """max_bytes: what is asked for of each partition (`replica.fetch.max.bytes`)."""
+    """max_bytes: the bytes that are asked for of each partition (`replica.fetch.max.bytes`)."""
 
     __slots__ = ("_changed", "_delayed", "_max_bytes", "partitions", "session")
 
@@ -51,7 +51,7 @@ class FetchPlan:
         return self.partitions.get((fetch.topic_id, fetch.index)) is fetch
 
     def changed(self, fetch: PartitionFetch) -> None:
-        """The state or the offsets of the partition have changed since the last fetch."""
+        """Notes that the state or the offsets of the partition have changed since the last fetch."""
         self._changed[fetch.topic_id, fetch.index] = None
 
     def delay(self, fetch: PartitionFetch, due_ms: int) -> None:
@@ -67,7 +67,7 @@ class FetchPlan:
                 self.delay(fetch, due_ms)
 
     def next_due_ms(self) -> int | None:
-        """When the next delayed partition may come back; None if none is delayed."""
+        """The time at which the next delayed partition may be fetched again; None if none is delayed."""
         while self._delayed:
             due_ms, key = self._delayed[0]
             fetch = self.partitions.get(key)
@@ -96,5 +96,5 @@ class FetchPlan:
         return sum(fetch.state is state for fetch in self.partitions.values())
 
     def max_lag(self) -> int:
-        """The largest lag that is known; 0 without any."""
+        """The largest lag that is known; 0 if none is."""
         return max((0, *(fetch.lag for fetch in self.partitions.values())))

@@ -33,19 +33,19 @@ class FetchState(Enum):
     """What a fetcher does for a partition now."""
 
     TRUNCATING = "truncating"
-    """The log is to be cut before anything is fetched; nothing is asked of the leader."""
+    """The log is to be truncated before anything is fetched. Nothing is asked of the leader."""
     FETCHING = "fetching"
     """The partition is in each fetch, unless it is delayed."""
     APPENDING = "appending"
-    """The records that came wait for a helper thread; the next fetch must name the offset behind them."""
+    """The fetched records wait for a helper thread. The next fetch must name the offset behind them."""
     FINDING_OFFSET = "finding offset"
     """The leader does not have the fetch offset, and is asked where its log begins and ends."""
     FAILED = "failed"
-    """Nothing more is tried in this leader epoch."""
+    """The partition is not fetched any more in this leader epoch."""
 
 
 class FetchCause(Enum):
-    """Why the state of a partition changes."""
+    """The reason for which the state of a partition changes."""
 
     APPEND_WAITS = "the disk is slow, or the topic asks for a sync: the records wait for a helper thread"
     APPENDED = "the records are in the log"

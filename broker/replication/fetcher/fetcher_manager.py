@@ -28,7 +28,7 @@ _log = logging.getLogger("barnabas.replicas.fetcher")
 
 
 class LeaderAddress(Protocol):
-    """Where a broker listens for the others."""
+    """The address at which a broker listens for the other brokers."""
 
     @property
     def host(self) -> str: ...
@@ -37,7 +37,8 @@ class LeaderAddress(Protocol):
 
 
 class _Placed:
-    """A fetcher, whom it fetches from, and where that broker listened when the fetcher was made."""
+    """A fetcher, the broker from which it fetches, and the address of that broker when the fetcher was
+    made."""
 
     __slots__ = ("address", "fetcher", "fetcher_id", "leader_id")
 
@@ -51,7 +52,7 @@ class _Placed:
 
 
 class ReplicaFetcherManager:
-    """connect: makes a connection to an address, given a client id. endpoint: where a broker listens."""
+    """connect: makes a connection to an address, given a client id. endpoint: the address of a broker."""
 
     def __init__(
         self,
@@ -66,17 +67,17 @@ class ReplicaFetcherManager:
         self._connect = connect
         self._endpoint = endpoint
         self._placed: dict[tuple[int, int], _Placed] = {}
-        """By leader and fetcher id."""
+        """The fetchers by leader and fetcher id."""
         self._fetcher_of: dict[TopicIdPartition, _Placed] = {}
         self._unplaced: dict[TopicIdPartition, Partition] = {}
-        """Followers of brokers whose address is not known."""
+        """The partitions that follow a broker whose address is not known."""
         self._is_looking = False
         self._is_closed = False
 
     # Called by the replica manager.
 
     def partition_moved(self, partition: Partition) -> None:
-        """Another leader or leader epoch is in force for the partition."""
+        """Takes in that another leader or leader epoch is in force for the partition."""
         if self._is_closed:
             return
         key = (partition.topic_id, partition.index)
@@ -97,7 +98,8 @@ class ReplicaFetcherManager:
         placed.fetcher.follow(partition)
 
     def partition_gone(self, partition: Partition) -> None:
-        """The partition is led here, has no leader, has failed, or is hosted here no longer."""
+        """Stops fetching the partition: it is led here, has no leader, has failed, or is not hosted here any
+        more."""
         key = (partition.topic_id, partition.index)
         self._unplaced.pop(key, None)
         placed = self._fetcher_of.get(key)
@@ -107,7 +109,8 @@ class ReplicaFetcherManager:
     # Changes that concern all partitions.
 
     def brokers_changed(self) -> None:
-        """Brokers have registered: some may be known now, or have another address."""
+        """Looks at the leaders' addresses again, because brokers have registered: some may be known now, or
+        have another address."""
         moved = list(self._unplaced.values())
         for place, placed in list(self._placed.items()):
             endpoint = self._endpoint(placed.leader_id)
@@ -117,7 +120,7 @@ class ReplicaFetcherManager:
             self.partition_moved(partition)
 
     def resize(self, fetchers_per_leader: int) -> None:
-        """`num.replica.fetchers` has changed."""
+        """Takes over a change of `num.replica.fetchers`."""
         if fetchers_per_leader == self._per_leader:
             return
         _log.info("Resizing fetcher threads from %d to %d per leader", self._per_leader, fetchers_per_leader)
@@ -128,7 +131,7 @@ class ReplicaFetcherManager:
 
     @property
     def quota(self) -> ReplicationQuota:
-        """For throttled replicas of this broker."""
+        """The quota for throttled replicas of this broker."""
         return self._surroundings.quota
 
     def close(self) -> None:
@@ -140,7 +143,8 @@ class ReplicaFetcherManager:
     # Fetchers.
 
     def _place(self, leader_id: int, fetcher_id: int) -> _Placed | None:
-        """The fetcher, made if there is none; None if the leader's address is not known."""
+        """The fetcher for a partition, which is made if there is none. None if the leader's address is not
+        known."""
         placed = self._placed.get((leader_id, fetcher_id))
         if placed is not None:
             return placed
@@ -172,7 +176,7 @@ class ReplicaFetcherManager:
                 self._dissolve(place)
 
     def _dissolve(self, place: tuple[int, int]) -> list[Partition]:
-        """Closes a fetcher; the partitions that it had."""
+        """Closes a fetcher, and returns the partitions that it had."""
         placed = self._placed.pop(place)
         partitions = placed.fetcher.followed()
         for partition in partitions:
@@ -184,12 +188,12 @@ class ReplicaFetcherManager:
 
     @property
     def replication_bytes_in(self) -> int:
-        """Record bytes that were copied since the start."""
+        """The number of record bytes that were copied since the start."""
         return self._surroundings.replication_bytes_in
 
     @property
     def reassignment_bytes_in(self) -> int:
-        """Of these, what came to replicas that reassignments add."""
+        """The part of them that was copied to replicas which reassignments add."""
         return self._surroundings.reassignment_bytes_in
 
     @property
@@ -201,7 +205,7 @@ class ReplicaFetcherManager:
         return sum(placed.fetcher.plan.count(FetchState.FAILED) for placed in self._placed.values())
 
     def min_fetch_rate(self, now_ms: int) -> float:
-        """Fetches a second of the slowest fetcher since it was made; 0 without a fetcher."""
+        """The fetches a second of the slowest fetcher since it was made; 0 if there is no fetcher."""
         return min((placed.fetcher.fetch_rate(now_ms) for placed in self._placed.values()), default=0.0)
 
     def fetchers(self) -> Iterator[tuple[ReplicaFetcher, tuple[str, int]]]:

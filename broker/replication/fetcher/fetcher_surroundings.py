@@ -37,8 +37,8 @@ class FetcherChannel(PeerChannel, Protocol):
 class FetcherSurroundings:
     """What all fetchers of a broker share.
 
-    broker_epoch: of this broker's registration. suspect: is called with a log's directory and an error when a
-    log cannot be written or cut. quota: for the replicas that are throttled.
+    broker_epoch: the epoch of this broker's registration. suspect: called with a log's directory and an error
+    when a log cannot be written or truncated. quota: the quota for throttled replicas.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class FetcherSurroundings:
         self.replication_bytes_in = 0
         """Record bytes that all fetchers have copied since the start."""
         self.reassignment_bytes_in = 0
-        """Of these, what came to replicas that reassignments add."""
+        """The part of them that was copied to replicas which reassignments add."""
 
     def copied(self, partition: Partition, size_bytes: int) -> None:
-        """So many bytes of the partition were copied."""
+        """Counts so many copied bytes of the partition."""
         self.replication_bytes_in += size_bytes
         if self.node_id in partition.adding:
             self.reassignment_bytes_in += size_bytes

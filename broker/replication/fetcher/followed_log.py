@@ -73,12 +73,12 @@ class FollowedLog:
         return self.partition.log.leader_epochs.latest_epoch
 
     def follows(self, leader_epoch: int) -> bool:
-        """Whether the partition still follows somebody in this epoch; if not, nothing may be done for it."""
+        """Whether the partition still follows a leader in this epoch. If not, nothing may be done for it."""
         partition = self.partition
         return partition.leader_epoch == leader_epoch and not partition.is_leader and not partition.is_offline
 
     def append(self, records: ReadBuffer, leader_epoch: int, now_ms: int) -> AppendResult | WaitingAppend:
-        """See `PartitionLog.append_as_follower`."""
+        """Appends as `PartitionLog.append_as_follower` does."""
         return self.partition.log.append_as_follower(records, now_ms, leader_epoch)
 
     def follow_leader(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
@@ -90,12 +90,13 @@ class FollowedLog:
         self.partition.follow_leader(high_watermark, start, size_bytes)
 
     def when_quiet(self, call: Callable[[], None]) -> None:
-        """Calls back when no append is under way, perhaps from when this broker led: only then may the log be
-        truncated."""
+        """Calls back when no append is under way, not even one from the time when this broker led. Only then
+        may the log be truncated."""
         self.partition.log.appends.when_quiet(call)
 
     def truncate_to_common(self, fetch_offset: int, leader_epoch: int, end_offset: int, now_ms: int) -> None:
-        """Cuts what is not in the leader's log, given its diverging epoch. Raises LogStorageError."""
+        """Truncates what is not in the leader's log, given the diverging epoch in its answer. Raises
+        LogStorageError."""
         log = self.partition.log
         self.truncate_to(
             truncation_offset(
@@ -109,7 +110,7 @@ class FollowedLog:
         )
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cuts everything from `offset` on. Raises LogStorageError."""
+        """Removes everything from `offset` on. Raises LogStorageError."""
         log = self.partition.log
         end, high_watermark = log.log_end_offset, log.high_watermark
         if offset < high_watermark:
@@ -124,7 +125,7 @@ class FollowedLog:
         self.partition.tell_changed()
 
     def start_anew_at(self, offset: int, now_ms: int) -> None:
-        """Drops everything; the next record gets `offset`. Raises LogStorageError."""
+        """Removes everything; the next record gets `offset`. Raises LogStorageError."""
         log = self.partition.log
         end = log.log_end_offset
         log.truncate_fully_and_start_at(offset, now_ms=now_ms)
@@ -138,9 +139,10 @@ class FollowedLog:
 def truncation_offset(
     epochs: LeaderEpochs, log_end_offset: int, fetch_offset: int, *, leader_epoch: int, end_offset: int
 ) -> int:
-    """The offset at which to cut; the log's end if there is nothing to cut.
+    """The offset to which the log must be truncated; its end if nothing is to be removed.
 
-    epochs, log_end_offset, fetch_offset: of this follower. leader_epoch, end_offset: the leader's answer.
+    epochs, log_end_offset, fetch_offset: those of this follower. leader_epoch, end_offset: the leader's
+    answer.
     """
     if end_offset == UNDEFINED_OFFSET:
         return min(fetch_offset, log_end_offset)

@@ -34,7 +34,8 @@ OffsetAnswer = ListOffsetsResponse.ListOffsetsPartitionResponse
 def fetch_request(
     node_id: int, broker_epoch: int | None, settings: FetcherSettings, built: SessionRequest
 ) -> FetchRequest:
-    """broker_epoch: None for a leader without Fetch version 15, which is told the broker id alone."""
+    """A Fetch request. broker_epoch: None for a leader without version 15 of Fetch, which is told the broker
+    id alone."""
     topics: dict[bytes, FetchRequest.FetchTopic] = {}
     for (topic_id, _), asked in built.asked:
         topic = topics.get(topic_id)

@@ -51,16 +51,16 @@ LOG_LEVELS: Final[Mapping[int, int]] = MappingProxyType(
         ErrorCode.INCONSISTENT_TOPIC_ID: logging.WARNING,
     }
 )
-"""The level at which an error of a partition is logged; any other is logged as an error. Those at DEBUG come
-with every change of a leader, as long as only one of leader and follower has replayed it."""
+"""The level at which an error of a partition is logged; any other error is logged as an error. Those at DEBUG
+occur with every change of a leader, while only one of leader and follower has replayed it."""
 
 
 class PartitionFetch:
-    """A partition in one leader epoch; a later epoch is followed with a new object.
+    """A partition in one leader epoch. A later epoch is followed with a new object.
 
-    fetch_offset: the end of its log. last_fetched_epoch: of its last record, NO_EPOCH if no epoch is known.
-    due_ms: it is not fetched before this time. lag: how far the log's end was behind the leader's high
-    watermark, UNKNOWN_LAG before the first answer.
+    fetch_offset: the end of its log. last_fetched_epoch: the leader epoch of its last record, NO_EPOCH if
+    none is known. due_ms: the partition is not fetched before this time. lag: how far the log's end was
+    behind the leader's high watermark, UNKNOWN_LAG before the first answer.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class PartitionFetch:
         self.due_ms = NOT_DELAYED
         self.lag = UNKNOWN_LAG
         self.last_error: object = ErrorCode.NONE
-        """What the latest answer said was wrong, so that a lasting error is told once."""
+        """The error in the latest answer, so that a lasting error is logged once."""
 
     def __repr__(self) -> str:
         return f"{self.name} ({self.state.value} at {self.fetch_offset} in epoch {self.leader_epoch})"
@@ -160,7 +160,8 @@ class PartitionFetch:
     def appended(
         self, fetch_offset: int, last_fetched_epoch: int, *, high_watermark: int, log_start_offset: int
     ) -> None:
-        """The answer's records, if there were any, are in the log. high_watermark: the leader's."""
+        """Takes in that the answer's records, if there were any, are in the log. high_watermark: the
+        leader's."""
         invariant(
             fetch_offset >= self.fetch_offset,
             "an append does not shorten the log",
@@ -176,7 +177,8 @@ class PartitionFetch:
         self.last_error = ErrorCode.NONE
 
     def append_failed(self, fetch_offset: int, last_fetched_epoch: int) -> None:
-        """The records, or those behind `fetch_offset`, are not in the log. Delay the partition, too."""
+        """Takes in that the records, or those behind `fetch_offset`, are not in the log. The caller delays
+        the partition, too."""
         if self.state is FetchState.APPENDING:
             self._enter(FetchState.FETCHING, FetchCause.APPEND_FAILED)
         self.fetch_offset = fetch_offset
@@ -190,19 +192,22 @@ class PartitionFetch:
         self._enter(FetchState.FINDING_OFFSET, FetchCause.OUT_OF_RANGE)
 
     def must_truncate(self) -> None:
-        """The leader has told where its log begins and ends, and this log must be cut, or start anew."""
+        """Takes in that the leader has told its log start and log end, and that this log must be truncated,
+        or begin anew."""
         self._enter(FetchState.TRUNCATING, FetchCause.OFFSET_FOUND)
 
     def may_go_on(self) -> None:
-        """The leader has told where its log begins and ends, and this log may stay as it is."""
+        """Takes in that the leader has told its log start and log end, and that this log may stay as it
+        is."""
         self._enter(FetchState.FETCHING, FetchCause.OFFSET_FOUND)
 
     def no_offset_found(self) -> None:
-        """The leader did not tell where its log begins and ends. Delay the partition, too."""
+        """Takes in that the leader has not told its log start and log end. The caller delays the partition,
+        too."""
         self._enter(FetchState.FETCHING, FetchCause.NO_OFFSET_FOUND)
 
     def truncated(self, fetch_offset: int, last_fetched_epoch: int, log_start_offset: int) -> None:
-        """The log was truncated, and ends at `fetch_offset` now."""
+        """Takes in that the log was truncated, and ends at `fetch_offset` now."""
         self._enter(FetchState.FETCHING, FetchCause.TRUNCATED)
         self.fetch_offset = fetch_offset
         self.last_fetched_epoch = last_fetched_epoch
@@ -215,7 +220,7 @@ class PartitionFetch:
         self.due_ms = due_ms
 
     def _enter(self, state: FetchState, cause: FetchCause) -> None:
-        """The only place where the state changes."""
+        """Changes the state. This is the only place where it changes."""
         if cause not in TRANSITIONS.get((self.state, state), ()):
             invariant(
                 False,

@@ -50,24 +50,24 @@ __all__ = ["ReplicaFetcher"]
 _log = logging.getLogger("barnabas.replicas.fetcher")
 
 SLICE_NS: Final = 4_000_000
-"""After this time the loop sees to others before the next partition of an answer is appended."""
+"""After this time the loop serves others before the next partition of an answer is appended."""
 
 REGISTRATION_LOOK_MS: Final = 50
 """Until this broker has registered it fetches nothing: a leader could take its fetches for those of its
 registration before, and count on records that have been lost since (KIP-903)."""
 
 QUIET_BETWEEN_LOOKS: Final = 64
-"""The clock is looked at once for so many partitions without records."""
+"""The clock is read once for so many partitions without records."""
 
 THROTTLED_MS: Final = 100
-"""How long throttled partitions wait until the rate is looked at again."""
+"""The time for which throttled partitions wait until the rate is looked at again."""
 
 LOG_START_LOOK_MS: Final = 1_000
 """How often the log starts of this broker's own logs are compared with what the leader was told."""
 
 
 class ReplicaFetcher:
-    """name: of the fetcher and its leader, for the log and the metrics."""
+    """name: the name of the fetcher and its leader, for the log and the metrics."""
 
     def __init__(self, name: str, channel: FetcherChannel, surroundings: FetcherSurroundings) -> None:
         self.name = name
@@ -82,23 +82,24 @@ class ReplicaFetcher:
         self._timers = surroundings.timers
         self._logs: dict[TopicIdPartition, FollowedLog] = {}
         self._to_find: dict[TopicIdPartition, PartitionFetch] = {}
-        """Partitions whose leader is to be asked where its log begins and ends."""
+        """The partitions whose leader is to be asked for its log start and log end."""
         self._is_fetching = False
         self._is_armed = False
         self._is_closed = False
         self._timer: Timer | None = None
         self._next_look_ms = 0
         self._says_epoch = True
-        """The leader's broker understands a follower's broker epoch (KIP-903, Fetch version 15)."""
+        """Whether the leader's broker understands a follower's broker epoch (KIP-903, version 15 of
+        Fetch)."""
         self._trouble = ""
-        """Why the last fetch failed as a whole, so that it is told once."""
+        """The reason for which the last fetch has failed as a whole, so that it is logged once."""
 
     def __len__(self) -> int:
-        """The partitions that are followed here, those that failed too."""
+        """The number of partitions that are followed here, those that have failed included."""
         return len(self._logs)
 
     def fetch_rate(self, now_ms: int) -> float:
-        """Fetches a second since it was made."""
+        """The number of fetches a second since it was made."""
         return 1_000 * self.requests_sent / max(1, now_ms - self._began_ms)
 
     # What is followed.
@@ -114,7 +115,7 @@ class ReplicaFetcher:
         self._soon()
 
     def leave(self, key: TopicIdPartition) -> None:
-        """Copies a partition no longer."""
+        """Stops copying a partition."""
         self._logs.pop(key, None)
         self._to_find.pop(key, None)
         if self.plan.remove(key) is not None:
@@ -124,7 +125,7 @@ class ReplicaFetcher:
         return [each.partition for each in self._logs.values()]
 
     def close(self) -> None:
-        """Copies nothing any more, and closes the connection when the code that runs now has returned: it may
+        """Stops copying, and closes the connection when the code that runs now has returned, because that may
         be handling an answer."""
         self._is_closed = True
         if self._timer is not None:
@@ -134,13 +135,13 @@ class ReplicaFetcher:
     # Fetches.
 
     def _soon(self) -> None:
-        """Goes on in the next turn of the loop; while a fetch is under way its answer does."""
+        """Goes on in the next turn of the loop, or with the answer if a fetch is under way."""
         if not self._is_armed and not self._is_closed and not self._is_fetching:
             self._is_armed = True
             self._timers.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Asks for offsets, and fetches what is to be fetched now."""
+        """Asks for log starts and log ends, and fetches what is to be fetched now."""
         self._is_armed = False
         if self._is_closed:
             return
@@ -170,7 +171,7 @@ class ReplicaFetcher:
         self._channel.send(request, self._fetched, timeout_ms=self._settings.timeout_ms)
 
     def _wait_until(self, due_ms: int | None) -> None:
-        """Goes on at this time; None: when a partition changes."""
+        """Goes on at this time; with None, when a partition changes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -221,9 +222,9 @@ class ReplicaFetcher:
     def _take_all(
         self, answers: deque[tuple[TopicIdPartition, FetchResponse.PartitionData]], *, is_view: bool
     ) -> None:
-        """Takes a slice of the partitions of an answer; the rest follows when the loop has seen to others.
+        """Handles some of the partitions of an answer; the others follow when the loop has served others.
 
-        is_view: the records lie in the buffer of the network, which is another answer's after this turn.
+        is_view: the records lie in the buffer of the network, which holds another answer after this turn.
         """
         if self._is_closed:
             return
@@ -247,8 +248,8 @@ class ReplicaFetcher:
         self._go_on()  # at once: the leader waits for it to acknowledge what was appended
 
     def _session_ended(self, trouble: str, error: int, now_ms: int) -> None:
-        """The answer cannot be used; the next fetch names all partitions. The first time it goes out at
-        once, for a leader forgets sessions when it needs their room."""
+        """The answer cannot be used, so the next fetch names all partitions. The first time it is sent at
+        once, because a leader forgets sessions when it needs their places."""
         is_new = not self._trouble
         if not is_new or error == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
             self._all_failed(trouble, now_ms)
@@ -267,7 +268,7 @@ class ReplicaFetcher:
         self._soon()
 
     def _contained(self, fetch: PartitionFetch, deed: Callable[[], None]) -> None:
-        """Calls `deed`. An unexpected error fails this partition, and no other."""
+        """Calls `deed`. An unexpected error makes this partition fail, and no other."""
         try:
             deed()
         except EndsProcess:
@@ -307,7 +308,7 @@ class ReplicaFetcher:
             self._delay(fetch)
 
     def _tell(self, fetch: PartitionFetch, error: int) -> None:
-        """Logs an error of a partition, once while it lasts."""
+        """Logs an error of a partition once while it lasts."""
         if error != fetch.last_error:
             fetch.last_error = error
             _log.log(
@@ -321,8 +322,8 @@ class ReplicaFetcher:
         self._soon()
 
     def _fail(self, fetch: PartitionFetch, cause: FetchCause) -> None:
-        """Fetches it no more in this epoch. A leader is heard of from the metadata log and from its answers,
-        in either order, so that it knows a later epoch is nothing to worry about."""
+        """Stops fetching the partition in this epoch. News of a leader come by the metadata log and by its
+        answers in either order, so it is no fault that the leader knows a later epoch."""
         _log.log(
             logging.INFO if cause is FetchCause.FENCED else logging.ERROR,
             "%s: %s is fetched no more in epoch %d: %s",
@@ -362,7 +363,7 @@ class ReplicaFetcher:
         size_bytes: int,
         outcome: Outcome,
     ) -> None:
-        """The records are in the log, or are not. This may be much later than the answer."""
+        """Called when the records are in the log, or cannot be. This may be much later than the answer."""
         if not self.plan.has(fetch):
             return
         followed = self._logs[fetch.key]
@@ -421,7 +422,7 @@ class ReplicaFetcher:
         self._truncate(fetch, cut)
 
     def _truncate(self, fetch: PartitionFetch, cut: Callable[[int], None]) -> None:
-        """cut: is given the wall time."""
+        """Truncates the log. cut: the function that does it, which is given the wall clock's time."""
         self._logs[fetch.key].when_quiet(partial(self._cut, fetch, cut))
 
     def _cut(self, fetch: PartitionFetch, cut: Callable[[int], None]) -> None:
@@ -452,7 +453,7 @@ class ReplicaFetcher:
     # Where the leader's log begins and ends.
 
     def _find_offsets(self) -> None:
-        """Asks for both ends at once; the answers come in the order of the requests."""
+        """Asks for log start and log end at once. The answers come in the order of the requests."""
         asked, self._to_find = list(self._to_find.values()), {}
         ends: dict[tuple[str, int], OffsetAnswer] = {}
         node_id, timeout_ms = self._node.node_id, self._settings.timeout_ms
@@ -475,11 +476,12 @@ class ReplicaFetcher:
     def _offsets_told(
         self, fetch: PartitionFetch, end: OffsetAnswer | None, start: OffsetAnswer | None
     ) -> None:
-        """Goes on where the leader's log and this one can meet.
+        """Goes on where the leader's log and this one have a common offset.
 
-        If the leader's log ends before this one (an unclean election), this one is cut to there. If it begins
-        after this one's end (retention has been faster), this one begins anew there. Otherwise the leader's
-        log has moved meanwhile, and the fetch is tried again, after a pause for fear that it goes on so.
+        If the leader's log ends before this one (after an unclean election), this one is truncated to that
+        end. If it begins after this one's end (retention has removed records), this one begins anew there.
+        Otherwise the leader's log has changed meanwhile, and the fetch is tried again, after a pause in case
+        that goes on.
         """
         followed = self._logs[fetch.key]
         if end is None or start is None or end.error_code or start.error_code:

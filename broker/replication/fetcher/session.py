@@ -36,12 +36,13 @@ class SessionRequest(NamedTuple):
     session_id: int
     session_epoch: int
     asked: list[tuple[TopicIdPartition, FetchRequest.FetchPartition]]
-    """The partitions that the leader is told, in this order."""
+    """The partitions that the request names, in this order."""
     forgotten: list[TopicIdPartition]
 
 
 class FollowerSession:
-    """One session with one leader. A request is built, and its answer is taken before the next is built."""
+    """One session with one leader. Each request is built, and its answer taken in, before the next is
+    built."""
 
     __slots__ = ("_epoch", "_id", "partitions")
 
@@ -49,16 +50,17 @@ class FollowerSession:
         self._id = NO_SESSION_ID
         self._epoch = INITIAL_EPOCH
         self.partitions: dict[TopicIdPartition, FetchRequest.FetchPartition] = {}
-        """What the leader knows with the latest request: each partition of the session, as it was asked."""
+        """What the leader knows after the latest request: each partition of the session, as it was asked
+        for."""
 
     @property
     def is_full(self) -> bool:
-        """The next request has to name all partitions."""
+        """Whether the next request must name all partitions."""
         return self._epoch == INITIAL_EPOCH
 
     def build(self, wanted: Mapping[TopicIdPartition, FetchRequest.FetchPartition | None]) -> SessionRequest:
         """The next request. wanted: all partitions if the session `is_full`, otherwise at least those that
-        have changed since the request before; None for one that is not fetched now."""
+        have changed since the request before. The value is None for a partition that is not fetched now."""
         if self.is_full:
             self.partitions = {key: asked for key, asked in wanted.items() if asked is not None}
             return SessionRequest(self._id, INITIAL_EPOCH, list(self.partitions.items()), [])
@@ -79,8 +81,8 @@ class FollowerSession:
         return SessionRequest(self._id, self._epoch, told, forgotten)
 
     def answered(self, error: int, session_id: int, keys: Iterable[TopicIdPartition]) -> str:
-        """Takes the answer: its error, its session id and the partitions in it. Why it cannot be used; an
-        empty text if it can."""
+        """Takes in the answer: its error, its session id and the partitions in it. Returns the reason for
+        which it cannot be used, or an empty text if it can."""
         if error != ErrorCode.NONE:
             if error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION_ID
@@ -97,7 +99,7 @@ class FollowerSession:
         return ""
 
     def failed(self) -> None:
-        """There was no answer: nobody knows what the leader remembers."""
+        """Takes in that there was no answer, so that it is not known what the leader remembers."""
         self._epoch = INITIAL_EPOCH
 
     def _continued(self, session_id: int, keys: Iterable[TopicIdPartition]) -> str:

@@ -1,4 +1,4 @@
-"""Brokers and controllers that are registered, with what they said of themselves."""
+"""The registered brokers and controllers, with what they have told about themselves."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class VersionRange(NamedTuple):
 
 
 class BrokerRegistration(msgspec.Struct, frozen=True):
-    """One broker.
+    """The registration of one broker.
 
-    epoch: offset of its registration record, -1 never; it grows with every new incarnation, so a request of
-    an earlier life of the broker is known as stale. fenced: clients are not told of it, and it leads
-    nothing. endpoints are in the order in which the broker named them.
+    epoch: the offset of its registration record, -1 before it has one. It grows with every new incarnation,
+    so a request of an earlier one is known to be stale. fenced: clients are not told of the broker, and it
+    leads nothing. endpoints are in the order in which the broker has named them.
     """
 
     id: int
@@ -106,7 +106,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True):
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
     def has_online_directory(self, directory_id: bytes) -> bool:
-        """Whether a replica that is said to lie there can be read. What is not known is taken for good."""
+        """Whether a replica in this directory can be read. A directory that is not known counts as online."""
         if directory_id in self.log_dirs or directory_id in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY):
             return True
         return directory_id != LOST_DIRECTORY and not self.log_dirs
@@ -216,8 +216,8 @@ class BrokersDelta:
         self.changed[broker_id] = msgspec.structs.replace(current, fenced=fenced)
 
     def change(self, record: BrokerRegistrationChangeRecord) -> None:
-        """fenced and in_controlled_shutdown are three-valued: 1 set, 0 as it was, -1 (fenced only)
-        cleared."""
+        """Applies a change of a registration. fenced and in_controlled_shutdown have three values: 1 sets it,
+        0 leaves it as it was, -1 (fenced only) clears it."""
         current = self._current(record.broker_id, record.broker_epoch, "BrokerRegistrationChange")
         cordoned = record.cordoned_log_dirs
         self.changed[record.broker_id] = msgspec.structs.replace(
@@ -239,7 +239,7 @@ class BrokersDelta:
 
 
 class ControllerRegistration(msgspec.Struct, frozen=True):
-    """One controller, as KIP-919 has it register; the newest registration of an id counts."""
+    """The registration of one controller (KIP-919). The newest registration of an id counts."""
 
     id: int
     incarnation_id: bytes

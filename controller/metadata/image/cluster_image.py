@@ -58,9 +58,10 @@ __all__ = ["EMPTY_IMAGE", "ClusterImage", "ImageDelta", "image_records", "replay
 
 
 class ClusterImage(msgspec.Struct, frozen=True):
-    """offset: that of the last record in it, -1 before any. epoch: the leader's that wrote it.
+    """The state of the cluster at an offset. offset: that of the last record in it, -1 before any. epoch: the
+    epoch of the leader that has written it.
 
-    timestamp_ms: append time of that record's batch, as the log has it.
+    timestamp_ms: the append time of that record's batch, as the log has it.
     """
 
     offset: int = -1
@@ -113,7 +114,8 @@ class ImageDelta:
         self.records_replayed += 1
 
     def apply(self, *, offset: int, epoch: int, timestamp_ms: int) -> ClusterImage:
-        """The image after the records taken so far; subjects without a delta are shared with the base."""
+        """The image after the records that were replayed. Subjects without a delta are shared with the
+        base."""
         changes: dict[str, Any] = {
             name: delta.apply() for name in _SUBJECTS if (delta := getattr(self, name)) is not None
         }
@@ -244,7 +246,8 @@ def replay(
 
 
 def image_records(image: ClusterImage) -> Iterator[Message]:
-    """The records that make this image out of an empty one: a snapshot's content, in Kafka's order."""
+    """The records that make this image out of an empty one, in Kafka's order. They are the content of a
+    snapshot."""
     yield from image.features.records()
     yield from image.brokers.records()
     yield from image.controllers.records()

@@ -17,7 +17,8 @@ __all__ = ["ConfigResourceType", "ConfigsDelta", "ConfigsImage", "Resource"]
 
 
 class ConfigResourceType(IntEnum):
-    """Kafka's codes of what can be configured (not those of what can be authorized)."""
+    """Kafka's codes of the types of resources that have configs (not those of resources that are
+    authorized)."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -28,8 +29,8 @@ class ConfigResourceType(IntEnum):
 
 
 Resource = tuple[int, str]
-"""Type and name. A broker's name is its id in decimal; the empty name of a broker is the cluster's
-default."""
+"""The type and the name of a resource. The name of a broker is its id in decimal; the empty name of a broker
+stands for the default of the cluster."""
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -51,7 +52,8 @@ class ConfigsImage(msgspec.Struct, frozen=True):
 
 
 class ConfigsDelta:
-    """Changes to configs: by resource, the new value per name, None for one that was removed."""
+    """The changes to configs: for each resource, the new value by name, None for a config that was
+    removed."""
 
     def __init__(self, base: ConfigsImage) -> None:
         self.base = base

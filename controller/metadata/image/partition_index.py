@@ -23,7 +23,7 @@ NO_BROKER = -1
 
 class Group(IntEnum):
     """What the partitions of a group have in common. IN_ISR, IN_ELR and LED_BY are about one broker; LED_BY
-    with NO_BROKER are the partitions without a leader. The others are kept under NO_BROKER."""
+    with NO_BROKER are the partitions without a leader. The other groups are kept under NO_BROKER."""
 
     IN_ISR = 0
     IN_ELR = 1
@@ -33,7 +33,7 @@ class Group(IntEnum):
 
 
 class PartitionKey(NamedTuple):
-    """One partition of the cluster."""
+    """Names one partition of the cluster."""
 
     topic_id: bytes
     number: int
@@ -83,7 +83,7 @@ class PartitionIndex(msgspec.Struct, frozen=True):
                 yield PartitionKey(topic_id, number)
 
     def count(self, group: Group, broker_id: int = NO_BROKER) -> int:
-        """How many partitions the group has."""
+        """The number of partitions in the group."""
         return sum(map(len, self.groups.get((group, broker_id), {}).values()))
 
     def changed(self, changes: Iterable[Change]) -> PartitionIndex:

@@ -1,4 +1,4 @@
-"""The next producer id that nobody has: brokers take blocks of them (KIP-730)."""
+"""The first producer id that is in no block yet: brokers take blocks of them (KIP-730)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ __all__ = ["ProducerIdsDelta", "ProducerIdsImage"]
 
 
 class ProducerIdsImage(msgspec.Struct, frozen=True):
-    """next_producer_id: first id of the next block, 0 at first. last_record: whose block was the last."""
+    """next_producer_id: the first id of the next block, 0 at first. last_record: the record of the last
+    block."""
 
     next_producer_id: int = 0
     last_record: ProducerIdsRecord | None = None

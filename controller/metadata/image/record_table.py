@@ -1,7 +1,7 @@
-"""Subjects that are remembered as the records that made them: ACLs, SCRAM credentials, delegation tokens.
+"""Subjects of which only the records are kept: ACLs, SCRAM credentials, delegation tokens.
 
-Nothing decides by them here, but a snapshot must hold them, or a cluster would forget its security on the
-first restart after one.
+No decision is made by them here, but a snapshot must hold them. Otherwise a cluster would forget its security
+at the first restart after one.
 """
 
 from __future__ import annotations

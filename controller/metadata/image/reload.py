@@ -1,7 +1,7 @@
-"""From one image to another that was loaded whole: what changed between them.
+"""The difference between an image and another one that was loaded from a snapshot.
 
-A follower that was away so long that the log it needs is gone loads a snapshot. Its publishers still want a
-difference, so one is made: first the records that take away what the snapshot does not have, then the
+A follower that was away so long that the log it needs has been deleted loads a snapshot. Its publishers still
+need a difference, so one is made: first the records that remove what the snapshot does not have, then the
 snapshot's own records, which replace what is there.
 """
 
@@ -35,8 +35,8 @@ def reload(
 def reload_in_steps(
     image: ClusterImage, records: Sequence[Message], *, offset: int, epoch: int, timestamp_ms: int
 ) -> Generator[None, None, tuple[ClusterImage, ImageDelta]]:
-    """As `reload`, as a generator: the caller serves others between the steps, and gets the result at the
-    end."""
+    """Does as `reload`, as a generator: the caller serves others between the steps, and gets the result at
+    the end."""
     first = ImageDelta(EMPTY_IMAGE)
     yield from _replayed(first, records)
     target = first.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)

@@ -33,7 +33,8 @@ __all__ = ["ImageReplayer", "MetadataBatch", "Replayed"]
 
 
 class MetadataBatch(NamedTuple):
-    """Records of the metadata log with consecutive offsets, `base_offset` first. Never empty of offsets.
+    """Records of the metadata log with consecutive offsets, from `base_offset` on. It has at least one
+    offset.
 
     A batch of control records has no metadata records, but it has offsets: last_offset counts them.
     """
@@ -55,7 +56,7 @@ class Replayed(NamedTuple):
 class ImageReplayer:
     """An image that follows the log.
 
-    image: what is visible. in_transaction: a transaction was begun and neither ended nor aborted.
+    image: the visible image. in_transaction: whether a metadata transaction is open.
     """
 
     def __init__(self, image: ClusterImage = EMPTY_IMAGE) -> None:

@@ -1,4 +1,4 @@
-"""Topics and their partitions: who holds them, who leads them, and in which epoch."""
+"""Topics and their partitions: their replicas, leaders and epochs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NO_RECOVERY_CHANGE: Final = -1
 
 
 class PartitionRegistration(msgspec.Struct, frozen=True):
-    """One partition.
+    """The state of one partition in the metadata.
 
-    replicas: broker ids, the preferred leader first; directories runs beside it. isr is a subset of replicas;
-    adding and removing are not empty during a reassignment. leader is -1 when nobody may lead. leader_epoch
-    grows with each change of the leader, partition_epoch with each change at all. elr and last_known_elr are
-    Kafka's eligible leader replicas (KIP-966), empty unless that feature is on.
+    replicas: the broker ids, the preferred leader first. directories has the log directory of each. isr is a
+    subset of replicas; adding and removing are not empty during a reassignment. leader is -1 if the partition
+    has none. leader_epoch grows with each change of the leader, partition_epoch with every change. elr and
+    last_known_elr are the eligible leader replicas (KIP-966), empty unless that feature is on.
     """
 
     replicas: tuple[int, ...]
@@ -121,7 +121,7 @@ def _or_old(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class TopicImage(msgspec.Struct, frozen=True):
-    """One topic. The keys of `partitions` are 0 .. n-1, in that order."""
+    """One topic. The keys of `partitions` are 0 to n-1, in that order."""
 
     name: str
     id: bytes
@@ -134,18 +134,19 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):
     by_name: Mapping[str, TopicImage] = MappingProxyType({})
     by_id: Mapping[bytes, TopicImage] = MappingProxyType({})
     known_index: PartitionIndex | None = None
-    """The index, once somebody has asked for it or for that of an earlier image."""
+    """The index, if it was asked for in this or in an earlier image."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicsImage) and self.by_name == other.by_name
 
     def __ne__(self, other: object) -> bool:
-        """A Struct has its own, which would take equal images of two nodes for different ones."""
+        """Compares as `__eq__` does. The method of Struct would take equal images of two nodes for different
+        ones."""
         return not self == other
 
     @property
     def index(self) -> PartitionIndex:
-        """The partitions by broker. The first question is answered by a look at all partitions."""
+        """The partitions by broker. When it is asked for the first time, all partitions are looked at."""
         known = self.known_index
         if known is None:
             known = PartitionIndex().changed(
@@ -191,8 +192,8 @@ class TopicDelta:
 
 
 class TopicsDelta:
-    """Changes to the topics. `changed` by topic id, new ones included; `deleted` holds the last image of
-    each.
+    """The changes to the topics. `changed` holds new and changed topics by id; `deleted` the last image of
+    each deleted one.
 
     A topic that was deleted and created again under its name within one delta is in both, under two ids.
     """
