@@ -75,7 +75,7 @@ class BrokerState(IntEnum):
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True):
-    """What a broker registers with.
+    """What a broker tells the controller about itself when it registers.
 
     endpoints: the advertised listeners by name, with the ports that are really bound. previous_epoch: the
     broker epoch before a clean shutdown (from `.kafka_cleanshutdown`), else -1.
@@ -95,7 +95,7 @@ def _nothing() -> None:
 
 
 class BrokerLifecycle:
-    """From one start of a broker to its end. epoch: the broker epoch, -1 until it has registered."""
+    """The states of this broker, from start to end. epoch: the broker epoch, -1 until it has registered."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class BrokerLifecycle:
         self._shutdown_silence_ms = 0
         self._on_gone: Callable[[bool], None] | None = None
         self._lost_dirs: dict[bytes, bool] = {}
-        """Log directories that failed since the start, and whether the controller knows."""
+        """The log directories that have failed since the start, and whether the controller knows of each."""
         self._told_dirs: tuple[bytes, ...] = ()
         """The failed log directories in the heartbeat that is under way."""
 
@@ -385,7 +385,7 @@ class BrokerLifecycle:
 
 
 def _refusal(response: Message | PeerError) -> tuple[str, bool]:
-    """Why a request was refused, and whether to give up."""
+    """The reason for which a request was refused, and whether the broker gives up."""
     if isinstance(response, PeerError):
         return response.reason, False
     error = ErrorCode.of(getattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR))
