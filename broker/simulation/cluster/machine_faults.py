@@ -15,6 +15,7 @@ from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.coverage import Coverage
 from broker.simulation.seeded_random import SeededRandom
+from storage.file_names import LOG_SUFFIX
 from storage.memory_files import Torn
 from storage.recovery import OnDamage
 
@@ -96,8 +97,8 @@ class _Tear:
     """What one power cut leaves of what was written and not synced: nothing, all, or of each file a part,
     with zeros behind it or with a wrong bit in it.
 
-    garbles: whether bits may be wrong. A node that does not cut such a log refuses it, and waits for its
-    operator.
+    garbles: whether bits of logs may be wrong. A node that does not cut such a log refuses it, and waits for
+    its operator. Small files, which fit a sector, are whole or not there.
     """
 
     def __init__(self, coverage: Coverage, random: SeededRandom, *, garbles: bool) -> None:
@@ -118,7 +119,7 @@ class _Tear:
         gone_bytes = unsynced_bytes - kept_bytes
         self._lose(gone_bytes)
         zero_bytes = random.below(gone_bytes + 1) if random.below(4) == 0 else 0
-        is_garbled = self._garbles and kept_bytes > 0 and random.below(4) == 0
+        is_garbled = self._garbles and path.endswith(LOG_SUFFIX) and kept_bytes > 0 and random.below(4) == 0
         wrong_bit = random.below(8 * kept_bytes) if is_garbled else -1
         if kept_bytes and gone_bytes:
             count("torn writes")

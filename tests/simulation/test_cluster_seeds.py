@@ -1,0 +1,150 @@
+"""Some seeds of whole clusters for every push; the long run is `many_seeds --cluster`, see RESULTS.md.
+
+BARNABAS_SIMULATED_CLUSTERS says how many, BARNABAS_SIMULATED_FIRST_CLUSTER from which one on.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from broker.simulation.cluster import cluster_run
+from broker.simulation.cluster.cluster_running import ClusterRecipe, play, recipe_of, run_cluster
+from broker.simulation.cluster.cluster_shrinking import shrink_cluster
+from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.coverage import Coverage
+from broker.simulation.histories.history import read_history
+from broker.simulation.verdict import Violation
+from tests.simulation.many_seeds import cluster_seed, printed_under_two_hash_seeds, run_many
+from tests.simulation.test_simulate_command import simulate
+
+SEEDS = int(os.environ.get("BARNABAS_SIMULATED_CLUSTERS", "100"))
+FIRST = int(os.environ.get("BARNABAS_SIMULATED_FIRST_CLUSTER", "1"))
+SECONDS = 30
+"""Of trouble, for each seed."""
+AT_ONCE = 5
+ENOUGH_FOR_ALL = 100
+
+MUST_BE_MET = (
+    "step: kill",
+    "step: stop",
+    "step: pause",
+    "step: cut one way",
+    "step: cut both ways",
+    "step: rolling restart",
+    "step: reassign a partition",
+    "step: add a broker",
+    "history: writes ok",
+    "history: transactions ok",
+    "history: transactions fail",
+    "history: records seen",
+)
+
+
+@pytest.mark.slow
+def test_every_rule_holds_under_every_seed() -> None:
+    """And together they have met what a cluster must get over."""
+    coverage = Coverage()
+    run_seed = partial(cluster_seed, duration_ms=SECONDS * 1_000)
+    seen = 0
+    for some in run_many(FIRST, SEEDS, 2, run_seed, nice=False, at_once=AT_ONCE):
+        for result in some.failures:
+            told = play(result.recipe, is_told=True)
+            lines = "\n".join(told.lines[-100:])
+            pytest.fail(f"seed {result.seed}: {result.failure}\n{lines}", pytrace=False)
+        seen += some.seeds
+        coverage.add(some.coverage.counts)
+    assert seen == SEEDS
+    if SEEDS >= ENOUGH_FOR_ALL:
+        assert [name for name in MUST_BE_MET if not coverage.counts.get(name)] == []
+
+
+def test_a_run_does_not_depend_on_the_hash_seed() -> None:
+    """Two interpreters with other orders of sets exchange the same bytes at the same times."""
+    program = "from tests.simulation.cluster_digests import digests\nprint(*digests(1, 3, 15), sep='\\n')\n"
+    one, other = printed_under_two_hash_seeds(program)
+    assert one == other
+    assert len(one.splitlines()) == 3
+
+
+class NobodyIsKilled:
+    """A rule that a cluster in trouble breaks soon."""
+
+    def after_turn(self, node: SimulatedNode) -> None: ...
+
+    def has_ended(self, node: SimulatedNode) -> None:
+        raise Violation("nobody is killed", f"{node} was")
+
+    def has_happened(self, event: object) -> None: ...
+
+
+@pytest.fixture
+def fragile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all rules only that one holds the cluster to something."""
+    monkeypatch.setattr(cluster_run, "all_rules", lambda *_: [NobodyIsKilled()])
+
+
+@pytest.mark.usefixtures("fragile")
+def test_a_failure_is_shrunk_to_what_matters(tmp_path: Path) -> None:
+    """One step, one node that it befalls and those that must be there, nobody else; and it fails again from
+    a file."""
+    result = next(
+        result for seed in range(1, 20) if (result := run_cluster(seed, 30_000)).failure is not None
+    )
+    told = shrink_cluster(result)
+    assert told.failure is not None
+    assert told.failure.rule == "nobody is killed"
+    assert len(told.recipe.steps) == 1
+    assert told.recipe.plan.clients == ()
+    assert any("was" in line for line in told.lines)
+    path = tmp_path / "run.json"
+    told.recipe.write(path)
+    again = play(ClusterRecipe.read(path))
+    assert again.failure == told.failure
+    assert again.digest == told.digest
+
+
+@pytest.mark.usefixtures("fragile")
+def test_the_command_tells_a_failure_and_how_to_see_it_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert simulate("--cluster --seed 1 --seeds 20 --minutes 0.5") == 1
+    printed, told = capsys.readouterr()
+    assert "broke a rule" in told
+    (path,) = tmp_path.glob("simulated-seed-*.json")
+    assert f"again: barnabas simulate --cluster --replay {path.name} --trace" in printed
+    assert simulate(f"--replay {path.name} --trace") == 1
+    assert "nobody is killed" in capsys.readouterr().out
+
+
+def test_the_command_sums_up_and_writes_the_history(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "history.jsonl"
+    assert simulate(f"--cluster --seed 2 --minutes 0.1 --coverage --history {path}") == 0
+    printed = capsys.readouterr().out
+    assert "every rule held in" in printed
+    assert "steps that no seed has taken: " in printed
+    assert read_history(path).outcome_counts()["writes ok"] > 0
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"seed": 1, "plan": 2, "steps": []}'])
+def test_a_file_that_is_no_run_is_refused(
+    content: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(content)
+    assert simulate(f"--replay {path}") == 2
+    assert "is not a run that was written by barnabas simulate" in capsys.readouterr().err
+
+
+def test_steps_of_a_later_release_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    recipe_of(1, 60_000).write(path)
+    path.write_text(path.read_text().replace('"verb": "kill"', '"verb": "teleport"'))
+    assert simulate(f"--replay {path}") == 2
+    assert "teleport" in capsys.readouterr().err
