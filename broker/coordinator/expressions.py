@@ -12,17 +12,17 @@ from typing import Any, Final
 __all__ = ["WrongExpression", "compiled", "matcher"]
 
 PROGRAM_BYTES: Final = 1024 * 1024
-"""What a compiled expression may take."""
+"""The memory that a compiled expression may take."""
 MOST_CHARACTERS: Final = 8192
-"""Of an expression."""
+"""The longest expression, in characters."""
 
 
 class WrongExpression(Exception):
-    """The text is no expression, or needs too much; says why."""
+    """The text is no expression, or it needs too much memory. The message says why."""
 
 
 def compiled(expression: str) -> Any:
-    """What matches texts by the expression, a pattern of `re2`. Raises WrongExpression."""
+    """The compiled expression, a pattern of `re2`. Raises WrongExpression."""
     if len(expression) > MOST_CHARACTERS:
         raise WrongExpression(f"it has more than {MOST_CHARACTERS} characters")
     import re2  # imported at the first expression
@@ -39,6 +39,6 @@ def compiled(expression: str) -> Any:
 
 
 def matcher(expression: str) -> Callable[[str], bool]:
-    """Whether all of a text matches the expression. Raises WrongExpression."""
+    """A function that tells whether all of a text matches the expression. Raises WrongExpression."""
     fullmatch = compiled(expression).fullmatch
     return lambda text: fullmatch(text) is not None

@@ -85,7 +85,7 @@ from protocol.serving.turns import Turns
 LOG: Final = logging.getLogger("barnabas.groups")
 GROUP_TOPIC: Final = "__consumer_offsets"
 LOAD_SLICE_RECORDS: Final = 2_000
-"""Records loaded in one turn of the loop: some ten milliseconds."""
+"""The number of records that are loaded in one turn of the loop: some ten milliseconds."""
 R = TypeVar("R")
 NO_IDS: Final[Mapping[str, Uuid]] = MappingProxyType({})
 
@@ -95,7 +95,7 @@ def _no_overrides(_: str) -> Mapping[str, str]:
 
 
 class GroupCluster(ClusterView, TopicsView, Protocol):
-    """What the metadata cache knows, as far as groups of both protocols look at it."""
+    """What groups of both protocols need of the metadata cache."""
 
 
 class GroupServices(Protocol):
@@ -106,7 +106,7 @@ class GroupServices(Protocol):
 
 
 class GroupCoordinator:
-    """Groups of the partitions that this broker leads."""
+    """Coordinates the groups of the partitions that this broker leads."""
 
     def __init__(
         self,
@@ -144,40 +144,41 @@ class GroupCoordinator:
 
     @property
     def failures(self) -> int:
-        """Partitions that were read back because of a fault of ours."""
+        """The number of partitions that were loaded again because of a fault of the broker."""
         return self._runtime.failures
 
     # Cluster
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of `__consumer_offsets` now."""
+        """Called when this broker has become the leader of a partition of `__consumer_offsets`."""
         self._runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It does so no longer, or (None) the partition is gone."""
+        """Called when it is not the leader any more, or (None) the partition is deleted."""
         self._runtime.resigned(partition, leader_epoch)
 
     def topics_changed(self, deleted: Mapping[str, Uuid], changed: frozenset[str] = frozenset()) -> None:
-        """Offsets of topics that were deleted, by name with the id of the one that is gone, are forgotten.
-        Consumer groups look at topics that have changed."""
+        """Forgets offsets of deleted topics, which are given by name with the id of the deleted one. Consumer
+        groups look at topics that have changed."""
         self._runtime.metadata_updated(MetadataUpdate(deleted, changed))
 
     def configure(self, consumer: ConsumerGroupSettings) -> None:
-        """Settings of consumer groups have changed."""
+        """Takes over changed settings of consumer groups."""
         self._consumer_ports.settings = consumer
 
     def close(self) -> None:
-        """The broker stops: everybody who waits is told to look for another coordinator."""
+        """Tells all waiting clients to look for another coordinator, because the broker stops."""
         self._runtime.close()
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that the group belongs to; by the topic's count once it
-        exists."""
+        """The partition of `__consumer_offsets` to which the group belongs, by the topic's partition count
+        once it exists."""
         count = self.cluster.partition_count(GROUP_TOPIC) or self.settings.offsets_topic_partition_count
         return partition_for(group_id, count)
 
     def locate(self, group_id: str, listener: str) -> CoordinatorEndpoint | ErrorCode:
-        """The group's coordinator as clients of `listener` reach it. Has the topic made on first use."""
+        """The group's coordinator at the address for clients of `listener`. Has the topic created on first
+        use."""
         if not self._topics.ensure(GROUP_TOPIC):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         endpoint = self.cluster.leader_endpoint(GROUP_TOPIC, self.partition_for(group_id), listener)
@@ -222,7 +223,8 @@ class GroupCoordinator:
     def _join(
         self, shard: GroupShard, group_id: str, joining: Joining, operation: GroupOperation
     ) -> JoinGroupResponse | None:
-        """An empty consumer group makes way for a classic one; one with members takes a classic one in."""
+        """Handles a JoinGroup. An empty consumer group of that name is replaced by a classic one; one with
+        members takes a classic member in."""
         consumer = shard.group_metadata.consumers.get(group_id)
         if consumer is not None and consumer.members:
             asked = classic_join(joining)
@@ -317,8 +319,8 @@ class GroupCoordinator:
         return response
 
     def _look_at_expressions(self, group_id: str, context: RequestContext) -> None:
-        """Match the expressions that a heartbeat has asked for, beside the loop's other work. The client sees
-        what it may see."""
+        """Matches the expressions that a heartbeat has asked for, in later turns of the loop. Only topics are
+        matched that the client may describe."""
         partition = self.partition_for(group_id)
         regexes = self._runtime.read(
             partition, lambda shard, _: shard.consumers.take_expressions(group_id), lambda _: ()
@@ -388,7 +390,7 @@ class GroupCoordinator:
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, prepared: PreparedTransactionalCommit
     ) -> TxnOffsetCommitResponse | Pending[TxnOffsetCommitResponse]:
-        """Offsets that count when the producer's transaction is committed."""
+        """Commits offsets that count when the producer's transaction is committed."""
 
         def commit(shard: GroupShard, operation: GroupOperation) -> TxnOffsetCommitResponse:
             taken = commit_in_transaction(shard.group_metadata, prepared, operation, self.cluster)
@@ -404,9 +406,9 @@ class GroupCoordinator:
     def end_transaction(
         self, partition: int, producer: tuple[int, int], marker: TransactionMarker, version: int
     ) -> ErrorCode | Pending[ErrorCode]:
-        """Write the marker of a producer's transaction into a partition of `__consumer_offsets`: what the
-        transaction has committed here counts from now on, or is dropped. producer: its id and epoch.
-        version: of transactions, with which it was ended."""
+        """Writes the marker of a producer's transaction into a partition of `__consumer_offsets`: what the
+        transaction has committed here counts from now on, or is dropped. producer: its id and epoch. version:
+        the version of transactions with which it was ended."""
         return self._runtime.write(
             partition,
             lambda _, __: CoordinatorResult(ErrorCode.NONE),
@@ -423,9 +425,9 @@ class GroupCoordinator:
         topic_ids: Mapping[str, Uuid] = NO_IDS,
         member: tuple[str | None, int] = (None, -1),
     ) -> FetchedGroup | Pending[FetchedGroup]:
-        """Offsets by topic name and partition; all of them if `wanted` is None. Only committed ones are
-        seen. `topic_ids` are those by which the client named its topics, `member` its id and epoch if it is
-        one of a consumer group."""
+        """The committed offsets by topic name and partition; all of them if `wanted` is None. `topic_ids` are
+        those by which the client named its topics. `member` is its id and epoch if it is one of a consumer
+        group."""
         return self._write(
             group_id,
             lambda shard, _: (
@@ -468,7 +470,7 @@ class GroupCoordinator:
         return [index for index, shard in self._runtime.shards() if shard is not None]
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
-        """Groups of all partitions that are led here; an error while one of them is loading."""
+        """The groups of all partitions that are led here; an error while one of them is loading."""
         response = ListGroupsResponse()
         for _, shard in self._runtime.shards():
             if shard is None:
@@ -479,7 +481,7 @@ class GroupCoordinator:
         return response
 
     def delete_group(self, group_id: str) -> ErrorCode | Pending[ErrorCode]:
-        """Forget an empty group and its offsets."""
+        """Deletes an empty group and its offsets."""
         return self._write(
             group_id,
             lambda shard, operation: delete_group(
@@ -491,7 +493,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, request: OffsetDeleteRequest
     ) -> OffsetDeleteResponse | Pending[OffsetDeleteResponse]:
-        """Forget offsets of a group, but for those of topics that it subscribes."""
+        """Deletes offsets of a group, except those of topics to which it subscribes."""
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self._write(
@@ -510,8 +512,8 @@ class GroupCoordinator:
         waiting: Pending[R] | None = None,
         transaction: Transaction | None = None,
     ) -> R | Pending[R]:
-        """Run an operation on the group's shard. It returns the response, or None if it answers `waiting`; an
-        operation on a consumer group may also refuse. transaction: to which its records belong."""
+        """Runs an operation on the group's shard. It returns the response, or None if it answers `waiting`;
+        an operation on a consumer group may also refuse. transaction: the one to which its records belong."""
 
         def run(shard: GroupShard, now: CurrentTime) -> CoordinatorResult[R]:
             begun = shard.begin(now, group_id)
@@ -553,7 +555,7 @@ def _leave(
 
 
 def classic_join(joining: Joining) -> ClassicJoin:
-    """A JoinGroup as consumer groups take it."""
+    """A JoinGroup in the form in which consumer groups take it."""
     return ClassicJoin(
         version=joining.version,
         member_id=joining.member_id,

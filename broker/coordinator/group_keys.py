@@ -31,7 +31,7 @@ OFFSET: Final = 1
 GROUP: Final = 2
 OFFSET_KEY_PREFIX: Final = b"\x00\x01"
 PARTITION_BYTES: Final = 4
-"""The partition ends an offset's key."""
+"""The size of the partition, which is the end of an offset's key."""
 NEWEST_KNOWN_KIND: Final = 23
 """Kinds 3 to 23 belong to consumer, share and streams groups; their keys begin with the group's id."""
 
@@ -40,7 +40,7 @@ _INT: Final = Struct(">i")
 
 
 class GroupKey(NamedTuple):
-    """A key, read. Topic and partition are "" and -1 in the key of a group."""
+    """A decoded key. Topic and partition are "" and -1 in the key of a group."""
 
     kind: int
     group: str
@@ -49,7 +49,8 @@ class GroupKey(NamedTuple):
 
 
 def read_key(key: bytes) -> GroupKey | None:
-    """None for a type that this coordinator does not know. ProtocolError for bytes that are no key."""
+    """Decodes a key. None for a type that this coordinator does not know. Raises ProtocolError for bytes that
+    are no key."""
     try:
         (kind,) = SHORT.unpack_from(key)
         if not 0 <= kind <= GROUP:
@@ -74,7 +75,7 @@ def read_key(key: bytes) -> GroupKey | None:
 
 
 def newer_group(key: bytes) -> str | None:
-    """The group that a key of kind 3 to 23 speaks of; None for anything else."""
+    """The group that a key of type 3 to 23 names; None for any other key."""
     if len(key) < 2 * SHORT.size:
         return None
     (kind,), (length,) = SHORT.unpack_from(key), SHORT.unpack_from(key, 2)

@@ -38,15 +38,15 @@ class GroupMetadataManager:
         self, partition: int, has_offsets: Callable[[str], bool], consumers: ConsumerGroups | None = None
     ) -> None:
         self.consumers = consumers or ConsumerGroups()
-        """Groups of the newer protocol; no group is in both."""
+        """The groups of the newer protocol. No group is in both."""
         self._partition = partition
         self._has_offsets = has_offsets
         self.groups: dict[str, ClassicGroup] = {}
-        """By group id. While loading, groups with a record are without members."""
+        """The classic groups by id. While loading, groups with a record are without members."""
         self._records: dict[str, bytes] = {}
         """The recorded metadata by group id, as the bytes of the newest record."""
         self._newer_keys: dict[bytes, str | None] = {}
-        """Keys of records that this broker does not know, with the group that they speak of."""
+        """Keys of records that this broker does not know, with the group that they name."""
         self._newer_groups: dict[str, int] = {}
         """Groups of protocols that are not served here, with the number of their records; the log of a newer
         broker told of them. Their offsets can be read, and nobody joins them, deletes them or lets them
@@ -61,7 +61,7 @@ class GroupMetadataManager:
         return group_id in self._newer_groups or (consumer is not None and bool(consumer.members))
 
     def recorded(self, group_id: str) -> GroupMetadataValue | None:
-        """What the group's newest record says; None if it has none. Raises ProtocolError if it cannot be
+        """The content of the group's newest record; None if it has none. Raises ProtocolError if it cannot be
         read."""
         value = self._records.get(group_id)
         return None if value is None else read_group_metadata(value)
@@ -69,13 +69,13 @@ class GroupMetadataManager:
     # Membership, in memory
 
     def add_new(self, group_id: str, operation: GroupOperation) -> ClassicGroup:
-        """A group that somebody has just asked to join. Its record follows in the same operation."""
+        """Adds a group that a client has just asked to join. Its record follows in the same operation."""
         group = self.groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=operation.now.wall_ms)
         return group
 
     def new_was_refused(self, group: ClassicGroup) -> bool:
-        """The new group's record was refused, or not confirmed in time; whether the group was still there. In
-        its place stands what the log says."""
+        """Takes in that the new group's record was refused, or not confirmed in time. The group is replaced
+        by what the log says. Returns whether it was still there."""
         group_id = group.group_id
         if self.groups.get(group_id) is not group:
             return False
@@ -88,13 +88,13 @@ class GroupMetadataManager:
         return True
 
     def replace(self, group: ClassicGroup) -> None:
-        """Put a group in the place of one that is not sound."""
+        """Puts a group in the place of one that is not sound."""
         self.groups[group.group_id] = group
 
     # Replay
 
     def replay(self, group_id: str, value: bytes | None, undo: UndoLog | None) -> None:
-        """Apply the record of a classic group; None removes the group. If it has offsets all the same, they
+        """Applies the record of a classic group; None removes the group. If it has offsets nevertheless, they
         are those of a simple consumer from now on."""
         if undo is not None:
             undo.add(partial(self._put_record, group_id, self._records.get(group_id)))
@@ -109,7 +109,7 @@ class GroupMetadataManager:
             self.ensure(group_id, undo)
 
     def ensure(self, group_id: str, undo: UndoLog | None) -> None:
-        """A record speaks of the group, so it exists."""
+        """Creates the group if it does not exist, because a record names it."""
         if group_id in self.groups or group_id in self._newer_groups or self.consumers.get(group_id):
             return
         self.groups[group_id] = ClassicGroup(group_id)
@@ -117,8 +117,8 @@ class GroupMetadataManager:
             undo.add(partial(self._forget_simple, group_id))
 
     def replay_consumer(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Apply a record of a consumer group. Where it brings the group into being, offsets that were there
-        are its own from now on; where it ends it, they are those of a simple consumer."""
+        """Applies a record of a consumer group. If it creates the group, offsets that exist already are its
+        own from now on; if it ends it, they are those of a simple consumer."""
         group_id = self.consumers.replay(key, value, undo)
         if self.consumers.get(group_id) is None:
             if value is None and self._has_offsets(group_id):
@@ -131,8 +131,8 @@ class GroupMetadataManager:
                 undo.add(partial(self._bring_back, group))
 
     def replay_unknown(self, key: bytes, value: bytes | None) -> None:
-        """A record of a kind that this broker does not know: it stays in the log, and nothing is done to its
-        group. No operation returns such a record, so there is nothing to undo."""
+        """Takes in a record of a type that this broker does not know: it stays in the log, and nothing is
+        done to its group. No operation returns such a record, so there is nothing to undo."""
         if (key in self._newer_keys) == (value is not None):
             return
         group_id = newer_group(key)
@@ -155,15 +155,15 @@ class GroupMetadataManager:
             self._records[group_id] = value
 
     def _forget_simple(self, group_id: str) -> None:
-        """The record that brought the group into being was refused. If somebody has asked to join it
-        meanwhile, it stays."""
+        """Removes a group whose first record was refused. If a client has asked to join it meanwhile, it
+        stays."""
         group = self.groups.get(group_id)
         if group is not None and _is_simple(group):
             del self.groups[group_id]
 
     def _bring_back(self, group: ClassicGroup) -> None:
-        """A group's deletion was refused. If somebody has asked to join a group of its name meanwhile, that
-        one stays."""
+        """Restores a group whose deletion was refused. If a client has asked to join a group of its name
+        meanwhile, that one stays."""
         current = self.groups.get(group.group_id)
         if current is None or _is_simple(current):
             self.groups[group.group_id] = group
@@ -171,7 +171,7 @@ class GroupMetadataManager:
     # Loading
 
     def build(self, groups_with_offsets: Iterator[str]) -> Iterator[None]:
-        """After the end of the log: give groups the members that their records name. Yields after each."""
+        """Gives groups the members that their records name, after the end of the log. Yields after each."""
         for group_id, value in list(self._records.items()):
             try:
                 self.groups[group_id] = read_group(group_id, value)
@@ -188,7 +188,8 @@ class GroupMetadataManager:
             yield
 
     def loaded(self, operation: GroupOperation) -> None:
-        """Sessions begin with the new coordinator; a group beyond a lowered limit rebalances."""
+        """Begins the sessions at the new coordinator. A group with more members than a lowered limit allows
+        rebalances."""
         counts: dict[int, int] = {}
         for key in self._newer_keys:
             (kind,) = SHORT.unpack_from(key)
@@ -209,11 +210,11 @@ class GroupMetadataManager:
                 )
 
     def unloaded(self, operation: GroupOperation) -> None:
-        """Whoever waits is told to look for the new coordinator."""
+        """Tells all waiting clients to look for the new coordinator."""
         for group in self.groups.values():
             rebalance.free_everybody(group, operation, ErrorCode.NOT_COORDINATOR)
 
 
 def _is_simple(group: ClassicGroup) -> bool:
-    """Whether nobody has asked to join it, so that it is made of offsets alone."""
+    """Whether no client has asked to join the group, so that it consists of offsets alone."""
     return group.protocol_type is None and not group.pending_members

@@ -24,7 +24,7 @@ from protocol.primitives import Uuid
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """Kafka's configs of the same names (dots for underscores) with Kafka's defaults; times in ms."""
+    """The configs of the same names (dots for underscores) with Kafka's defaults; times in ms."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -39,12 +39,13 @@ class GroupSettings(msgspec.Struct, frozen=True):
     offsets_load_buffer_bytes: int = 5 * 1024 * 1024
     offsets_topic_partition_count: int = 50
     new_member_join_timeout_ms: int = 300_000
-    """How long the join of a new member may wait for the end of a join phase. As in Kafka it is fixed."""
+    """The time for which the join of a new member may wait for the end of a join phase. It is fixed, as in
+    Kafka."""
     consumer: ConsumerGroupSettings = ConsumerGroupSettings()
 
 
 class DeadlineKind(IntEnum):
-    """What is due."""
+    """The kinds of deadlines of groups."""
 
     SESSION = 0
     """A member, or an id that waits for its join, has not been heard of."""
@@ -65,11 +66,11 @@ class DeadlineKind(IntEnum):
 
 
 DeadlineKey = tuple[DeadlineKind, str, str]
-"""Kind, group id, member id ("" where it does not matter)."""
+"""The kind, the group id, and the member id ("" where it does not matter)."""
 
 
 class GroupOperation:
-    """Made for one request, deadline or stored write; the runtime settles its result."""
+    """An operation for one request, deadline or stored write. The runtime settles its result."""
 
     __slots__ = ("deadlines", "make_uuid", "now", "result", "settings")
 
@@ -87,7 +88,7 @@ class GroupOperation:
         self.result: CoordinatorResult[Any] = CoordinatorResult()
 
     def later(self, now: CurrentTime) -> GroupOperation:
-        """The operation in which one hears that this one's records are stored, or not."""
+        """The operation that runs when the records of this one are stored, or refused."""
         return GroupOperation(now, self.settings, self.deadlines, self.make_uuid)
 
     # Deadlines
@@ -96,7 +97,7 @@ class GroupOperation:
         self.deadlines.set((kind, group.group_id, member_id), self.now.monotonic_ms + delay_ms)
 
     def bring_forward(self, kind: DeadlineKind, group: ClassicGroup, delay_ms: int) -> None:
-        """Have it due after the delay, unless it is due earlier."""
+        """Sets the deadline to the end of this delay, unless it is due earlier."""
         key, due_ms = (kind, group.group_id, ""), self.now.monotonic_ms + delay_ms
         at_ms = self.deadlines.get(key)
         if at_ms is None or due_ms < at_ms:
@@ -110,7 +111,7 @@ class GroupOperation:
         self.deadlines.cancel((kind, group.group_id, member_id))
 
     def refresh_session(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
-        """The member was heard of: its session begins anew."""
+        """Begins the member's session anew, because it was heard of."""
         self.schedule(DeadlineKind.SESSION, group, member.session_timeout_ms, member.member_id)
 
     # Answers
@@ -118,7 +119,7 @@ class GroupOperation:
     def answer_join(
         self, group: ClassicGroup, member: ClassicGroupMember, response: JoinGroupResponse
     ) -> None:
-        """Answer a parked join, if there is one."""
+        """Answers a parked JoinGroup, if there is one."""
         parked = member.parked_join
         if parked is not None:
             group.park_join(member, None)
@@ -128,7 +129,7 @@ class GroupOperation:
         self.result.answer(parked.waiting, fitted(response, parked.version))
 
     def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
-        """Answer a parked sync. Returns whether there was one."""
+        """Answers a parked SyncGroup. Returns whether there was one."""
         waiting, member.parked_sync = member.parked_sync, None
         if waiting is None:
             return False
@@ -141,7 +142,8 @@ def join_error(member_id: str, error: ErrorCode) -> JoinGroupResponse:
 
 
 def fitted(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """No protocol is an empty name before version 7 and null since."""
+    """The protocol name for an answer: the absence of a protocol is an empty name before version 7 and null
+    since."""
     if not response.protocol_name:
         response.protocol_name = None if version >= 7 else ""
     return response

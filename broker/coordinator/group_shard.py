@@ -29,11 +29,11 @@ from protocol.primitives import Uuid
 
 LOG: Final = logging.getLogger("barnabas.groups")
 FENCING: Final = (DeadlineKind.CONSUMER_SESSION, DeadlineKind.CONSUMER_JOIN, DeadlineKind.CONSUMER_SYNC)
-"""Deadlines with which a member of a consumer group is removed, whatever it does."""
+"""Deadlines by which a member of a consumer group is removed, whatever it does."""
 
 
 class GroupShard:
-    """Groups and offsets of one partition."""
+    """The groups and offsets of one partition."""
 
     def __init__(
         self,
@@ -53,22 +53,23 @@ class GroupShard:
         self._make_uuid = make_uuid
         self._left_to_build: Iterator[None] | None = None
         self._touched = ""
-        """The group with which the last operation had to do: if it raised, that group is to be mended."""
+        """The group of the last operation: if that has raised, the group is to be mended."""
 
     def begin(self, now: CurrentTime, group_id: str = "") -> GroupOperation:
-        """A new operation, on this group or (left out) on all."""
+        """A new operation, on this group or, if it is left out, on all."""
         self._touched = group_id
         return GroupOperation(now, self._settings, self.deadlines, self._make_uuid)
 
     def _has_offsets(self, group_id: str) -> bool:
-        """Also those that an open transaction has written: either brings its group into being."""
+        """Whether the group has offsets, those of open transactions included, because either kind creates the
+        group."""
         offsets = self.offset_metadata
         return offsets.committed.has_group(group_id) or offsets.pending.has_offsets(group_id)
 
     # Replay, of live records and of loaded ones
 
     def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Apply one record of the log. Raises ProtocolError for bytes that cannot be read."""
+        """Applies one record of the log. Raises ProtocolError for bytes that cannot be read."""
         if key.startswith(OFFSET_KEY_PREFIX):
             self.offset_metadata.replay(key, value, undo)
             return
@@ -87,11 +88,11 @@ class GroupShard:
     def replay_transactional(
         self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None
     ) -> None:
-        """Hold a record back until the end of its transaction."""
+        """Keeps a record until the end of its transaction."""
         self.offset_metadata.replay_transactional(producer_id, key, value, undo)
 
     def replay_end_transaction_marker(self, producer_id: int, committed: bool, undo: UndoLog | None) -> None:
-        """Apply what the transaction wrote, or drop it."""
+        """Applies what the transaction has written, or drops it."""
         for key, value in self.offset_metadata.end_transaction(producer_id, undo):
             if committed:
                 self.replay(key, value, undo)
@@ -116,7 +117,8 @@ class GroupShard:
         return operation.result
 
     def metadata_updated(self, update: MetadataUpdate, now: CurrentTime) -> CoordinatorResult[None]:
-        """Nobody needs offsets of a topic that is gone; groups that subscribe a changed one look at it."""
+        """Deletes offsets of deleted topics, and has groups look at changed topics to which they
+        subscribe."""
         self.consumers.topics_changed(update.changed_topics)
         operation = self.begin(now)
         if update.deleted_topics:
@@ -155,7 +157,7 @@ class GroupShard:
         return operation.result
 
     def mend(self, now: CurrentTime, *, everything: bool) -> CoordinatorResult[None]:
-        """What raised may have left its group half changed: a group that is not sound any longer ends."""
+        """Ends the group of an operation that has raised, if that has left it half changed."""
         operation = self.begin(now, self._touched)
         for group_id in list(self.group_metadata.groups) if everything else [self._touched]:
             group = self.group_metadata.get(group_id)

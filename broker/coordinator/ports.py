@@ -19,7 +19,7 @@ from storage.errors import AppendRefused
 
 
 class CoordinatorEndpoint(NamedTuple):
-    """Where clients of one listener reach a broker."""
+    """The address of a broker for clients of one listener."""
 
     node_id: int
     host: str
@@ -45,26 +45,27 @@ class PartitionWriter(Protocol):
         on_result: Callable[[AppendResult | AppendRefused], None],
         transaction_version: int = 0,
     ) -> None:
-        """Append one batch with acks=all; base offset and leader epoch are filled in by the log.
+        """Appends one batch with acks=all. The log fills in base offset and leader epoch.
 
         `on_result` is called once, at once or later, in the order of the appends: with the batch's place when
         the high watermark has passed it; with an error when the batch was refused (then nothing of it is in
-        the log) or when the partition is led by this broker no longer.
+        the log) or when this broker does not lead the partition any more.
         """
         ...
 
     def await_committed(self, topic: str, index: int, on_result: Callable[[ErrorCode], None]) -> None:
-        """`on_result` once, at once or later: NONE when the high watermark has passed all that the log of the
-        partition holds now, an error when this broker leads the partition no longer."""
+        """Calls `on_result` once, at once or later: with NONE when the high watermark has passed all that the
+        log of the partition holds now, with an error when this broker does not lead the partition any
+        more."""
         ...
 
     def max_batch_bytes(self, topic: str, index: int) -> int:
-        """The largest batch that the partition takes (`max.message.bytes`)."""
+        """The size of the largest batch that the partition takes (`max.message.bytes`)."""
         ...
 
 
 class PartitionReader(Protocol):
-    """Reads partitions back from this broker's disk."""
+    """Reads partitions from this broker's disk."""
 
     def read_batches(self, topic: str, index: int, from_offset: int, max_bytes: int) -> bytes:
         """Whole batches from the one that holds `from_offset` (or the next one) on; `b""` at the log's end.
@@ -77,51 +78,52 @@ class PartitionReader(Protocol):
 
 
 class InternalTopics(Protocol):
-    """Creation of the coordinators' topics on first use."""
+    """Creates the coordinators' topics on first use."""
 
     def ensure(self, topic: str) -> bool:
-        """Whether the topic is there. If not its creation is on the way when this returns; asking is
-        cheap."""
+        """Whether the topic exists. If not, its creation has begun when this returns. It may be asked
+        often."""
         ...
 
 
 class ClusterView(Protocol):
-    """What the metadata cache knows of topics and brokers."""
+    """What a coordinator needs of the metadata cache."""
 
     def topic_id(self, name: str) -> Uuid | None: ...
 
     def topic_name(self, topic_id: Uuid) -> str | None: ...
 
     def partition_count(self, name: str) -> int | None:
-        """None for a topic that does not exist."""
+        """The number of partitions; None for a topic that does not exist."""
         ...
 
     def leader_endpoint(self, topic: str, index: int, listener: str) -> CoordinatorEndpoint | None:
-        """The partition's leader as clients of `listener` reach it; None without leader or such an
-        endpoint."""
+        """The address of the partition's leader for clients of `listener`; None if there is no leader or no
+        such address."""
         ...
 
 
 class MetadataUpdate(msgspec.Struct, frozen=True):
-    """What has changed in the cluster's metadata, as far as a coordinator looks at it."""
+    """The changes in the cluster's metadata that concern coordinators."""
 
     deleted_topics: Mapping[str, Uuid]
-    """Names of topics that are gone, with the ids that they had."""
+    """The names of deleted topics, with the ids that they had."""
     changed_topics: frozenset[str] = frozenset()
-    """Names of topics that are new, gone, or have other partitions or replicas."""
+    """The names of topics that are new, deleted, or have other partitions or replicas."""
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True):
-    """How a coordinator runtime works; every coordinator has its own."""
+    """The settings of a coordinator runtime; every coordinator has its own."""
 
     write_timeout_ms: int = 5000
-    """How long a response waits for its records."""
+    """The time for which a response waits for its records."""
     slice_records: int = 2000
-    """Records replayed in one turn of the loop while loading."""
+    """The number of records that are replayed in one turn of the loop while loading."""
     load_buffer_bytes: int = 1024 * 1024
-    """Bytes read from disk at once while loading."""
+    """The number of bytes that are read from disk at once while loading."""
     batch_bytes: int = 900_000
-    """What need not be in one batch is cut to this, or to what the log takes if that is less."""
+    """Records that need not be in one batch are split into batches of this size, or of the size that the log
+    takes if that is less."""
 
 
 class CoordinatorPorts(NamedTuple):

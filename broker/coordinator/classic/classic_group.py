@@ -22,36 +22,37 @@ CONSUMER_PROTOCOL: Final = "consumer"
 NO_TIMESTAMP: Final = -1
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names with the member's metadata for each, in the member's order of preference."""
+"""Names of protocols with the member's metadata for each, in the member's order of preference."""
 
 
 class ParkedJoin(msgspec.Struct, gc=False, eq=False):
-    """A JoinGroup that waits for the others; the version decides on the form of its answer."""
+    """A JoinGroup that waits for other members. Its version decides on the form of the answer."""
 
     waiting: Pending[JoinGroupResponse]
     version: int
 
 
 class ClassicGroupMember(msgspec.Struct, eq=False):
-    """One member. Its id never changes; a static member that returns is another member with the same instance
+    """One member. Its id never changes: a static member that returns is another member with the same instance
     id."""
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
-    """As Java prints an address: with a slash in front."""
+    """The client's address as Java prints it, with a slash in front."""
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """Has not been told its first generation yet; its session deadline is that of a parked join."""
+    """Whether the member has not been told its first generation yet. Its session deadline is then that of a
+    parked join."""
     parked_join: ParkedJoin | None = None
     parked_sync: Pending[SyncGroupResponse] | None = None
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What the member said for a protocol; empty for one that it does not support."""
+        """The member's metadata for a protocol; empty for one that it does not support."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -67,7 +68,7 @@ class ClassicGroupMember(msgspec.Struct, eq=False):
 
 
 class ClassicGroup:
-    """One group. `generation` grows with each completed join phase and is -1 nowhere: a new group has 0."""
+    """One group. `generation` grows with each completed join phase. A new group has generation 0."""
 
     def __init__(
         self,
@@ -83,44 +84,45 @@ class ClassicGroup:
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.EMPTY
         self.state_timestamp_ms = state_timestamp_ms
-        """Wall time of the last transition; -1 if the log did not tell."""
+        """The wall time of the last transition; -1 if the log does not tell."""
         self.generation = generation
         self.protocol_type = protocol_type
         """None for a group that has only ever held offsets of simple consumers."""
         self.protocol_name = protocol_name
         """The protocol of the current generation."""
         self._leader_id = leader_id
-        """None without members, or when the leader has left and nobody has asked for the next one."""
+        """None if there are no members, or if the leader has left and the next one was not asked for yet."""
         self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
-        """Instance id -> member id."""
+        """The member id by instance id."""
         self.pending_members: dict[str, None] = {}
-        """Ids that were given out and have not joined with them yet."""
+        """Member ids that were given to clients, which have not joined with them yet."""
         self.pending_sync: dict[str, None] = {}
         """Members of this generation that have not sent SyncGroup."""
         self.awaiting_join = 0
-        """Members with a parked join."""
+        """Members with a parked JoinGroup."""
         self.initial_delay: tuple[int, int] | None = None
-        """While the first join phase of an empty group runs: this delay, and how much more there may be."""
+        """During the first join phase of an empty group, this delay and the time that may be added to it."""
         self.new_member_added = False
-        """Somebody joined since that delay began."""
+        """Whether a member has joined since that delay began."""
         self.waits_on = False
-        """The time of the running join phase was over before any member had joined, so it was extended."""
+        """Whether the running join phase was extended, because no member had joined when its time was
+        over."""
         self.topics: frozenset[str] | None = None
-        """Topics that the members subscribe; None if unknown or if the protocol has none."""
+        """The topics to which the members subscribe; None if they are unknown or the protocol has none."""
         self._supporters: dict[str, int] = {}
-        """Protocol name -> members that support it."""
+        """The members that support each protocol."""
 
     # State
 
     def all_read(self) -> None:
-        """Every member that the group's record names has been added."""
+        """Called when every member that the group's record names has been added."""
         if self.members:
             self.state = GroupState.STABLE
         self.refresh_topics()
 
     def move(self, cause: GroupStateCause, now_wall_ms: int) -> None:
-        """Go where the table of transitions says."""
+        """Changes the state as the table of transitions says."""
         target = TRANSITIONS.get((self.state, cause))
         if target is None:
             invariant(
@@ -132,8 +134,8 @@ class ClassicGroup:
 
     @property
     def leader_id(self) -> str | None:
-        """The leader; the oldest member if that has gone. Looked for when it is asked for: where thousands
-        leave in one request, the next oldest is each time a step further away."""
+        """The leader, or the oldest member if the leader has left. It is looked for when it is asked for: if
+        thousands of members leave in one request, the next oldest is one step further away each time."""
         if self._leader_id is None and self.members:
             self._leader_id = next(iter(self.members))
         return self._leader_id
@@ -152,7 +154,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the most patient member allows; no time at all if all name less than nothing."""
+        """The longest rebalance timeout of a member; 0 if all of them are negative."""
         return max(0, max((member.rebalance_timeout_ms for member in self.members.values()), default=0))
 
     # Members
@@ -176,7 +178,8 @@ class ClassicGroup:
         self.park_join(member, parked)
 
     def remove(self, member_id: str) -> None:
-        """Take a member or a pending id out; the oldest member left becomes leader if that was the leader."""
+        """Removes a member or a pending id. If it was the leader, the oldest remaining member becomes
+        leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -203,13 +206,13 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def park_join(self, member: ClassicGroupMember, parked: ParkedJoin | None) -> None:
-        """Have the member wait for the others, or (None) no longer."""
+        """Has the member wait for the others, or with None wait no longer."""
         self.awaiting_join += (parked is not None) - (member.parked_join is not None)
         member.parked_join = parked
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Give the static member another id, in its place among the others; nothing else changes. What it had
-        parked must be answered before."""
+        """Gives the static member another id, in its place among the others; nothing else changes. Its parked
+        requests must be answered before."""
         old = self.members[old_id]
         new = ClassicGroupMember(
             member_id=new_id,
@@ -231,8 +234,8 @@ class ClassicGroup:
         return new
 
     def error_for(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether such a member may speak: NONE, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has its
-        place."""
+        """The error for a request of this member: NONE, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another
+        member has its instance id."""
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
             if holder is None:
@@ -242,7 +245,7 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def elect_joined_leader(self) -> bool:
-        """Keep a leader that has joined again, else take the oldest member that has; False if there is
+        """Keeps a leader that has joined again, else chooses the oldest member that has. False if there is
         none."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.parked_join is not None:
@@ -256,7 +259,8 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these could take part: same type, and one protocol that all members have."""
+        """Whether a member with these protocols could join: it has the same type, and one protocol that all
+        members have."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
@@ -264,8 +268,8 @@ class ClassicGroup:
         return any(self._supporters.get(name, 0) == len(self.members) for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol with most votes among those that all members support; the first voted for wins a
-        draw."""
+        """The protocol with most votes among those that all members support. If several have as many, it is
+        the one that was voted for first."""
         everyone = len(self.members)
         candidates = {name: None for name, count in self._supporters.items() if count == everyone}
         votes: dict[str, int] = {}
@@ -276,7 +280,7 @@ class ClassicGroup:
         return max(votes, key=lambda name: votes[name])
 
     def next_generation(self, now_wall_ms: int) -> None:
-        """The join phase is over: begin a new generation of the present members, or become empty."""
+        """Ends the join phase: begins a new generation of the present members, or becomes empty."""
         self.generation += 1
         self.pending_sync.clear()
         self.initial_delay = None
@@ -290,7 +294,7 @@ class ClassicGroup:
         self.refresh_topics()
 
     def refresh_topics(self) -> None:
-        """Work out what the members subscribe; only the consumer protocol says it."""
+        """Computes the topics to which the members subscribe. Only the consumer protocol tells them."""
         self.topics = None
         if self.protocol_type != CONSUMER_PROTOCOL:
             return
@@ -302,8 +306,8 @@ class ClassicGroup:
             )
 
     def subscribes(self, topic: str) -> bool:
-        """Whether the group is known to read the topic. A consumer group whose subscription cannot be read
-        might."""
+        """Whether the group is known to subscribe to the topic. A consumer group whose subscription cannot be
+        read might."""
         if self.topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL
         return topic in self.topics

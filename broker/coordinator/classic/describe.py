@@ -1,4 +1,4 @@
-"""Groups as administrators see them: DescribeGroups and ListGroups."""
+"""DescribeGroups and ListGroups: what administrators are told about groups."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from protocol.messages.list_groups import ListGroupsResponse
 
 CLASSIC_TYPE: Final = "classic"
 NOT_FOUND_SINCE: Final = 6
-"""Earlier versions describe an unknown group as dead, without an error (KIP-1043)."""
+"""The first version with an error for an unknown group. Earlier ones describe it as dead, without an error
+(KIP-1043)."""
 
 
 def describe_group(
     group_id: str, group: ClassicGroup | None, version: int, *, is_of_another_type: bool = False
 ) -> DescribeGroupsResponse.DescribedGroup:
-    """What members said and got. Only a stable group has a protocol, and only then its metadata are shown. A
-    group of another type is not found, as one that does not exist."""
+    """Describes a group and its members. The protocol and its metadata are shown only for a stable group. A
+    group of another type is not found, like one that does not exist."""
     described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
     if group is None:
         described.group_state = GroupState.DEAD.value
@@ -51,8 +52,8 @@ def describe_group(
 def list_groups(
     groups: Iterable[ClassicGroup], states: Iterable[str], types: Iterable[str]
 ) -> Iterator[ListGroupsResponse.ListedGroup]:
-    """The groups in one of the states and of one of the types; no filter means all. Case does not matter,
-    nor do blanks around a state."""
+    """The groups in one of the states and of one of the types; an empty filter means all. Upper and lower
+    case do not matter, nor do blanks around a state."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.lower() for kind in types}
     if wanted_types and CLASSIC_TYPE not in wanted_types:

@@ -18,11 +18,11 @@ from protocol.group_log.classic_groups import GroupMetadataValue
 
 GROUP_VERSION: Final = 3
 NO_REBALANCE_TIMEOUT: Final = -1
-"""Of a member in a record before version 1: its session timeout counts."""
+"""Stands in a record before version 1, which has no rebalance timeout: the session timeout is used."""
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
-    """The group in its current generation with these assignments by member id."""
+    """The record of a group in its current generation, with these assignments by member id."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -47,7 +47,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
 
 
 def new_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """A group that somebody has just asked to join: it exists, and nothing more is known."""
+    """The record of a group that a client has just asked to join: it exists, and nothing more is known."""
     value = GroupMetadataValue(
         protocol_type="",
         generation=0,
@@ -67,13 +67,15 @@ def _group_record(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord
 
 
 def read_group_metadata(value: bytes) -> GroupMetadataValue:
-    """ProtocolError for bytes that are no group, or of a version that is not known."""
+    """Reads the record of a group. Raises ProtocolError for bytes that are no group, or of an unknown
+    version."""
     version = value_version(value, "a group", GroupMetadataValue.declaration.versions.last)
     return decode(GroupMetadataValue, version, value[2:])
 
 
 def read_group(group_id: str, value: bytes) -> ClassicGroup:
-    """The group as its record says: Stable with its members, or Empty. ProtocolError as above."""
+    """The group that a record holds: Stable with its members, or Empty. Raises ProtocolError like
+    `read_group_metadata`."""
     stored = read_group_metadata(value)
     group = ClassicGroup(
         group_id,

@@ -41,10 +41,10 @@ ASKS_FOR_MEMBER_ID_SINCE: Final = 4
 
 
 class Joining(msgspec.Struct, gc=False, eq=False):
-    """A JoinGroup request with what its connection says about the client."""
+    """A JoinGroup request, with what is known of its client."""
 
     parked: ParkedJoin
-    """Where the answer goes."""
+    """The place to which the answer goes."""
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -63,7 +63,7 @@ class Joining(msgspec.Struct, gc=False, eq=False):
 def join_group(
     groups: GroupMetadataManager, group_id: str, joining: Joining, operation: GroupOperation
 ) -> None:
-    """Any JoinGroup. It is answered, or parked in a member."""
+    """Handles a JoinGroup. It is answered, or parked in a member."""
     group = groups.get(group_id)
     if group is not None:
         _join(group, joining, operation)
@@ -78,7 +78,8 @@ def join_group(
 
 
 def _store_new(groups: GroupMetadataManager, group: ClassicGroup, operation: GroupOperation) -> None:
-    """A group exists when the log says so; if the log will not, whoever has joined must begin anew."""
+    """Writes the record of a new group, which exists when that is in the log. If the log refuses, those who
+    have joined must join again."""
     operation.result.write(lambda: new_group_record(group))
 
     def stored(error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
@@ -117,8 +118,8 @@ def _refuse(joining: Joining, operation: GroupOperation, error: ErrorCode) -> No
 
 
 def _has_room(group: ClassicGroup, member_id: str, operation: GroupOperation) -> bool:
-    """`group.max.size` counts those who wait during a join phase, else the members; members always have
-    room."""
+    """Whether another member may join. `group.max.size` counts the members that wait during a join phase,
+    else all members. Present members may always join again."""
     limit = operation.settings.group_max_size
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return True
@@ -164,7 +165,7 @@ def _join_pending(group: ClassicGroup, joining: Joining, operation: GroupOperati
 
 
 def _add(group: ClassicGroup, joining: Joining, member_id: str, operation: GroupOperation) -> None:
-    """A new member: it cannot send heartbeats yet, so its parked join has a long deadline of its own."""
+    """Adds a member. It cannot send heartbeats yet, so its parked join has a long deadline of its own."""
     member = ClassicGroupMember(
         member_id=member_id,
         group_instance_id=joining.group_instance_id,
@@ -227,7 +228,7 @@ def _park(
 def _replace_static(
     group: ClassicGroup, joining: Joining, old_id: str, new_id: str, operation: GroupOperation
 ) -> None:
-    """A static member is back under another id. Its former self is fenced at once."""
+    """Gives a static member that is back another id. The one that had it is fenced at once."""
     old_leader = group.leader_id
     old = group.members[old_id]
     operation.cancel(DeadlineKind.SESSION, group, old_id)
@@ -259,7 +260,7 @@ def _store_replacement(
     old_leader: str | None,
     operation: GroupOperation,
 ) -> None:
-    """Write the group down with the new id and answer with the current generation; nobody else is
+    """Writes the group's record with the new id, and answers with the current generation. No other member is
     disturbed."""
     generation = group.generation
     operation.result.write(
@@ -283,8 +284,8 @@ def _store_replacement(
 def _replaced(
     group: ClassicGroup, member: ClassicGroupMember, version: int, old_leader: str | None
 ) -> JoinGroupResponse:
-    """A returning leader must not distribute anew: version 9 can say so, older ones name the old id as
-    leader."""
+    """The answer to a static member that has returned. If it is the leader it must not distribute partitions
+    anew: version 9 can say so, older ones name the old id as leader."""
     if version >= SKIPS_ASSIGNMENT_SINCE:
         response = joined(group, member.member_id)
         response.skip_assignment = member.member_id == group.leader_id
@@ -302,7 +303,7 @@ def _take_back(
     error: ErrorCode,
     old_leader: str | None,
 ) -> None:
-    """The log did not take the new id: the former self has its place again."""
+    """Restores the former member, because the log has refused the record with the new id."""
     refused = join_error("", error)
     refused.generation_id = group.generation
     refused.protocol_type, refused.protocol_name = group.protocol_type, group.protocol_name

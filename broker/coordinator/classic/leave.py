@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, one by itself or several at an administrator's wish.
+"""LeaveGroup: a member leaves, or an administrator removes several of them.
 
 A static member can be named by its instance id alone; that is how administrators remove it. Each member has
 its own error, and the group rebalances once, after all have gone (KIP-345).
@@ -21,7 +21,7 @@ def leave_group(
     members: list[LeaveGroupRequest.MemberIdentity],
     operation: GroupOperation,
 ) -> LeaveGroupResponse:
-    """Take the named members out."""
+    """Removes the named members."""
     group = groups.get(group_id) or ClassicGroup(group_id)
     if group.state is GroupState.DEAD:
         return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)

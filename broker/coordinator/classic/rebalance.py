@@ -28,12 +28,11 @@ from protocol.messages.sync_group import SyncGroupResponse
 
 LOG: Final = logging.getLogger("barnabas.groups")
 WAITING_ON_PAUSE_MS: Final = 1_000
-"""Between two looks at a join phase that no member has joined lies at least this pause."""
+"""The least pause between two looks at a join phase that no member has joined."""
 
 
 def rebalance_or_complete(group: ClassicGroup, operation: GroupOperation, reason: str) -> None:
-    """Something about the membership has changed: begin a rebalance, or see whether the running one is
-    over."""
+    """Begins a rebalance because the membership has changed, or looks whether the running one can end."""
     if group.can_rebalance:
         prepare(group, operation, reason)
     else:
@@ -41,7 +40,7 @@ def rebalance_or_complete(group: ClassicGroup, operation: GroupOperation, reason
 
 
 def prepare(group: ClassicGroup, operation: GroupOperation, reason: str) -> None:
-    """Begin a rebalance."""
+    """Begins a rebalance."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         refuse_syncs(group, operation, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
@@ -64,8 +63,8 @@ def prepare(group: ClassicGroup, operation: GroupOperation, reason: str) -> None
 
 
 def complete_if_all_joined(group: ClassicGroup, operation: GroupOperation) -> None:
-    """End the running join phase if nobody is missing. The first one of an empty group ends by its delay
-    only. One whose time was over before anybody came ends soon after somebody has."""
+    """Ends the running join phase if no member is missing. The first one of an empty group ends only by its
+    delay. One whose time was over before any member had joined ends soon after one has."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.previous_state is not GroupState.EMPTY and group.all_joined:
@@ -75,7 +74,7 @@ def complete_if_all_joined(group: ClassicGroup, operation: GroupOperation) -> No
 
 
 def complete(group: ClassicGroup, operation: GroupOperation) -> None:
-    """End the join phase with the next generation, or extend it if no member has joined again."""
+    """Ends the join phase with the next generation, or extends it if no member has joined again."""
     operation.cancel(DeadlineKind.JOIN_PHASE, group)
     for member in [
         m for m in group.members.values() if m.parked_join is None and m.group_instance_id is None
@@ -129,7 +128,8 @@ def joined(group: ClassicGroup, member_id: str, *, with_members: bool = True) ->
 
 
 def refuse_syncs(group: ClassicGroup, operation: GroupOperation, error: ErrorCode) -> None:
-    """The generation's assignment will not come: members forget the old one and hear why."""
+    """Tells waiting members an error, because the generation's assignment will not come, and forgets their
+    old assignments."""
     for member in group.members.values():
         member.assignment = b""
         if operation.answer_sync(member, SyncGroupResponse(error_code=error)):
@@ -137,14 +137,15 @@ def refuse_syncs(group: ClassicGroup, operation: GroupOperation, error: ErrorCod
 
 
 def has_synced(group: ClassicGroup, member_id: str, operation: GroupOperation) -> None:
-    """The member need not be waited for in the sync phase, which ends with the last one."""
+    """Notes that the member has sent SyncGroup. The sync phase ends with the last one."""
     group.pending_sync.pop(member_id, None)
     if not group.pending_sync:
         operation.cancel(DeadlineKind.SYNC_PHASE, group)
 
 
 def take_out(group: ClassicGroup, member: ClassicGroupMember, operation: GroupOperation) -> None:
-    """Remove a member. One that still waits in a join is told to begin anew: it may well be alive."""
+    """Removes a member. If its JoinGroup still waits it is told to join anew, because its client may well be
+    alive."""
     operation.cancel(DeadlineKind.SESSION, group, member.member_id)
     operation.answer_join(group, member, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
     operation.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
@@ -155,7 +156,7 @@ def take_out(group: ClassicGroup, member: ClassicGroupMember, operation: GroupOp
 
 
 def join_phase_due(group: ClassicGroup, operation: GroupOperation) -> None:
-    """The time for joining is over, or may be extended while an empty group fills."""
+    """Ends the join phase because its time is over, or extends it while an empty group gets members."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.initial_delay is not None:
@@ -170,7 +171,7 @@ def join_phase_due(group: ClassicGroup, operation: GroupOperation) -> None:
 
 
 def sync_phase_due(group: ClassicGroup, operation: GroupOperation) -> None:
-    """Members that were told the generation and never asked for their assignment are out."""
+    """Removes the members that were told the generation and have never sent SyncGroup."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
         return
     silent = list(group.pending_sync)
@@ -181,9 +182,10 @@ def sync_phase_due(group: ClassicGroup, operation: GroupOperation) -> None:
 
 
 def session_due(group: ClassicGroup, member_id: str, operation: GroupOperation) -> None:
-    """Nothing was heard of a member, or of an id that was given out, for a session timeout.
+    """Removes a member, or an id that was given to a client, that has not been heard of for a session
+    timeout.
 
-    A member that waits for an answer of ours is not to blame; its session begins anew with the answer.
+    A member that waits for an answer stays; its session begins anew with the answer.
     """
     if member_id in group.pending_members:
         group.remove(member_id)
@@ -205,7 +207,8 @@ def session_due(group: ClassicGroup, member_id: str, operation: GroupOperation) 
 
 
 def free_everybody(group: ClassicGroup, operation: GroupOperation, error: ErrorCode) -> None:
-    """The group ends here (deleted, moved, or never stored): answer all that wait and stop its clocks."""
+    """Ends the group (it was deleted, moved, or never stored): answers all waiting members and stops its
+    deadlines."""
     group.move(GroupStateCause.REMOVED, operation.now.wall_ms)
     for member in group.members.values():
         operation.answer_join(group, member, join_error(member.member_id, error))

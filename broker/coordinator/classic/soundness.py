@@ -17,7 +17,7 @@ from protocol.errors import ErrorCode
 
 
 def is_sound(group: ClassicGroup, operation: GroupOperation) -> bool:
-    """Whether its parts fit each other, and everything that waits has an end."""
+    """Whether the parts of the group fit each other, and everything that waits has a deadline."""
     members = group.members
     instances = {
         m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id is not None
@@ -43,7 +43,7 @@ def _has_session(group: ClassicGroup, member: ClassicGroupMember, operation: Gro
 
 
 def _has_end(group: ClassicGroup, operation: GroupOperation) -> bool:
-    """Whether the state is one in which the group may stay, or its deadline is set."""
+    """Whether the group may stay in its state, or the state's deadline is set."""
     if group.state is GroupState.PREPARING_REBALANCE:
         return operation.is_due(DeadlineKind.JOIN_PHASE, group)
     if group.state is GroupState.COMPLETING_REBALANCE:
@@ -53,8 +53,8 @@ def _has_end(group: ClassicGroup, operation: GroupOperation) -> bool:
 
 
 def end_group(group: ClassicGroup, operation: GroupOperation) -> ClassicGroup:
-    """The group that stands in the place of one that is not sound. Its record is written, so that a new
-    coordinator does not bring back members that were told to join anew."""
+    """The empty group that replaces one that is not sound. Its record is written, so that a new coordinator
+    does not bring back members that were told to join anew."""
     free_everybody(group, operation, ErrorCode.UNKNOWN_SERVER_ERROR)
     fresh = ClassicGroup(
         group.group_id,

@@ -49,7 +49,7 @@ class GroupState(Enum):
 
 
 class GroupStateCause(Enum):
-    """Why a group changes its state."""
+    """The reason for which a group changes its state."""
 
     FIRST_MEMBER_JOINED = "first member joined"
     MEMBERSHIP_CHANGED = "membership changed"
@@ -74,4 +74,5 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupStateCause], GroupState]] = Ma
         (GroupState.DEAD, GroupStateCause.REMOVED): GroupState.DEAD,
     }
 )
-"""Where each cause leads. A pair that is not here cannot happen, and stops the broker if it does."""
+"""The state to which each cause leads. A pair that is not here cannot happen, and stops the broker if it
+does."""

@@ -1,11 +1,11 @@
-"""What topics a member's metadata names, as far as the coordinator needs to know.
+"""The topics that a member's metadata names, as far as the coordinator needs to know them.
 
 A consumer's metadata begins, in every version of the embedded protocol, with the fields of version 0:
 
     int16 version | int32 count | count times: int16 length, topic name in UTF-8 | …
 
-Only that prefix is read, so later versions need no change here. Metadata that does not parse is the client's
-own affair: the group works, and its subscription counts as unknown.
+Only that prefix is read, so later versions need no change here. If the metadata cannot be parsed the group
+works, and its subscription counts as unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LENGTH: Final = Struct(">h")
 
 
 def subscribed_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that the members name together; None if one of them cannot be read."""
+    """All topics that the members name together; None if the metadata of one of them cannot be read."""
     topics: set[str] = set()
     for metadata in metadata_of_members:
         named = _topics(metadata)

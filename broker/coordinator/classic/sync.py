@@ -1,7 +1,8 @@
-"""SyncGroup and Heartbeat: the leader distributes, the others ask for their share, all show that they live.
+"""SyncGroup and Heartbeat: the leader distributes the partitions, the other members ask for theirs, and all
+show that they are alive.
 
-The leader's assignment counts when it is in the log: until then everybody waits, the leader too. If
-membership changes meanwhile, what was stored is void; the next generation overwrites it. The record is
+The leader's assignment counts when it is in the log: until then all members wait, the leader too. If the
+membership changes meanwhile, the stored assignment is void; the next generation overwrites it. The record is
 replayed at once, like every live record, but members are given their assignments when it is committed.
 """
 
@@ -32,7 +33,7 @@ def sync_group(
     waiting: Pending[SyncGroupResponse],
     operation: GroupOperation,
 ) -> None:
-    """Any SyncGroup: answered, or parked in its member."""
+    """Handles a SyncGroup. It is answered, or parked in its member."""
     group = groups.get(request.group_id)
     error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _sync_error(group, request)
     if group is None or error is not ErrorCode.NONE:
@@ -70,7 +71,7 @@ def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
 
 
 def _differs(named: str | None, actual: str | None) -> bool:
-    """Versions before 5 name nothing."""
+    """Whether the request names another protocol than the group's. Versions before 5 name none."""
     return named is not None and actual is not None and named != actual
 
 
@@ -81,7 +82,8 @@ def assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
 
 
 def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, operation: GroupOperation) -> None:
-    """Store the leader's assignment, then tell everybody. A member that is not in it gets nothing."""
+    """Stores the leader's assignment, then answers all members. A member that is not in it gets an empty
+    one."""
     given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
     assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
     without = [member_id for member_id in group.members if member_id not in given]
@@ -115,7 +117,7 @@ def _distribute(group: ClassicGroup, assignment: dict[str, bytes], operation: Gr
 def heartbeat(
     groups: GroupMetadataManager, request: HeartbeatRequest, operation: GroupOperation
 ) -> ErrorCode:
-    """A sign of life, and how a member learns that it has to join again."""
+    """Notes that the member is alive, and tells it whether it must join again."""
     group = groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

@@ -66,13 +66,13 @@ class ClassicJoin(NamedTuple):
     client: Client
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    """-1 for as it was."""
+    """The rebalance timeout; -1 keeps the present one."""
     protocol_type: str
     protocols: Protocols
 
 
 def join(group: ConsumerGroup, request: ClassicJoin, operation: ConsumerOperation) -> JoinGroupResponse:
-    """A client joins with the classic protocol, or a member does so again."""
+    """Handles a JoinGroup of a new member, or of one that joins again."""
     if operation.settings.is_migration_disabled:
         raise GroupRefusal(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -114,7 +114,7 @@ def join(group: ConsumerGroup, request: ClassicJoin, operation: ConsumerOperatio
 
 
 def sync(group: ConsumerGroup, request: SyncGroupRequest, operation: ConsumerOperation) -> SyncGroupResponse:
-    """The member asks what it has."""
+    """Answers a SyncGroup with the member's assignment."""
     member = _classic_member(group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
     supported = _metadata(member).supported_protocols
@@ -136,7 +136,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, operation: ConsumerOpe
 
 
 def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, operation: ConsumerOperation) -> ErrorCode:
-    """The member shows that it lives, and hears whether it has to join again."""
+    """Notes that the member is alive, and tells it whether it must join again."""
     member = _classic_member(group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
     operation.session_of.append((member.member_id, _metadata(member).session_timeout_ms))
@@ -153,7 +153,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, operation: Consum
 def leave(
     group: ConsumerGroup, identities: list[LeaveGroupRequest.MemberIdentity], operation: ConsumerOperation
 ) -> LeaveGroupResponse:
-    """Members go, of either protocol: administrators remove them so, too."""
+    """Removes members of either protocol; administrators remove them so, too."""
     response = LeaveGroupResponse()
     leaving = {}
     for identity in identities:
@@ -174,7 +174,7 @@ def leave(
 
 
 def _supports(group: ConsumerGroup, request: ClassicJoin) -> bool:
-    """Whether one of the protocols is one of every classic member."""
+    """Whether every classic member has one of these protocols."""
     of_members = [
         {each.name for each in member.classic.supported_protocols}
         for member in group.members.values()
@@ -198,7 +198,7 @@ def _member(
 def _updated(
     member: ConsumerGroupMember, request: ClassicJoin, operation: ConsumerOperation
 ) -> tuple[ConsumerGroupMember, OwnedPartitions]:
-    """The member as the request says it is, and what it says that it owns."""
+    """The member as the request describes it, and the partitions that it says it owns."""
     try:
         said = read_subscription(request.protocols[0][1])
     except ProtocolError as problem:
@@ -247,7 +247,7 @@ def _check_generation(member: ConsumerGroupMember, generation: int) -> None:
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether somebody has a partition still that is to be the member's."""
+    """Whether another member still has a partition of the member's target."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.owner_of(topic_id, partition) is not None
         for topic_id, partitions in group.target.get(member.member_id, NO_PARTITIONS).items()

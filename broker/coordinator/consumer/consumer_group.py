@@ -15,7 +15,7 @@ from broker.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptio
 from protocol.primitives import Uuid
 
 FIRST_EPOCH: Final = 1
-"""Of a group that nobody has joined; its first member makes it 2."""
+"""The epoch of a group that no member has joined. The first member makes it 2."""
 
 
 class ConsumerGroup:
@@ -25,30 +25,32 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        """What the group's topics looked like when its epoch last grew; 0 without a topic."""
+        """The hash of the group's topics at the time when its epoch grew last; 0 without a topic."""
         self.assignment_epoch = FIRST_EPOCH
-        """The epoch for which the target was made; -1 after a tombstone."""
+        """The group epoch for which the target assignment was made; -1 after a tombstone."""
         self.assignment_timestamp_ms = 0
         self.target: dict[str, Assignment] = {}
-        """Member id -> what the member shall have."""
+        """The target assignment of each member, by member id."""
         self.members: dict[str, ConsumerGroupMember] = {}
-        """By member id, in the order in which they came."""
+        """The members by id, in the order in which they joined."""
         self.static_members: dict[str, str] = {}
-        """Instance id -> member id."""
+        """The member id by instance id."""
         self.resolved: dict[str, ResolvedRegex] = {}
-        """Expression -> the topics that it matched."""
+        """The topics that each expression has matched."""
         self.subscriptions = Subscriptions()
         self.has_partition_metadata = False
-        """There is a record of an older broker, which is to be removed with the next change."""
+        """Whether there is a record of an older broker, which is to be removed with the next change."""
         self.owners: dict[tuple[Uuid, int], str] = {}
-        """Partition -> the member that has it, or has not given it up."""
+        """The member that has each partition, or has not given it up."""
         self.needs_metadata_check = True
-        """In memory: a topic of the group may have changed since its epoch last grew."""
+        """Whether a topic of the group may have changed since its epoch grew last. It is kept in memory
+        only."""
         self.checked_in_epoch = 0
-        """The epoch in which that was last found out. The group's is lower if a later one was refused."""
+        """The epoch in which that was found out last. The group's epoch is lower if a later one was
+        refused."""
 
         self.is_resolving = False
-        """In memory: the expressions are being looked at."""
+        """Whether the expressions are being matched. It is kept in memory only."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -69,7 +71,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
-        """The member's target; that of its predecessor, if it is a static member with a new id."""
+        """The member's target; for a static member with a new id, that of its predecessor."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, member_id)
         return self.target.get(member_id, NO_PARTITIONS)
@@ -83,7 +85,7 @@ class ConsumerGroup:
     # Replay
 
     def put_member(self, member_id: str, new: ConsumerGroupMember | None) -> None:
-        """Put a member in the place of the one with its id; None takes it away."""
+        """Puts a member in the place of the one with its id; None removes that."""
         old = self.members.get(member_id)
         if old is not None:
             for partition in old.owned():

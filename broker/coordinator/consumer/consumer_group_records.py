@@ -89,7 +89,7 @@ def current_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRec
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
-    """None makes a tombstone."""
+    """The record of the topics that an expression matches. None makes a tombstone."""
     value = resolved and log.ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
     )
@@ -98,7 +98,7 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex | None) -> C
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """In the order in which they must be replayed."""
+    """The tombstones of a member, in the order in which they must be replayed."""
     names = {"group_id": group_id, "member_id": member_id}
     return [
         _record(log.ConsumerGroupCurrentMemberAssignmentKey(**names), None),
@@ -110,7 +110,8 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 def group_tombstones(
     group_id: str, member_ids: Sequence[str], regexes: Sequence[str]
 ) -> list[CoordinatorRecord]:
-    """All that there may be of a group. Members, then their targets, before what belongs to the group."""
+    """Tombstones for all records that there may be of a group: of members, then of their targets, then of the
+    group itself."""
     keys: list[Message] = [
         *(log.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id) for member_id in member_ids),
         *(log.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id) for member_id in member_ids),
@@ -131,7 +132,8 @@ def _written(partitions: PartitionEpochs) -> list[CurrentValue.TopicPartitions]:
 
 
 def read_partitions(written: Sequence[CurrentValue.TopicPartitions], member_epoch: int) -> PartitionEpochs:
-    """Brokers before 4.3 wrote no assignment epochs: the member's epoch counts for them."""
+    """The partitions in a record. Brokers before 4.3 wrote no assignment epochs; the member's epoch counts
+    for them."""
     default = max(member_epoch, 0)
     found = {}
     for topic in written:

@@ -59,17 +59,17 @@ MEMBER_DEADLINES: Final = (
     DeadlineKind.CONSUMER_SYNC,
 )
 MEMBER_EPOCHS_SINCE: Final = 9
-"""OffsetCommit of an earlier version cannot be of a member of the newer protocol."""
+"""The first version of OffsetCommit that members of the newer protocol can send."""
 
 
 class ConsumerPorts(msgspec.Struct, eq=False):
-    """What consumer groups ask of the rest of the broker."""
+    """What consumer groups need of the rest of the broker."""
 
     settings: ConsumerGroupSettings
-    """Those of the time; one of them may change while the broker runs."""
+    """Returns the present settings, which may change while the broker runs."""
     topics: TopicsView
     overrides: Callable[[str], Mapping[str, str]]
-    """The configs that a group sets for itself."""
+    """Returns the configs that a group sets for itself."""
 
 
 class ConsumerGroupRequests:
@@ -80,9 +80,9 @@ class ConsumerGroupRequests:
         self._classic = classic
         self._ports = ports
         self._revoking: dict[tuple[str, str], int] = {}
-        """Group and member -> the epoch in which it has to give up partitions."""
+        """The epoch in which a member has to give up partitions, by group and member."""
         self.to_resolve: dict[str, Sequence[str]] = {}
-        """Group -> expressions that are to be looked at beside the loop."""
+        """By group, the expressions that are to be matched in later turns of the loop."""
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, operation: GroupOperation
@@ -101,7 +101,7 @@ class ConsumerGroupRequests:
         return response
 
     def _free_waiting(self, group_id: str, operation: GroupOperation) -> None:
-        """Whoever waits in a classic group that has just been converted must join anew."""
+        """Tells the members that wait in a classic group to join anew, because it was just converted."""
         classic = None if group_id in self._groups.groups else self._classic.get(group_id)
         if classic is None or not operation.result.records:
             return
@@ -114,8 +114,8 @@ class ConsumerGroupRequests:
                 operation.refresh_session(classic, member)
 
     def _group_for(self, request: ConsumerGroupHeartbeatRequest, begun: ConsumerOperation) -> ConsumerGroup:
-        """The request's group, or one that its records will bring into being. An empty classic group of that
-        name makes way; one with members is converted."""
+        """The request's group, or a new one that its records will create. An empty classic group of that name
+        is replaced; one with members is converted."""
         group_id = request.group_id
         group = self._groups.get(group_id)
         if group is not None:
@@ -134,7 +134,7 @@ class ConsumerGroupRequests:
     # Deadlines
 
     def session_is_due(self, group_id: str, member_id: str, operation: GroupOperation) -> None:
-        """The member was not heard of in time, or has not joined or synced in time."""
+        """Removes a member that was not heard of in time, or has not joined or synced in time."""
         group = self._groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is not None and member is not None:
@@ -142,15 +142,14 @@ class ConsumerGroupRequests:
             LOG.info("group %s: the time of member %s is over", group_id, member_id)
 
     def rebalance_is_due(self, group_id: str, member_id: str, operation: GroupOperation) -> None:
-        """The member had time enough to give up partitions."""
+        """Removes a member that has not given up its partitions in time."""
         epoch = self._revoking.pop((group_id, member_id), None)
         group = self._groups.get(group_id)
         if group is not None and epoch is not None:
             self.run(group, operation, lambda begun: rebalance_is_due(group, member_id, epoch, begun))
 
     def loaded(self, operation: GroupOperation) -> None:
-        """Sessions begin with the new coordinator, and members that give up partitions have their time
-        again."""
+        """Begins the sessions at the new coordinator, and the time of members that give up partitions."""
         for group in self._groups.groups.values():
             begun = self._begin(group.group_id, operation)
             for member in group.members.values():
@@ -163,7 +162,8 @@ class ConsumerGroupRequests:
     # Metadata
 
     def topics_changed(self, names: frozenset[str]) -> None:
-        """The next heartbeat of each group that subscribes one of them looks at its topics anew."""
+        """Has the next heartbeat of each group that subscribes to one of these topics look at its topics
+        anew."""
         for group in self._groups.groups.values():
             if any(group.subscribes(name) for name in names):
                 group.needs_metadata_check = True
@@ -171,7 +171,8 @@ class ConsumerGroupRequests:
     def searched(
         self, group_id: str, found: Mapping[str, ResolvedRegex] | None, operation: GroupOperation
     ) -> ErrorCode:
-        """The search for topics is over; without a result (None) the next heartbeat asks for another one."""
+        """Takes in the result of a search for topics. Without one (None) the next heartbeat asks for another
+        search."""
         group = self._groups.get(group_id)
         if group is not None:
             group.is_resolving = False
@@ -180,7 +181,8 @@ class ConsumerGroupRequests:
         return ErrorCode.NONE
 
     def take_expressions(self, group_id: str) -> Sequence[str]:
-        """What the last heartbeat of the group has asked for. Until `searched` nothing more is asked."""
+        """The expressions that the last heartbeat of the group wants to be matched. Nothing more is asked for
+        until `searched`."""
         regexes = self.to_resolve.pop(group_id, ())
         group = self._groups.get(group_id)
         if regexes and group is not None:
@@ -190,8 +192,8 @@ class ConsumerGroupRequests:
     def run(
         self, group: ConsumerGroup, operation: GroupOperation, work: Callable[[ConsumerOperation], R]
     ) -> R:
-        """Have the machine do something with the group, and make what it leaves behind part of the operation.
-        Of what it refuses (GroupRefusal) nothing is left."""
+        """Runs an operation on the group, and makes its outcome part of the shard's operation. If it is
+        refused (GroupRefusal), nothing of it is left."""
         begun = self._begin(group.group_id, operation)
         response = work(begun)
         self._settle(group, begun, operation)
@@ -246,7 +248,7 @@ class ConsumerGroupRequests:
             self._note_refusal(group_id, begun.becomes, operation)
 
     def _put_classic(self, becomes: Downgrade, operation: GroupOperation) -> None:
-        """The group is classic from now on."""
+        """Replaces the group by a classic one."""
         classic = becomes.group
         self._classic.replace(classic)
         for member in classic.members.values():
@@ -255,8 +257,8 @@ class ConsumerGroupRequests:
             rebalance.prepare(classic, operation, becomes.reason)
 
     def _note_refusal(self, group_id: str, becomes: Downgrade | None, operation: GroupOperation) -> None:
-        """If the log refuses it, those who were to go are members as before, and have their deadlines
-        again."""
+        """Sets deadlines again if the log refuses the records: the members that were to be removed are
+        members as before."""
 
         def stored(error: ErrorCode, now: CurrentTime) -> CoordinatorResult[None]:
             after = operation.later(now)
@@ -270,7 +272,8 @@ class ConsumerGroupRequests:
         operation.result.until_decided = True
 
     def mend(self, group_id: str, operation: GroupOperation) -> None:
-        """Give each member a session that has none: an error of ours, or of the log, has taken it."""
+        """Begins a session for each member that has none, because an error of the broker or of the log has
+        ended it."""
         group = self._groups.get(group_id)
         if group is None:
             return
@@ -283,22 +286,22 @@ class ConsumerGroupRequests:
 
 
 def _session_ms(member: ConsumerGroupMember, begun: ConsumerOperation) -> int:
-    """A classic member has chosen its own."""
+    """The session timeout of a member. A classic member has chosen its own."""
     return begun.times.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
 
 
 def consumer_group_tombstones(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """All that is recorded of an empty group."""
+    """Tombstones for all records of an empty group."""
     return group_tombstones(group.group_id, list(group.members), list(group.resolved))
 
 
 def commit_refusal(
     group: ConsumerGroup, request: OffsetCommitRequest, version: int, topics: TopicsView
 ) -> ErrorCode:
-    """Whether the member may commit now; NONE if it may.
+    """The error for a commit of the member now; NONE if it may commit.
 
-    A member that is behind may commit what it has had since the epoch that it names. An offset that nobody in
-    the group has asked for may be committed while the group is empty.
+    A member that is behind may commit offsets of partitions that it has had since the epoch that it names.
+    Without a member, an offset may be committed while the group is empty.
     """
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
@@ -324,7 +327,8 @@ def commit_refusal(
 
 
 def fetch_refusal(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Whether a member may read the group's offsets; NONE if it may, and for whoever is no member."""
+    """The error for a member that reads the group's offsets; NONE if it may, and for a client that is no
+    member."""
     if member_id is None and epoch < 0:
         return ErrorCode.NONE
     member = group.members.get(member_id or "")

@@ -25,11 +25,11 @@ from protocol.group_log import consumer_groups as log
 
 NO_ASSIGNMENT_EPOCH: Final = -1
 KINDS: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
-"""The kinds of records that belong to consumer groups."""
+"""The types of records that belong to consumer groups."""
 
 
 class ConsumerGroups:
-    """By group id."""
+    """The groups by group id."""
 
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
@@ -38,11 +38,11 @@ class ConsumerGroups:
         return self.groups.get(group_id)
 
     def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> str:
-        """Apply a record of one of `KINDS`, and give its group. Raises ProtocolError for bytes that cannot be
-        read.
+        """Applies a record of one of `KINDS`, and returns its group. Raises ProtocolError for bytes that
+        cannot be read.
 
-        A tombstone for something that is not there changes nothing. The group itself goes with the tombstone
-        of its epoch.
+        A tombstone for something that does not exist changes nothing. The group itself is removed by the
+        tombstone of its epoch.
         """
         named, said = decode_record(key, value)
         group_id: str = named.group_id  # type: ignore[attr-defined]

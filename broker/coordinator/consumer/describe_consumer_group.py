@@ -1,4 +1,4 @@
-"""Consumer groups as administrators see them: ConsumerGroupDescribe and ListGroups."""
+"""ConsumerGroupDescribe and ListGroups: what administrators are told about consumer groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def describe_consumer_group(
     *,
     is_of_another_type: bool,
 ) -> Response.DescribedGroup:
-    """A group of another type is not found here, as one that does not exist."""
+    """Describes a group. One of another type is not found, like one that does not exist."""
     if group is None:
         why = "is not a consumer group" if is_of_another_type else "not found"
         return Response.DescribedGroup(
@@ -66,7 +66,7 @@ def _member(group: ConsumerGroup, member: ConsumerGroupMember, topics: TopicsVie
 
 
 def _assignment(partitions: Mapping[Uuid, Sequence[int]], topics: TopicsView) -> Response.Assignment:
-    """Topics that are gone are left out."""
+    """The assigned partitions. Topics that do not exist any more are left out."""
     named = ((topic_id, topics.topic_name(topic_id), numbers) for topic_id, numbers in partitions.items())
     return Response.Assignment(
         [
@@ -80,7 +80,7 @@ def _assignment(partitions: Mapping[Uuid, Sequence[int]], topics: TopicsView) ->
 def list_consumer_groups(
     groups: Iterable[ConsumerGroup], states: Sequence[str], types: Sequence[str]
 ) -> Iterator[ListGroupsResponse.ListedGroup]:
-    """Those in one of the states and of one of the types; all of them where nothing is named."""
+    """The groups in one of the states and of one of the types; an empty filter means all."""
     wanted = {state.strip().lower() for state in states}
     if types and CONSUMER_TYPE not in {name.lower() for name in types}:
         return

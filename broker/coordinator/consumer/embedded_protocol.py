@@ -22,12 +22,12 @@ M = TypeVar("M", bound=Message)
 
 
 def read_subscription(blob: bytes) -> ConsumerProtocolSubscription:
-    """Raises ProtocolError for bytes that are none."""
+    """Reads a subscription. Raises ProtocolError for bytes that are none."""
     return _read(ConsumerProtocolSubscription, blob)
 
 
 def read_assignment(blob: bytes) -> ConsumerProtocolAssignment:
-    """Nothing at all is an empty assignment. Raises ProtocolError for bytes that are none."""
+    """Reads an assignment; no bytes are an empty one. Raises ProtocolError for bytes that are none."""
     return _read(ConsumerProtocolAssignment, blob) if blob else ConsumerProtocolAssignment()
 
 
@@ -36,7 +36,7 @@ def partitions_by_id(
     | Sequence[ConsumerProtocolSubscription.TopicPartition],
     topics: TopicsView,
 ) -> Assignment:
-    """Topics that do not exist are left out."""
+    """The partitions by topic id. Topics that do not exist are left out."""
     found: dict[Uuid, set[int]] = {}
     for topic in named:
         topic_id = topics.topic_id(topic.topic)
@@ -48,8 +48,8 @@ def partitions_by_id(
 def written_assignment(
     partitions: Mapping[Uuid, Sequence[int]], subscription: bytes, topics: TopicsView
 ) -> bytes:
-    """The partitions in the version in which their member has written its subscription. Raises ProtocolError
-    if that has none."""
+    """Encodes the partitions in the version in which the member has written its subscription. Raises
+    ProtocolError if that has no version."""
     version = _version(ConsumerProtocolAssignment, subscription)
     named = ((topics.topic_name(topic_id), numbers) for topic_id, numbers in partitions.items())
     assignment = ConsumerProtocolAssignment(

@@ -59,7 +59,7 @@ from protocol.values import uuid_to_text
 
 
 class Client(NamedTuple):
-    """Who asks."""
+    """The client that sends the request."""
 
     client_id: str
     client_host: str
@@ -71,7 +71,7 @@ def heartbeat(
     client: Client,
     operation: ConsumerOperation,
 ) -> ConsumerGroupHeartbeatResponse:
-    """A request that joins or stays. `group` is new and empty if it joins one that does not exist."""
+    """Handles a request that joins or stays. `group` is new and empty if the request creates it."""
     member_id = request.member_id
     is_joining = request.member_epoch == JOINING_EPOCH
     check_room(group, member_id, operation)
@@ -98,7 +98,7 @@ def heartbeat(
 def leave(
     group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, operation: ConsumerOperation
 ) -> ConsumerGroupHeartbeatResponse:
-    """A request that leaves, for good or for a while."""
+    """Handles a request that leaves, for good or for a while."""
     if request.instance_id is None:
         member = known_member(group, request.member_id)
     else:
@@ -112,8 +112,8 @@ def leave(
 
 
 def fence(group: ConsumerGroup, members: Sequence[ConsumerGroupMember], operation: ConsumerOperation) -> None:
-    """Remove members; the group's epoch grows, and the others' next heartbeats distribute what they had. A
-    group of which only classic members are left becomes classic."""
+    """Removes members. The group's epoch grows, and the next heartbeats of the others distribute the
+    partitions. A group with only classic members left becomes classic."""
     if may_downgrade(group, members, operation, joins=0):
         reason = f"Downgrade group {group.group_id} from consumer to classic for member leaving."
         downgrade(group, members, operation, reason=reason)
@@ -131,7 +131,7 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerGroupMember], operatio
 
 
 def rebalance_is_due(group: ConsumerGroup, member_id: str, epoch: int, operation: ConsumerOperation) -> None:
-    """The member had time enough to give up partitions in this epoch: it goes if it is still there."""
+    """Removes a member that is still in this epoch, because it had enough time to give up partitions."""
     member = group.members.get(member_id)
     if member is not None and member.member_epoch == epoch:
         fence(group, [member], operation)
@@ -182,8 +182,8 @@ def joining_static_member(
     *,
     is_classic: bool,
 ) -> ConsumerGroupMember:
-    """The member, in the place of the one that was there with its instance id. Of two members of the newer
-    protocol the first must have left."""
+    """The member that takes the place of the one with its instance id. If both use the newer protocol, the
+    first must have left."""
     predecessor = group.static_member(instance_id)
     if predecessor is None:
         return group.members.get(member_id) or ConsumerGroupMember(member_id)
@@ -216,7 +216,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
 
 
 def known_static_member(group: ConsumerGroup, member_id: str | None, instance_id: str) -> ConsumerGroupMember:
-    """`member_id` is None for whoever it is."""
+    """The static member with this instance id. `member_id` is None for any member id."""
     member = group.static_member(instance_id)
     if member is None:
         raise GroupRefusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -230,8 +230,8 @@ def known_static_member(group: ConsumerGroup, member_id: str | None, instance_id
 
 
 def _check_epoch(member: ConsumerGroupMember, epoch: int, owned: OwnedPartitions | None) -> None:
-    """A member may be one epoch behind, if the answer that told it of the newer one was lost; then it owns
-    nothing that it should not."""
+    """Checks the epoch in the request. A member may be one epoch behind, if the answer that told it of the
+    newer one was lost; then it must own nothing beyond its assignment."""
     known = member.member_epoch
     if epoch == known:
         return
@@ -249,7 +249,7 @@ def _check_epoch(member: ConsumerGroupMember, epoch: int, owned: OwnedPartitions
 def _says_nothing_new(
     member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, client: Client
 ) -> bool:
-    """Whether the member is what it was, as by nearly all heartbeats."""
+    """Whether the member has not changed, as by nearly all heartbeats."""
     return (
         request.rebalance_timeout_ms == -1
         and request.subscribed_topic_names is None
@@ -265,7 +265,7 @@ def _says_nothing_new(
 def _updated(
     member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, client: Client
 ) -> ConsumerGroupMember:
-    """The member as the request says it is."""
+    """The member as the request describes it."""
     names = request.subscribed_topic_names
     timeout_ms = request.rebalance_timeout_ms
     said = {
@@ -289,12 +289,12 @@ def _updated(
 
 
 class GroupChange(NamedTuple):
-    """What the group is with what a member has said of itself."""
+    """What the group is with the changes of a member."""
 
     epoch: int
     subscriptions: Subscriptions
     is_subscription: bool
-    """The member subscribes something else than before."""
+    """Whether the member subscribes to something else than before."""
 
 
 def group_change(
@@ -303,7 +303,7 @@ def group_change(
     updated: ConsumerGroupMember,
     operation: ConsumerOperation,
 ) -> GroupChange:
-    """Record what is new about the member, and let the epoch grow if that, or a topic, asks for it."""
+    """Records what is new about the member, and raises the epoch if that, or a topic, asks for it."""
     if updated is member and not group.subscriptions.regexes:
         epoch = _next_epoch(group, group.subscriptions, operation, grows=False)
         return GroupChange(epoch, group.subscriptions, False)
@@ -324,7 +324,7 @@ def advanced(
     owned: OwnedPartitions | None,
     operation: ConsumerOperation,
 ) -> ConsumerGroupMember:
-    """The member one step closer to the target, which is made anew if it is time."""
+    """The member one step closer to its target assignment, which is made anew if it is time."""
     target = update_target(group, change.epoch, updated, change.subscriptions, operation)
     return reconciled(group, updated, target, owned, operation, change)
 
@@ -332,7 +332,7 @@ def advanced(
 def subscriptions_with(
     group: ConsumerGroup, member: ConsumerGroupMember, updated: ConsumerGroupMember
 ) -> Subscriptions:
-    """What the group subscribes with the updated member in the place of the member."""
+    """The subscriptions of the group with the updated member in the place of the member."""
     subscriptions = group.subscriptions.copy()
     known = member if member.member_id in group.members else group.static_member(updated.instance_id)
     subscriptions.change_member(known, updated)
@@ -345,7 +345,7 @@ def subscriptions_with(
 def _next_epoch(
     group: ConsumerGroup, subscriptions: Subscriptions, operation: ConsumerOperation, *, grows: bool
 ) -> int:
-    """The group's epoch with this heartbeat."""
+    """The group's epoch after this heartbeat."""
     if not grows and not group.must_check_metadata:
         return group.epoch
     epoch = group.epoch
@@ -368,7 +368,7 @@ def reconciled(
     operation: ConsumerOperation,
     change: GroupChange,
 ) -> ConsumerGroupMember:
-    """The member one step closer to its target, recorded."""
+    """The member one step closer to its target, with its record written."""
     if not change.is_subscription and member.is_reconciled_to(target.epoch):
         return member
     around = ReconciliationInput(
@@ -387,7 +387,7 @@ def reconciled(
 def subscribed_ids(
     group: ConsumerGroup, member: ConsumerGroupMember, operation: ConsumerOperation
 ) -> Set[Uuid]:
-    """Ids of the topics that the member subscribes and that exist."""
+    """The ids of the topics to which the member subscribes and that exist."""
     ids = (operation.topics.topic_id(name) for name in subscribed_names(member, group.resolved))
     return {topic_id for topic_id in ids if topic_id is not None}
 
@@ -402,7 +402,7 @@ def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> OwnedPartitions 
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says all of itself, so that it wants to hear all."""
+    """Whether the request holds all fields of the member, so that it wants a full answer."""
     return (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)

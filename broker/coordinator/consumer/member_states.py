@@ -39,11 +39,11 @@ class ConsumerGroupState(Enum):
 
 
 class MemberState(IntEnum):
-    """The numbers are those of the records."""
+    """The states of a member, with the numbers of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It is told to give up partitions, and has not said yet that it has."""
+    """The member was told to give up partitions, and has not said yet that it has."""
     UNRELEASED_PARTITIONS = 2
     """Partitions of its target belong to members that have not given them up."""
     UNKNOWN = 127
@@ -55,7 +55,7 @@ class MemberState(IntEnum):
 
 
 class Situation(Enum):
-    """What a heartbeat finds."""
+    """The situation in which a heartbeat finds a member."""
 
     RECONCILED = "the target is reached"
     RESUBSCRIBED = "the target is reached, and the member has changed what it subscribes"
@@ -69,7 +69,7 @@ class Situation(Enum):
 
 
 class ReconciliationStep(Enum):
-    """What is done; see the head of this module."""
+    """What is done in a situation, see the head of this module."""
 
     STAY = "stay"
     TRIM = "trim"
@@ -91,4 +91,4 @@ STEPS: Final[Mapping[tuple[MemberState, Situation], ReconciliationStep]] = Mappi
         (MemberState.UNKNOWN, Situation.OWNING): ReconciliationStep.FENCE,
     }
 )
-"""What each situation leads to. A pair that is not here cannot be."""
+"""The step for each situation. A pair that is not here cannot occur."""

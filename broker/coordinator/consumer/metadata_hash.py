@@ -1,7 +1,7 @@
-"""What a group's topics look like, as one number: the group's epoch grows when it changes.
+"""A hash of a group's topics: the group's epoch grows when it changes.
 
 The numbers are Kafka's (XXH3 with 64 bits over little-endian fields), so that a group goes on undisturbed
-when its coordinator moves between Kafka and us.
+when its coordinator moves between Kafka and Barnabas.
 
     topic   0 (1 byte), id (2 longs), name, partition count, then for each partition its number and, for each
             rack of its replicas in order, the rack's length and the rack; a text is followed by its length
@@ -22,7 +22,7 @@ _INT: Final = Struct("<i")
 
 
 def topic_hash(topic_id: Uuid, name: str, racks: Sequence[Sequence[str]]) -> int:
-    """`racks` has the sorted racks of the replicas of each partition."""
+    """The hash of a topic. `racks` holds the sorted racks of the replicas of each partition."""
     parts = [b"\0", topic_id[7::-1], topic_id[:7:-1], _text(name), _INT.pack(len(racks))]
     for partition, of_replicas in enumerate(racks):
         parts.append(_INT.pack(partition))
@@ -32,7 +32,7 @@ def topic_hash(topic_id: Uuid, name: str, racks: Sequence[Sequence[str]]) -> int
 
 
 def group_hash(names: Iterable[str], topics: TopicsView) -> int:
-    """Of the topics among the names that exist."""
+    """The hash of those of the named topics that exist."""
     found = ((name, topics.topic_hash(name)) for name in names)
     hashes = {name: number for name, number in found if number is not None}
     if not hashes:

@@ -46,7 +46,7 @@ class Downgrade(NamedTuple):
 
     group: ClassicGroup
     reason: str | None
-    """Why it rebalances at once; None if what its members have is what they shall have."""
+    """The reason for which it rebalances at once; None if its members have their target assignment."""
 
 
 # A classic group becomes a consumer group
@@ -149,10 +149,10 @@ def downgrade(
     *,
     reason: str | None,
 ) -> None:
-    """Record that the group is classic from now on, and leave it in `operation.becomes`.
+    """Records that the group is classic from now on, and leaves it in `operation.becomes`.
 
-    `joining` takes the place of a static member that is among those who go; its records are in the operation
-    already. Raises GroupRefusal (GROUP_ID_NOT_FOUND) if a member's metadata cannot be read.
+    `joining` takes the place of a static member that is among those who leave; its records are in the
+    operation already. Raises GroupRefusal (GROUP_ID_NOT_FOUND) if a member's metadata cannot be read.
     """
     gone = {member.member_id for member in without}
     ids = [member_id for member_id in group.members if joining is None or member_id not in gone]

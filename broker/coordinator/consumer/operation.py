@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class GroupRefusal(Exception):
-    """The answer to a request is an error. Nothing of what the operation meant to write is written."""
+    """The request is answered with an error, and no record of the operation is written."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class GroupRefusal(Exception):
 
 
 class TopicsView(Protocol):
-    """The topics of the metadata image, as consumer groups look at them."""
+    """The topics of the metadata image, for consumer groups."""
 
     def topic_id(self, name: str) -> Uuid | None: ...
 
@@ -47,17 +47,17 @@ class TopicsView(Protocol):
 
     @property
     def newest_topic_version(self) -> int:
-        """The offset of the first metadata image that had the topic which was made last."""
+        """The offset of the first metadata image that had the topic which was created last."""
         ...
 
 
 class ConsumerGroupSettings(msgspec.Struct, frozen=True):
-    """Kafka's configs `group.consumer.*` with their defaults; times in ms. Those that a group may set for
-    itself stand in `GroupTimes`."""
+    """The configs `group.consumer.*` with Kafka's defaults; times in ms. Those that a group may set for
+    itself are in `GroupTimes`."""
 
     group_consumer_max_size: int = 2**31 - 1
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    """The first one is the default."""
+    """The assignors, of which the first is the default."""
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000
@@ -92,8 +92,8 @@ class GroupTimes(NamedTuple):
 
 
 def group_times(settings: ConsumerGroupSettings, overrides: Mapping[str, str]) -> GroupTimes:
-    """What holds for a group that sets `overrides`: its own values, clamped to what the broker allows, else
-    the broker's, which need not lie within those bounds."""
+    """The settings of a group that sets `overrides`: its own values, clamped to the bounds of the broker,
+    else the broker's, which need not lie within those bounds."""
     if not overrides:
         return GroupTimes(
             settings.group_consumer_session_timeout_ms,
@@ -121,7 +121,7 @@ class RebalanceTime(NamedTuple):
 
 
 class ConsumerOperation(msgspec.Struct, gc=False, eq=False):
-    """Made for one request or deadline on one group."""
+    """An operation on a group, for one request or deadline."""
 
     now: CurrentTime
     settings: ConsumerGroupSettings
@@ -129,21 +129,21 @@ class ConsumerOperation(msgspec.Struct, gc=False, eq=False):
     topics: TopicsView
     make_uuid: Callable[[], Uuid]
     records: list[CoordinatorRecord] = []
-    """What is to be written; nothing of it if the operation raises GroupRefusal."""
+    """The records to write. None of them is written if the operation raises GroupRefusal."""
     session_of: list[tuple[str, int]] = []
     """Members whose session begins anew, with its length."""
     rebalance_of: list[tuple[str, RebalanceTime | None]] = []
-    """Members with the time that they have to give up partitions; None: there is nothing to give up."""
+    """Members with the time that they have to give up partitions; None if there is nothing to give up."""
     gone: list[str] = []
-    """Members of which no deadline is left."""
+    """Members whose deadlines are all removed."""
     refresh: Sequence[str] = ()
-    """Expressions that are to be resolved beside the loop."""
+    """Expressions that are to be matched in later turns of the loop."""
     join_of: list[tuple[str, int | None]] = []
-    """Classic members that have so long to join again, from the first time that they are told; None: they
-    have."""
+    """Classic members with the time that they have to join again, from the first time that they are told;
+    None if they have joined."""
     sync_of: list[tuple[str, int | None]] = []
-    """Classic members that have so long for SyncGroup; None: they have sent it."""
+    """Classic members with the time that they have for SyncGroup; None if they have sent it."""
     becomes: Downgrade | None = None
-    """The classic group that stands in the group's place from now on."""
+    """The classic group that takes the group's place."""
     classic_max_size: int = 2**31 - 1
     """`group.max.size`."""

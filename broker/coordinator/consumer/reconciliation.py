@@ -1,4 +1,4 @@
-"""How one member is brought closer to its target: the table of `member_states`, applied.
+"""Brings one member closer to its target: applies the table of `member_states`.
 
 Pure: a member goes in, and the same or another one comes out, to be recorded.
 """
@@ -18,33 +18,33 @@ from protocol.errors import ErrorCode
 from protocol.primitives import Uuid
 
 OwnedPartitions = Sequence[tuple[Uuid, Iterable[int]]]
-"""What a member says that it owns. None in its place: it says nothing."""
+"""The partitions that a member says it owns. None if it says nothing."""
 
 
 class Target(NamedTuple):
-    """What a member is to be reconciled to."""
+    """The assignment to which a member is to be reconciled."""
 
     epoch: int
     assignment: Assignment
 
 
 class ReconciliationInput(NamedTuple):
-    """What a member's next state depends on besides the member."""
+    """What the next state of a member depends on, besides the member."""
 
     target: Target
     subscribed: Set[Uuid]
-    """Topics that exist and that the member subscribes, by name or by a resolved expression."""
+    """The topics that exist and to which the member subscribes, by name or by a resolved expression."""
     owner_of: Callable[[Uuid, int], str | None]
-    """The member that has the partition now."""
+    """Returns the member that has the partition now."""
     owned: OwnedPartitions | None
-    """What the member says that it owns."""
+    """The partitions that the member says it owns."""
     has_subscription_changed: bool = False
 
 
 def reconcile(member: ConsumerGroupMember, around: ReconciliationInput) -> ConsumerGroupMember:
-    """The member's next state; itself if nothing changes.
+    """The member's next state, or the member itself if nothing changes.
 
-    Raises GroupRefusal (FENCED_MEMBER_EPOCH) where nobody can tell what the member may keep.
+    Raises GroupRefusal (FENCED_MEMBER_EPOCH) if it cannot be known what the member may keep.
     """
     step = STEPS[(member.state, situation(member, around))]
     if step is ReconciliationStep.STAY:
@@ -77,14 +77,14 @@ def situation(member: ConsumerGroupMember, around: ReconciliationInput) -> Situa
 
 
 def _holds_any(owned: OwnedPartitions | None, revoked: PartitionEpochs) -> bool:
-    """Whether the member may still own something of it: who says nothing may."""
+    """Whether the member may still own one of the partitions. A member that says nothing may."""
     if owned is None:
         return True
     return any(partition in revoked.get(topic_id, ()) for topic_id, numbers in owned for partition in numbers)
 
 
 def _trim(member: ConsumerGroupMember, around: ReconciliationInput) -> ConsumerGroupMember:
-    """Take topics away that the member does not subscribe any longer."""
+    """Removes topics to which the member does not subscribe any longer."""
     if not around.subscribed and not member.pending_revocation:
         kept, given_up = NOTHING, member.assigned
     else:
@@ -101,7 +101,7 @@ def _trim(member: ConsumerGroupMember, around: ReconciliationInput) -> ConsumerG
 
 
 def _advance(member: ConsumerGroupMember, around: ReconciliationInput, own_epoch: int) -> ConsumerGroupMember:
-    """Give the member what is free of its target, once it has given up what is not in it."""
+    """Gives the member the free partitions of its target, once it has given up those that are not in it."""
     target = around.target
     kept: dict[Uuid, Mapping[int, int]] = {}
     given_up: dict[Uuid, Mapping[int, int]] = {}

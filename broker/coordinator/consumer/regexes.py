@@ -22,9 +22,9 @@ from broker.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptio
 from protocol.errors import ErrorCode
 
 LEAST_REFRESH_INTERVAL_MS: Final = 10_000
-"""As in Kafka it is fixed."""
+"""The least time between two matches of an expression, which is fixed as in Kafka."""
 NAMES_PER_STEP: Final = 500
-"""Names of topics: some milliseconds."""
+"""The number of topic names that are matched in one step, in some milliseconds."""
 NEVER: Final = -(2**63)
 
 
@@ -37,7 +37,7 @@ class RegexChange(Enum):
 
 
 def compiled(regex: str) -> Any:
-    """Raises GroupRefusal (INVALID_REGULAR_EXPRESSION)."""
+    """Compiles an expression. Raises GroupRefusal (INVALID_REGULAR_EXPRESSION)."""
     try:
         return expressions.compiled(regex)
     except expressions.WrongExpression as problem:
@@ -53,7 +53,8 @@ def change_regex(
     updated: ConsumerGroupMember,
     operation: ConsumerOperation,
 ) -> RegexChange:
-    """Record that an expression has lost its last member, and ask for a new look at them if it is time."""
+    """Records that an expression has lost its last member, and asks for a new match of all expressions if it
+    is time."""
     old, new = member.subscribed_topic_regex or "", updated.subscribed_topic_regex or ""
     counts = group.subscriptions.regexes
     change = RegexChange.NONE
@@ -97,11 +98,11 @@ def _ask_for_a_look(
 def search_topics(
     regexes: Iterable[str], topics: TopicsView, may_describe: Callable[[str], bool], now_wall_ms: int
 ) -> Generator[None, None, Mapping[str, ResolvedRegex]]:
-    """What each expression matches, found in steps between which the loop does its other work.
+    """The topics that each expression matches, found in steps between which the loop does other work.
 
-    The client whose heartbeat has asked sees what it may describe. An expression that cannot be compiled
-    matches nothing. A topic that is made meanwhile is newer than the version that is noted, so the next
-    heartbeat asks again.
+    Only topics are matched that the client of the heartbeat may describe. An expression that cannot be
+    compiled matches nothing. A topic that is created meanwhile is newer than the version that is noted, so
+    the next heartbeat asks again.
     """
     version = topics.newest_topic_version
     found: dict[str, set[str]] = {regex: set() for regex in regexes}
@@ -124,7 +125,7 @@ def search_topics(
 def record_matches(
     group: ConsumerGroup, found: Mapping[str, ResolvedRegex], operation: ConsumerOperation
 ) -> None:
-    """Expressions were looked at: record what they match, and let the epoch grow if that is news."""
+    """Records what the expressions match, and raises the epoch if that has changed."""
     subscriptions: Subscriptions = group.subscriptions.copy()
     grows = False
     for regex, resolved in found.items():

@@ -1,7 +1,7 @@
-"""What the members of a consumer group subscribe, counted: names, expressions, and what those match.
+"""The subscriptions of the members of a consumer group, counted: names, expressions, and what those match.
 
 The counts are derived from the members and from the resolved expressions. A heartbeat that would change a
-member changes a copy, to see what the group would subscribe then.
+member changes a copy, to see to what the group would subscribe then.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ from typing import Final, NamedTuple
 from broker.coordinator.consumer.member import ConsumerGroupMember
 
 DEFAULT_ASSIGNOR_ORDER: Final = ("uniform", "range")
-"""Where as many members prefer one as the other, the first one wins, as Java's hash table yields them."""
+"""If as many members prefer one assignor as another, the first one here wins, in the order of Java's hash
+table."""
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that an expression matched when it was last looked at."""
+    """The topics that an expression matched when it was matched last."""
 
     topics: frozenset[str]
     version: int
-    """The offset of the metadata image that was looked at."""
+    """The offset of the metadata image that was used."""
     timestamp_ms: int
 
 
 class Subscriptions:
-    """Counts for one group."""
+    """The counts for one group."""
 
     __slots__ = ("assignors", "by_name", "by_regex", "regexes")
 
     def __init__(self) -> None:
         self.by_name: dict[str, int] = {}
-        """Topic name -> members that subscribe it by name."""
+        """The number of members that subscribe to each topic by name."""
         self.by_regex: dict[str, int] = {}
-        """Topic name -> resolved expressions that hold it."""
+        """The number of resolved expressions that match each topic."""
         self.regexes: dict[str, int] = {}
-        """Expression -> members that subscribe it."""
+        """The number of members that subscribe to each expression."""
         self.assignors: dict[str, int] = {}
-        """Assignor -> members that prefer it."""
+        """The number of members that prefer each assignor."""
 
     def copy(self) -> Subscriptions:
         copied = Subscriptions()
@@ -67,7 +68,7 @@ class Subscriptions:
         yield from (name for name in self.by_regex if name not in self.by_name)
 
     def is_homogeneous(self, member_count: int) -> bool:
-        """Whether all members subscribe the same."""
+        """Whether all members subscribe to the same topics."""
         if not self.regexes:
             return all(count == member_count for count in self.by_name.values())
         if next(iter(self.regexes.values())) != member_count or self.by_name:
@@ -75,7 +76,7 @@ class Subscriptions:
         return all(count == 1 for count in self.by_regex.values())
 
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members name; None if nobody names one."""
+        """The assignor that most members name; None if no member names one."""
         if not self.assignors:
             return None
         order = {name: place for place, name in enumerate(DEFAULT_ASSIGNOR_ORDER)}
@@ -83,7 +84,7 @@ class Subscriptions:
 
 
 def subscribed_names(member: ConsumerGroupMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """What one member subscribes. An expression that is not resolved yet matches nothing."""
+    """The topics to which one member subscribes. An expression that is not resolved yet matches nothing."""
     found = resolved.get(member.subscribed_topic_regex or "")
     return member.subscribed_topic_names if found is None else member.subscribed_topic_names | found.topics
 

@@ -40,9 +40,10 @@ def update_target(
     subscriptions: Subscriptions,
     operation: ConsumerOperation,
 ) -> Target:
-    """The target of the member that a heartbeat has updated; a new one for all if it is time.
+    """The target of the member that a heartbeat has updated. If it is time, a new target assignment is made
+    for all.
 
-    `epoch` and `subscriptions` are those that the group has with the heartbeat.
+    `epoch` and `subscriptions` are those of the group after the heartbeat.
     """
     if group.assignment_epoch >= epoch or not _may_compute(group, operation):
         assignment = group.target_of(updated.member_id, updated.instance_id)
@@ -100,7 +101,8 @@ def _existing(names: frozenset[str], operation: ConsumerOperation, counts: dict[
 
 
 def _still_there(assigned: Assignment, counts: Mapping[Uuid, int]) -> Assignment:
-    """Without partitions beyond the topic's end. Topics do not shrink, but a log may say anything."""
+    """The partitions without those beyond the topic's end. Topics do not shrink, but a log may hold
+    anything."""
     if all(partitions[-1] < counts.get(topic_id, 2**31) for topic_id, partitions in assigned.items()):
         return assigned
     return {

@@ -32,18 +32,19 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRes
 LOG: Final = logging.getLogger("barnabas.coordinator")
 UNKNOWN_GROUP_SINCE: Final = 9
 OFFSETS_PER_STEP: Final = 100
-"""So many records are made before others on the loop may go on: half a millisecond."""
+"""The number of records that are made before the loop may do other work: half a millisecond."""
 NO_RETENTION_OF_ITS_OWN: Final = -1
-"""The retention time of a request that leaves it to the broker."""
+"""The retention time in a request that leaves the retention to the broker."""
 
 
 class PreparedCommit(NamedTuple):
-    """What a commit writes and answers if the group takes it."""
+    """The records and the answer of a commit, if the group takes it."""
 
     response: OffsetCommitResponse
     records: list[CoordinatorRecord]
     refusal: ErrorCode
-    """Why not all records were made: they take more than a batch does, or one cannot be encoded."""
+    """The reason for which not all records were made: they take more than a batch does, or one cannot be
+    encoded."""
 
 
 def prepare_commit(
@@ -105,7 +106,7 @@ def commit_offsets(
     operation: GroupOperation,
     topics: TopicsView,
 ) -> OffsetCommitResponse:
-    """Leaves the prepared records behind, or a refusal."""
+    """Writes the prepared records, or refuses them."""
     group = groups.get(request.group_id)
     consumer = groups.consumers.get(request.group_id)
     if consumer is not None:
@@ -124,7 +125,7 @@ def commit_offsets(
 
 
 def commit_error(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
-    """Whether the request's member may commit now."""
+    """The error for a commit of the request's member now."""
     generation, member_id = request.generation_id_or_member_epoch, request.member_id
     if group is None:
         if generation < 0:
@@ -150,7 +151,8 @@ def commit_error(group: ClassicGroup | None, request: OffsetCommitRequest, versi
 
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """One error for every partition that was asked for: the response has no place for an error of its own."""
+    """The response with one error for every partition of the request, because it has no place for an error of
+    its own."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.OffsetCommitResponseTopic(
@@ -169,11 +171,11 @@ def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
 
 
 def java_long(number: int) -> int:
-    """A sum as Java has it in 64 bits: beyond the largest number it goes on with the smallest. Kafka stores
-    that, and an offset that was to be kept nearly for ever expires with the next look."""
+    """A sum in 64 bits as Java computes it: beyond the largest number it goes on with the smallest. Kafka
+    stores that, so an offset that was to be kept nearly for ever expires at the next look."""
     return (number + 2**63) % 2**64 - 2**63
 
 
 def java_length(text: str) -> int:
-    """Characters as Java counts them: one more for each beyond U+FFFF."""
+    """The number of characters as Java counts them: one more for each beyond U+FFFF."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

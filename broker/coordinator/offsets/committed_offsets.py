@@ -14,7 +14,7 @@ from protocol.errors import ProtocolError
 LOG: Final = logging.getLogger("barnabas.groups")
 
 KeptOffset = OffsetAndMetadata | bytes
-"""An offset, or the value of its record as long as nobody has asked for it."""
+"""An offset, or the value of its record until somebody asks for it."""
 PartitionOffsets = dict[int, OffsetAndMetadata]
 
 
@@ -33,7 +33,7 @@ class CommittedOffsets:
         return partition in self._groups.get(group, {}).get(topic, {})
 
     def partitions(self, group: str) -> list[tuple[str, int]]:
-        """Topics and partitions of all offsets of a group, without reading them."""
+        """The topics and partitions of all offsets of a group, without decoding the offsets."""
         return [
             (topic, index)
             for topic, partitions in self._groups.get(group, {}).items()
@@ -41,7 +41,7 @@ class CommittedOffsets:
         ]
 
     def partitions_in(self, topics: Collection[str]) -> list[tuple[str, str, int]]:
-        """Group, topic and partition of all offsets in these topics."""
+        """The group, topic and partition of all offsets in these topics."""
         return [
             (group, topic, index)
             for group, own in self._groups.items()
@@ -70,13 +70,13 @@ class CommittedOffsets:
         return list(self._groups.get(group, {}))
 
     def place(self, group: str, topic: str) -> dict[int, KeptOffset]:
-        """Where loading puts the values of offsets' records, unread, by partition. It may be empty until
-        `tidy`."""
+        """The mapping by partition into which loading puts the values of offset records, not decoded. It may
+        be empty until `tidy`."""
         return self._groups.setdefault(group, {}).setdefault(topic, {})
 
     def tidy(self, group: str) -> bool:
-        """Loading is over: drop the group's topics without offsets, and the group if none is left. Whether it
-        is there."""
+        """Removes topics of the group without offsets, and the group if none is left, when loading has ended.
+        Returns whether it is still there."""
         topics = self._groups[group]
         for topic in [topic for topic, partitions in topics.items() if not partitions]:
             del topics[topic]
@@ -85,7 +85,7 @@ class CommittedOffsets:
         return bool(topics)
 
     def _read(self, group: str, topic: str, partition: int, value: bytes) -> OffsetAndMetadata | None:
-        """Read a kept value; one that cannot be read counts as never committed."""
+        """Decodes a kept value. One that cannot be decoded counts as never committed."""
         try:
             offset = read_offset(OFFSET, value)
         except ProtocolError as problem:
@@ -101,7 +101,7 @@ class CommittedOffsets:
     def set(
         self, group: str, topic: str, partition: int, offset: KeptOffset | None, undo: UndoLog | None
     ) -> None:
-        """Put an offset in the place of what was there; None removes it."""
+        """Puts an offset in the place of the present one; None removes it."""
         if undo is not None:
             before = self._groups.get(group, {}).get(topic, {}).get(partition)
             undo.add(lambda: self.set(group, topic, partition, before, None))

@@ -30,7 +30,7 @@ from protocol.values import ZERO_UUID
 def delete_group(
     groups: GroupMetadataManager, offsets: OffsetMetadataManager, group_id: str, operation: GroupOperation
 ) -> ErrorCode:
-    """Tombstones for an empty group and all its offsets."""
+    """Writes tombstones for an empty group and all its offsets."""
     group, consumer = groups.get(group_id), groups.consumers.get(group_id)
     if consumer is None and (group is None or group.state is GroupState.DEAD):
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -53,8 +53,8 @@ def delete_offsets(
     request: OffsetDeleteRequest,
     operation: GroupOperation,
 ) -> OffsetDeleteResponse:
-    """Tombstones for the partitions in which the group has an offset, one for each however often it is named.
-    Every partition is answered; an error of the group stands alone."""
+    """Writes tombstones for the partitions in which the group has an offset, one for each however often it is
+    named. Every partition is answered; an error of the group stands alone."""
     classic, consumer = groups.get(request.group_id), groups.consumers.get(request.group_id)
     error = ErrorCode.NONE if consumer is not None else _deletion_error(classic)
     group = consumer or classic
@@ -88,7 +88,7 @@ def _deletion_error(group: ClassicGroup | None) -> ErrorCode:
 def forget_topics(
     deleted: Mapping[str, Uuid], offsets: OffsetMetadataManager, operation: GroupOperation
 ) -> None:
-    """Tombstones for the offsets of topics that are gone, given by name with their ids."""
+    """Writes tombstones for the offsets of deleted topics, which are given by name with their ids."""
     operation.result.atomic = False
     gone: dict[tuple[str, str, int], None] = {}
     for group_id, topic, index in offsets.committed.partitions_in(deleted):

@@ -32,21 +32,21 @@ from broker.coordinator.runtime.result import CoordinatorRecord
 
 LOG: Final = logging.getLogger("barnabas.groups")
 EXPIRY_SLICE_OFFSETS: Final = 2_000
-"""Offsets looked at in one turn of the loop: a few milliseconds."""
+"""The number of offsets at which one turn of the loop looks: a few milliseconds."""
 
 
 class OffsetExpiry:
-    """Looks, from time to time and in slices, for offsets that nobody needs."""
+    """Looks, from time to time and in slices, for offsets that have expired."""
 
     def __init__(self, partition: int, groups: GroupMetadataManager, offsets: OffsetMetadataManager) -> None:
         self._partition = partition
         self._groups = groups
         self._offsets = offsets
         self._left_to_look_at: list[str] = []
-        """Groups whose offsets this round has not seen."""
+        """The groups at whose offsets this round has not looked yet."""
 
     def schedule(self, operation: GroupOperation, delay_ms: int | None = None) -> None:
-        """Look after the delay, or (None) after `offsets.retention.check.interval.ms`."""
+        """Looks after this delay, or (None) after `offsets.retention.check.interval.ms`."""
         if delay_ms is None:
             delay_ms = operation.settings.offsets_retention_check_interval_ms
         operation.deadlines.set((DeadlineKind.EXPIRE_OFFSETS, "", ""), operation.now.monotonic_ms + delay_ms)
@@ -55,7 +55,7 @@ class OffsetExpiry:
         return (DeadlineKind.EXPIRE_OFFSETS, "", "") in operation.deadlines
 
     def look(self, operation: GroupOperation) -> None:
-        """Look at the next groups; the rest follows after the loop's other work."""
+        """Looks at the next groups. The others follow after other work of the loop."""
         operation.result.atomic = False
         records = operation.result.records
         consumers = self._groups.consumers
@@ -77,7 +77,7 @@ class OffsetExpiry:
         self.schedule(operation, 1 if left else None)
 
     def _expire_group(self, group: ClassicGroup | ConsumerGroup, operation: GroupOperation) -> int:
-        """How many offsets were looked at."""
+        """Expires offsets of a group. Returns the number of offsets that were looked at."""
 
         def is_pending(topic: str, partition: int) -> bool:
             return self._offsets.has_pending(group.group_id, topic, partition)
@@ -106,7 +106,7 @@ def expired_offsets(
     now_wall_ms: int,
     retention_ms: int,
 ) -> tuple[list[CoordinatorRecord], bool]:
-    """Tombstones for the offsets that go now, and whether that is all the group has."""
+    """Tombstones for the offsets that expire now, and whether the group has no others."""
     since = _clock(group)
     if since is None:
         return [], False
@@ -127,7 +127,7 @@ def expired_offsets(
 
 
 def _clock(group: ClassicGroup | ConsumerGroup) -> Callable[[OffsetAndMetadata], int] | None:
-    """From when the retention of an offset counts; None if none may go now."""
+    """The time from which the retention of an offset counts; None if none may expire now."""
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return lambda committed: committed.commit_timestamp_ms
     if group.state is GroupState.EMPTY:

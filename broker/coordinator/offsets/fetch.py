@@ -20,7 +20,7 @@ INVALID_OFFSET: Final = -1
 
 
 class FetchedPartition(msgspec.Struct, gc=False):
-    """One partition's answer, whatever the version."""
+    """The answer for one partition, for any version."""
 
     partition: int
     offset: int = INVALID_OFFSET
@@ -35,7 +35,7 @@ class FetchedTopic(msgspec.Struct, gc=False):
 
 
 class FetchedGroup(msgspec.Struct, gc=False):
-    """One group's answer; with an error there are no topics."""
+    """The answer for one group. With an error there are no topics."""
 
     error: ErrorCode = ErrorCode.NONE
     topics: list[FetchedTopic] = []
@@ -48,10 +48,11 @@ def fetch_offsets(
     topic_ids: Mapping[str, Uuid],
     require_stable: bool,
 ) -> FetchedGroup:
-    """Offsets of the wanted topics and partitions in the order asked for; of all if `wanted` is None.
+    """The offsets of the wanted topics and partitions in the order of the request; all offsets if `wanted` is
+    None.
 
-    Who names a topic by its id (`topic_ids`) is not shown an offset that was committed for another topic of
-    the same name.
+    A client that names a topic by its id (`topic_ids`) does not get an offset that was committed for another
+    topic of the same name.
     """
     if wanted is None:
         wanted = [

@@ -23,19 +23,19 @@ from protocol.errors import ProtocolError
 
 
 class OffsetMetadataManager:
-    """What the groups of one partition have committed, and what open transactions would commit."""
+    """The committed offsets of the groups of one partition, and those that open transactions would commit."""
 
     def __init__(self, groups: GroupMetadataManager) -> None:
         self._groups = groups
         self.committed = CommittedOffsets()
         self.pending = PendingTransactionalOffsets()
         self._places: dict[bytes, dict[int, KeptOffset]] = {}
-        """While loading: by the bytes of a key without the partition, where its offsets are."""
+        """While loading, the place of offsets by the bytes of a key without the partition."""
 
     # Replay
 
     def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Apply the record of an offset that belongs to no transaction. Raises ProtocolError for bytes that
+        """Applies the record of an offset that belongs to no transaction. Raises ProtocolError for bytes that
         are no key of an offset."""
         if self.pending.by_producer:
             self.pending.supersede(key, is_gone=value is None, undo=undo)
@@ -64,7 +64,7 @@ class OffsetMetadataManager:
             self._groups.ensure(group_id, None)
 
     def replay_legacy(self, key: GroupKey, value: bytes | None, undo: UndoLog | None) -> None:
-        """Apply an offset that was committed before Kafka 0.9, as if it were committed today."""
+        """Applies an offset that was committed before Kafka 0.9, as if it were committed today."""
         if value is None:
             self.replay(offset_key(key.group, key.topic, key.partition), None, undo)
             return
@@ -75,25 +75,25 @@ class OffsetMetadataManager:
     def replay_transactional(
         self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None
     ) -> None:
-        """Apply a record of a transaction: it counts when the transaction is committed. Its group exists from
-        now on, and goes with the next look for what has expired if the transaction is aborted."""
+        """Applies a record of a transaction, which counts when the transaction is committed. Its group exists
+        from now on. If the transaction is aborted, the next look for expired offsets removes the group."""
         self.pending.hold(producer_id, key, value, undo)
         group_id = self.pending.group_of(key)
         if value is not None and group_id is not None:
             self._groups.ensure(group_id, undo)
 
     def end_transaction(self, producer_id: int, undo: UndoLog | None) -> list[tuple[bytes, bytes | None]]:
-        """Close the producer's transaction. Gives the records that a commit writes, in their order."""
+        """Ends the producer's transaction. Returns the records that a commit writes, in their order."""
         return self.pending.end(producer_id, undo)
 
     def group_removed(self, group_id: str) -> None:
-        """While loading: the group's record was a tombstone. What is committed after it brings the group
-        into being again."""
+        """Takes in, while loading, that the group's record was a tombstone. Offsets that are committed after
+        it create the group again."""
         for topic in self.committed.topics_of(group_id):
             self._places.pop(offset_key(group_id, topic, 0)[:-PARTITION_BYTES], None)
 
     def build(self) -> Iterator[str]:
-        """After the end of the log: drop what is empty. Yields the groups that have offsets."""
+        """Removes what is empty, after the end of the log. Yields the groups that have offsets."""
         self._places.clear()
         for group_id in self.committed.groups():
             if self.committed.tidy(group_id):

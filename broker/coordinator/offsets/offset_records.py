@@ -25,14 +25,14 @@ NO_EXPIRY: Final = -1
 
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
-    """How far a group has come in a partition."""
+    """The committed offset of a group in a partition."""
 
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
     commit_timestamp_ms: int = -1
     expire_timestamp_ms: int = NO_EXPIRY
-    """Wall time at which it may go, if the client asked for one; -1 for the broker's rules."""
+    """The wall time at which it expires, if the client has asked for one; -1 for the broker's rules."""
     topic_id: Uuid = ZERO_UUID
 
 
@@ -57,7 +57,7 @@ def offset_tombstone(group: str, topic: str, partition: int) -> CoordinatorRecor
 
 
 def read_offset(kind: int, value: bytes) -> OffsetAndMetadata:
-    """ProtocolError for bytes that are no offset, or of a version that is not known."""
+    """Decodes an offset. Raises ProtocolError for bytes that are none, or of an unknown version."""
     version = value_version(value, "an offset", OffsetCommitValue.declaration.versions.last)
     if kind == LEGACY_OFFSET and version == 0:
         legacy = decode(LegacyOffsetCommitValue, version, value[2:])

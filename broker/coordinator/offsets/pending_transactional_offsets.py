@@ -1,8 +1,8 @@
-"""What open transactions would commit.
+"""Offsets that open transactions would commit.
 
-A transaction's offsets lie in the log when the producer sends them, and count when its commit marker comes.
-Until then they are pending: a reader who wants stable offsets is told to wait, and their offsets do not
-expire. A plain commit to the same partition meanwhile is newer, so the pending value is dropped, but the
+A transaction's offsets are in the log when the producer has sent them, and count when its commit marker
+comes. Until then they are pending: a client that wants stable offsets is told to wait, and these offsets do
+not expire. A plain commit to the same partition meanwhile is newer, so the pending value is dropped, but the
 partition stays unstable until the marker.
 """
 
@@ -21,17 +21,17 @@ class PendingTransactionalOffsets:
 
     def __init__(self) -> None:
         self.by_producer: dict[int, dict[bytes, bytes | None]] = {}
-        """Only read from outside: whether a transaction is open."""
+        """The pending records by producer. Others read it to see whether a transaction is open."""
         self._writers: dict[bytes, dict[int, None]] = {}
-        """Key -> producers whose open transactions have written it."""
+        """The producers whose open transactions have written each key."""
         self._partitions: dict[str, dict[bytes, tuple[str, int]]] = {}
-        """Group -> those keys of it, with topic and partition."""
+        """By group, the keys of it with topic and partition."""
         self._superseded: set[tuple[int, bytes]] = set()
         self._gone: set[bytes] = set()
-        """Pending keys that a tombstone took away: they are not unstable any longer."""
+        """Pending keys that a tombstone has removed: they are not unstable any longer."""
 
     def hold(self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Keep a record until the end of its transaction."""
+        """Keeps a record until the end of its transaction."""
         if undo is not None:
             undo.add(self._restorer(producer_id, key))
         self.by_producer.setdefault(producer_id, {})[key] = value
@@ -46,8 +46,9 @@ class PendingTransactionalOffsets:
         self._gone.discard(key)
 
     def supersede(self, key: bytes, *, is_gone: bool, undo: UndoLog | None) -> None:
-        """The key was written outside of any transaction: what is pending for it is older. A tombstone takes
-        it away altogether; the transaction stays open, and keeps its group from being removed."""
+        """Takes in that the key was written outside of any transaction, so what is pending for it is older. A
+        tombstone removes it altogether; the transaction stays open, and keeps its group from being
+        removed."""
         for producer_id in self._writers.get(key, ()):
             mark = (producer_id, key)
             if mark not in self._superseded:
@@ -60,7 +61,8 @@ class PendingTransactionalOffsets:
                 undo.add(partial(self._gone.discard, key))
 
     def end(self, producer_id: int, undo: UndoLog | None) -> list[tuple[bytes, bytes | None]]:
-        """Close the producer's transaction. Gives what a commit writes, in the order in which it was sent."""
+        """Ends the producer's transaction. Returns what a commit writes, in the order in which it was
+        sent."""
         written = self.by_producer.get(producer_id, {})
         if undo is not None:
             for key in reversed(written):  # the undo log runs backwards, so the first key is held first
@@ -73,7 +75,7 @@ class PendingTransactionalOffsets:
         return effective
 
     def _restorer(self, producer_id: int, key: bytes) -> partial[None]:
-        """What puts the producer's pending record of the key back as it is now."""
+        """A function that restores the producer's present pending record of the key."""
         written = self.by_producer.get(producer_id, {})
         return partial(
             self._restore,
@@ -97,7 +99,7 @@ class PendingTransactionalOffsets:
             self._gone.add(key)
 
     def _drop(self, producer_id: int, key: bytes) -> None:
-        """The producer's transaction has not written the key any longer."""
+        """Notes that the producer's transaction has not written the key any longer."""
         written = self.by_producer[producer_id]
         del written[key]
         if not written:

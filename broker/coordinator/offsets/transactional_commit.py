@@ -48,7 +48,7 @@ AnsweredPartition: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponsePa
 
 
 class PreparedTransactionalCommit(NamedTuple):
-    """The same commit as if it were a plain one, and the answer of this one."""
+    """The commit in the form of a plain one, and the answer of this one."""
 
     plain: OffsetCommitRequest
     prepared: PreparedCommit
@@ -89,7 +89,7 @@ def commit_in_transaction(
     operation: GroupOperation,
     topics: TopicsView,
 ) -> TxnOffsetCommitResponse | ErrorCode:
-    """Leaves the prepared records behind, or a refusal; or says why the group takes nothing."""
+    """Writes the prepared records, or refuses them."""
     plain = commit.plain
     consumer = groups.consumers.get(plain.group_id)
     if consumer is not None:
@@ -135,7 +135,8 @@ def _names_nobody(plain: OffsetCommitRequest) -> bool:
 def refused_transactional_commit(
     request: TxnOffsetCommitRequest, error: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    """One error for every partition that was asked for: the response has no place for an error of its own."""
+    """The response with one error for every partition of the request, because it has no place for an error of
+    its own."""
     return TxnOffsetCommitResponse(topics=refused_topics(request.topics, error))
 
 

@@ -32,7 +32,7 @@ from protocol.records.reader import plain_records
 from protocol.varint import MalformedVarint, read_int, read_long
 
 RECORD_OVERHEAD_BYTES: Final = 32
-"""More than lengths, deltas and attributes of a record take."""
+"""An upper bound of the bytes that the lengths, deltas and attributes of a record take."""
 
 KeyValues = list[tuple[bytes, bytes | None]]
 
@@ -57,13 +57,13 @@ def coordinator_batch(
 
 
 def least_batch_bytes(records: Sequence[CoordinatorRecord]) -> int:
-    """The batch of these records takes more than this: it is the size of their keys and values alone."""
+    """A lower bound of the size of a batch of these records: the size of their keys and values."""
     return sum(len(key) + (0 if value is None else len(value)) for key, value in records)
 
 
 def split_records(records: Sequence[CoordinatorRecord], max_bytes: int) -> list[Sequence[CoordinatorRecord]]:
-    """The records in order, in runs that each fit a batch of `max_bytes`; a larger single record stands
-    alone."""
+    """The records in order, in groups that each fit into a batch of `max_bytes`. A larger single record is a
+    group of its own."""
     runs: list[Sequence[CoordinatorRecord]] = []
     start, size = 0, HEADER_BYTES
     for index, (key, value) in enumerate(records):
@@ -78,11 +78,11 @@ def split_records(records: Sequence[CoordinatorRecord], max_bytes: int) -> list[
 
 
 class LoadedBatch(msgspec.Struct, gc=False):
-    """A batch as loading sees it.
+    """A batch in the form in which loading gets it.
 
-    next_offset: the offset after it. marker: of a control batch that ends a transaction, whether it
-    committed. problem: why the records are missing; empty if all is well. is_in_doubt: the checksum is wrong,
-    so the header may be, too.
+    next_offset: the offset after it. marker: of a control batch that ends a transaction, whether it has
+    committed. problem: the reason for which the records are missing; empty if there is none. is_in_doubt: the
+    checksum is wrong, so the header may be, too.
     """
 
     base_offset: int
@@ -99,7 +99,7 @@ class LoadedBatch(msgspec.Struct, gc=False):
 def loaded_batches(data: bytes, from_offset: int) -> Iterator[LoadedBatch]:
     """The whole batches of `data`, the first of which contains `from_offset` or lies behind it.
 
-    Raises CorruptRecord where a header is none, or its offsets do not lie behind those of the batch before.
+    Raises CorruptRecord if a header is not valid, or its offsets do not lie behind those of the batch before.
     """
     position, offset = 0, from_offset
     while len(data) - position >= HEADER_BYTES:
@@ -144,10 +144,10 @@ def _loaded(data: bytes, position: int, header: BatchHeader) -> LoadedBatch:
 
 
 def key_values(section: bytes, count: int) -> KeyValues:
-    """Key and value of each record in a batch's decompressed records.
+    """The key and the value of each record in a batch's decompressed records.
 
-    Records without a key are left out: a coordinator writes none. Raises InvalidRecord if the bytes are not
-    `count` records.
+    Records without a key are left out, because a coordinator writes none. Raises InvalidRecord if the bytes
+    are not `count` records.
     """
     pairs: KeyValues = []
     add = pairs.append

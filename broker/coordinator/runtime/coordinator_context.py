@@ -43,17 +43,18 @@ from storage.errors import AppendRefused
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
 PARKED_AT_LEAST: Final = 8
-"""Parked answers are searched for those that are done when there are more than this, or twice as many as were
-left the last time."""
+"""Parked answers that are complete are removed when there are more than this, or twice as many as were left
+the last time."""
 DEADLINES_PER_TURN: Final = 256
-"""Deadlines of one partition that are settled in one turn of the loop; the rest follows in the next."""
+"""The number of deadlines of one partition that are settled in one turn of the loop. The others follow in the
+next turns."""
 
 R = TypeVar("R")
 S = TypeVar("S", bound=CoordinatorShard)
 
 
 class CoordinatorState(Enum):
-    """See the picture at the head of this module."""
+    """The states of a partition, see the picture at the head of this module."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -62,20 +63,20 @@ class CoordinatorState(Enum):
 
 
 class ContextOwner(Protocol):
-    """Who hears of errors of ours."""
+    """Is told of errors of the broker."""
 
     def shard_failed(self) -> None:
-        """Something raised, and the shard is asked to mend it."""
+        """Called when the shard has raised, and is asked to mend it."""
         ...
 
     def restart(self, context: Any) -> None:
-        """Called while an exception is handled: the shard cannot be relied upon, so put another one in its
-        place."""
+        """Called while an exception is handled: the shard cannot be relied upon, and must be replaced by
+        another one."""
         ...
 
 
 class CoordinatorContext(Generic[S]):
-    """A partition, its shard, the writes on their way, and its timer."""
+    """A partition with its shard, its pending writes, and its timer."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class CoordinatorContext(Generic[S]):
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._last_deadline_raised = False
-        """If the next deadline raises too, mending does not help."""
+        """Whether the last deadline raised. If the next one raises too, mending does not help."""
         self._parked: list[tuple[Pending[Any], Callable[[ErrorCode], Any]]] = []
         self._parked_limit = PARKED_AT_LEAST
         self.load_again()
@@ -102,7 +103,7 @@ class CoordinatorContext(Generic[S]):
     # State
 
     def load_again(self) -> None:
-        """Begin with a new shard, into which the log is to be read."""
+        """Begins with a new shard, into which the log is to be read."""
         self.state = CoordinatorState.LOADING
         self.shard = self._make_shard(self.partition)
         self.load: PartitionLoad | None = PartitionLoad(
@@ -114,14 +115,15 @@ class CoordinatorContext(Generic[S]):
         )
 
     def loaded(self) -> None:
-        """The log is read: start the clocks and serve."""
+        """Begins to serve, and starts the deadlines, because the log is read."""
         result = self.shard.loaded(self._now())
         self.state, self.load = CoordinatorState.ACTIVE, None
         self._guard(self._await_committed)
         self._guard(partial(self._settle_alone, result))
 
     def _await_committed(self) -> None:
-        """A new leader may have read more than is committed; it is answered for like a write of its own."""
+        """Waits until all that was read is committed, which a new leader may not know yet. Answers wait for
+        that as for a write."""
         ports = self._ports
         write = Write((), self._now().monotonic_ms + ports.settings.write_timeout_ms)
         self._writes.add(write)
@@ -132,8 +134,8 @@ class CoordinatorContext(Generic[S]):
         ports.writer.await_committed(ports.topic, self.partition, on_result)
 
     def leader_continues(self, leader_epoch: int) -> bool:
-        """The broker was elected for the partition that it leads. True if it must be loaded again, because
-        its log made no sense the last time."""
+        """Takes in that the broker was elected again for the partition that it leads. Returns True if it must
+        be loaded again, because its log made no sense the last time."""
         is_news = leader_epoch > self.leader_epoch
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
         if self.state is not CoordinatorState.FAILED or not is_news:
@@ -142,12 +144,13 @@ class CoordinatorContext(Generic[S]):
         return True
 
     def failed(self) -> None:
-        """The log makes no sense: there is no coordinator until it is loaded again."""
+        """Stops coordinating until the partition is loaded again, because the log makes no sense."""
         self.state, self.load = CoordinatorState.FAILED, None
         self.shard = self._make_shard(self.partition)
 
     def close(self) -> None:
-        """The partition is led elsewhere, or the shard is to be replaced: answer all who wait."""
+        """Answers all waiting clients, because the partition is led elsewhere, or the shard is to be
+        replaced."""
         was, self.state = self.state, CoordinatorState.CLOSED
         if self._timer is not None:
             self._timer.cancel()
@@ -161,7 +164,7 @@ class CoordinatorContext(Generic[S]):
         return self.state is CoordinatorState.CLOSED
 
     def refusal(self) -> ErrorCode:
-        """Why nothing can be asked of it now; NONE if it is active."""
+        """The error for a request now; NONE if the partition is active."""
         if self.state is CoordinatorState.ACTIVE:
             return ErrorCode.NONE
         if self.state is CoordinatorState.LOADING:
@@ -177,7 +180,7 @@ class CoordinatorContext(Generic[S]):
         waiting: Pending[R] | None = None,
         transaction: Transaction | None = None,
     ) -> R | Pending[R]:
-        """Run an operation, append what it returns, answer when that is committed."""
+        """Runs an operation, appends its records, and answers when these are committed."""
         pending: Pending[R] = Pending() if waiting is None else waiting
         try:
             result = operation(self.shard, self._now())
@@ -203,7 +206,7 @@ class CoordinatorContext(Generic[S]):
         return pending if response is None else response
 
     def read(self, operation: Callable[[S, CurrentTime], R], failed: Callable[[ErrorCode], R]) -> R:
-        """Run an operation that records nothing, and take its response without waiting for earlier writes."""
+        """Runs an operation without records, and answers without waiting for earlier writes."""
         try:
             response = operation(self.shard, self._now())
         except Exception:
@@ -213,14 +216,14 @@ class CoordinatorContext(Generic[S]):
         return response
 
     def _park(self, waiting: Pending[Any], failed: Callable[[ErrorCode], Any]) -> None:
-        """Somebody waits for the shard; remember what he is told if it must be thrown away."""
+        """Remembers the answer for a client that waits for the shard, in case the shard must be replaced."""
         self._parked.append((waiting, failed))
         if len(self._parked) > self._parked_limit:
             self._parked = [each for each in self._parked if not each[0].done]
             self._parked_limit = max(PARKED_AT_LEAST, 2 * len(self._parked))
 
     def answer_parked(self, error: ErrorCode) -> None:
-        """Answer everybody whom the shard would have answered."""
+        """Answers all clients that the shard would have answered."""
         parked, self._parked = self._parked, []
         for waiting, failed in parked:
             waiting.complete_by(partial(failed, error))
@@ -234,7 +237,7 @@ class CoordinatorContext(Generic[S]):
         failed: Callable[[ErrorCode], Any],
         transaction: Transaction | None = None,
     ) -> None:
-        """Write, then answer. Everything that an operation leaves behind comes through here."""
+        """Writes the records of an operation, then answers. All outcomes of operations come through here."""
         waiter = None
         if pending is not None and result.response is not None:
             waiter = Waiter(pending, result.response, failed)
@@ -250,12 +253,12 @@ class CoordinatorContext(Generic[S]):
         self._deliver(result)
 
     def _settle_alone(self, result: CoordinatorResult[None]) -> None:
-        """Settle what nobody has asked for."""
+        """Settles the outcome of an operation that no client has asked for."""
         self._settle(result, None, nobody_waits)
         self._arm()
 
     def _append_all(self, result: CoordinatorResult[Any], waiters: list[Waiter]) -> None:
-        """One batch, or several if the records need not be in one. The last one answers."""
+        """Appends one batch, or several if the records need not be in one. The last one answers."""
         ports = self._ports
         chunks: list[Sequence[CoordinatorRecord]] = [result.records]
         if not result.atomic:
@@ -309,7 +312,7 @@ class CoordinatorContext(Generic[S]):
         return on_result
 
     def _decided(self, write: Write, error: ErrorCode) -> None:
-        """The log has committed or refused a batch."""
+        """Called when the log has committed or refused a batch."""
         if self.is_closed or write.is_decided:
             return
         if error is ErrorCode.NONE:
@@ -327,8 +330,8 @@ class CoordinatorContext(Generic[S]):
         self._arm()
 
     def _conclude(self, write: Write, error: ErrorCode) -> None:
-        """Tell the shard and the waiting clients how a write ended, or that it takes too long. Each hears of
-        a write once."""
+        """Tells the shard and the waiting clients how a write has ended, or that it takes too long. Each is
+        told of a write once."""
         on_stored = None
         if write.is_decided or not write.until_decided:
             on_stored, write.on_stored = write.on_stored, None
@@ -356,7 +359,8 @@ class CoordinatorContext(Generic[S]):
     # Deadlines
 
     def _arm(self) -> None:
-        """Have the timer ring no later than the next deadline. One that rings too early does no harm."""
+        """Sets the timer to the next deadline, or leaves it earlier. A timer that rings too early does no
+        harm."""
         if self.state is not CoordinatorState.ACTIVE:
             return
         look, decided_by_ms = self.shard.next_look_ms(), self._writes.next_deadline_ms()
@@ -399,7 +403,7 @@ class CoordinatorContext(Generic[S]):
     # Errors of ours
 
     def _guard(self, step: Callable[[], None]) -> None:
-        """Run a step that a timer or the log calls. If it raises, the shard is replaced."""
+        """Runs a step that a timer or the log calls. If it raises, the shard is replaced."""
         try:
             step()
         except EndsProcess:
@@ -408,7 +412,7 @@ class CoordinatorContext(Generic[S]):
             self._owner.restart(self)
 
     def _mend(self, what: str, *, everything: bool = False) -> None:
-        """Called while an exception of the shard's is handled: say so, and have it mended."""
+        """Logs an exception of the shard, and has the shard mended. Called while the exception is handled."""
         self._owner.shard_failed()
         LOG.exception(
             "%s-%d: %s failed; this is our fault. Nothing of it is recorded",
@@ -425,5 +429,5 @@ class CoordinatorContext(Generic[S]):
 
 
 def nobody_waits(error: ErrorCode) -> Any:
-    """The response to a failed operation that nobody has asked for."""
+    """The response to a failed operation that no client has asked for."""
     del error

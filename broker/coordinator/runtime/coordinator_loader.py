@@ -22,7 +22,7 @@ from protocol.records.errors import RecordsError
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
 LOAD_RETRY_MS: Final = 1000
-"""Pause before a partition whose log could not be read, or whose shard failed, is loaded again."""
+"""The pause before a partition is loaded again whose log could not be read, or whose shard has failed."""
 
 Context = CoordinatorContext[Any]
 
@@ -34,16 +34,16 @@ class CoordinatorLoader:
         self._ports = ports
         self._line: deque[Context] = deque()
         self._troubles: dict[int, str] = {}
-        """By partition why the last try to load it ended early."""
+        """The reason for which the last load of each partition has ended early."""
 
     def start(self, context: Context) -> None:
-        """Load a partition that is in state LOADING."""
+        """Loads a partition that is in state LOADING."""
         self._line.append(context)
         if len(self._line) == 1:
             self._ports.timers.call_soon(self._next_slice)
 
     def start_later(self, context: Context) -> None:
-        """The same after a pause, with a new shard."""
+        """Loads a partition after a pause, with a new shard."""
         load = context.load
 
         def start_again() -> None:

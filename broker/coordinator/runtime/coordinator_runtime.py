@@ -41,7 +41,8 @@ LOG: Final = logging.getLogger("barnabas.coordinator")
 _UTF_16: Final = "utf-16-le" if byteorder == "little" else "utf-16-be"
 _INT_MIN: Final = -(2**31)
 NAMES_REMEMBERED: Final = 4096
-"""Each request of a group or a producer asks for the partition of its name, some of them twice."""
+"""The number of names whose hashes are remembered: each request of a group or a producer asks for the
+partition of its name, some of them twice."""
 
 R = TypeVar("R")
 S = TypeVar("S", bound=CoordinatorShard)
@@ -68,7 +69,7 @@ def partition_for(name: str, partition_count: int) -> int:
 
 
 class CoordinatorRuntime(Generic[S]):
-    """All led partitions of one coordinator."""
+    """All partitions of one coordinator that this broker leads."""
 
     def __init__(
         self,
@@ -86,12 +87,13 @@ class CoordinatorRuntime(Generic[S]):
         self._contexts: dict[int, CoordinatorContext[S]] = {}
         self._loader = CoordinatorLoader(self._ports)
         self.failures = 0
-        """Exceptions of ours: those that a shard could mend, and those for which it was thrown away."""
+        """The number of exceptions of the broker: those that a shard could mend, and those for which it was
+        replaced."""
 
     # Leadership
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now: read it back. A later epoch of a led one changes nothing,
+        """Loads the partition, because this broker leads it now. A later epoch of a led one changes nothing,
         unless its log made no sense the last time."""
         context = self._contexts.get(partition)
         if context is None:
@@ -100,8 +102,8 @@ class CoordinatorRuntime(Generic[S]):
             self._loader.start(context)
 
     def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker leads the partition no longer, or (None) the partition is gone. An epoch older than
-        that of the election is old news."""
+        """Gives the partition up, because this broker does not lead it any more, or (None) it is deleted. An
+        epoch older than that of the election is ignored."""
         context = self._contexts.get(partition)
         if context is None or (leader_epoch is not None and leader_epoch < context.leader_epoch):
             return
@@ -109,12 +111,13 @@ class CoordinatorRuntime(Generic[S]):
         context.close()
 
     def close(self) -> None:
-        """Resign from all partitions; used when the broker stops."""
+        """Gives all partitions up, because the broker stops."""
         for partition in list(self._contexts):
             self.resigned(partition)
 
     def shards(self) -> Iterator[tuple[int, S | None]]:
-        """Every led partition with its shard, or None while that is loading; without those given up."""
+        """Every led partition with its shard, or None while that is loading. Those that were given up are
+        left out."""
         for partition in sorted(self._contexts):
             context = self._contexts[partition]
             if context.state is not CoordinatorState.FAILED:
@@ -147,7 +150,7 @@ class CoordinatorRuntime(Generic[S]):
     def read(
         self, partition: int, operation: Callable[[S, CurrentTime], R], failed: Callable[[ErrorCode], R]
     ) -> R:
-        """Run an operation that records nothing, and take its response without waiting for earlier writes."""
+        """Runs an operation without records, and answers without waiting for earlier writes."""
         context = self._contexts.get(partition)
         refusal = ErrorCode.NOT_COORDINATOR if context is None else context.refusal()
         if context is None or refusal is not ErrorCode.NONE:
@@ -160,7 +163,7 @@ class CoordinatorRuntime(Generic[S]):
         return self._ports.writer.max_batch_bytes(self._ports.topic, partition)
 
     def metadata_updated(self, update: MetadataUpdate) -> None:
-        """Tell all active shards of a change in the cluster's metadata."""
+        """Tells all active shards of a change in the cluster's metadata."""
         for context in list(self._contexts.values()):
             if context.state is CoordinatorState.ACTIVE:
                 context.write(partial(_metadata_updated, update), nobody_waits)

@@ -18,7 +18,7 @@ class CoordinatorPlayback(Protocol):
     """The part of a shard that changes its recorded state."""
 
     def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Apply a record that belongs to no transaction. `undo` is None while loading.
+        """Applies a record that belongs to no transaction. `undo` is None while loading.
 
         Raises ProtocolError for bytes that cannot be read: a loaded record is then left out, and a live one
         counts as refused.
@@ -28,20 +28,20 @@ class CoordinatorPlayback(Protocol):
     def replay_transactional(
         self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None
     ) -> None:
-        """Apply a record of a transaction whose end may or may not follow."""
+        """Applies a record of a transaction whose end may or may not follow."""
         ...
 
     def replay_end_transaction_marker(self, producer_id: int, committed: bool, undo: UndoLog | None) -> None:
-        """Apply the end of the producer's transaction."""
+        """Applies the end of the producer's transaction."""
         ...
 
     def build(self, max_records: int) -> bool:
-        """After the end of the log: make what loading has put off, for up to so many records. True when
-        nothing is left to do."""
+        """Makes what loading has put off, for up to so many records, after the end of the log. Returns True
+        when nothing is left to do."""
         ...
 
     def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
-        """All is built: start the clocks."""
+        """Starts the deadlines, because everything is built."""
         ...
 
 
@@ -50,22 +50,22 @@ class CoordinatorShard(CoordinatorPlayback, Protocol):
     delivers answers in between."""
 
     def unloaded(self, now: CurrentTime) -> CoordinatorResult[None]:
-        """The partition has another leader: answer everybody who waits. This is the last call."""
+        """Answers all waiting clients, because the partition has another leader. This is the last call."""
         ...
 
     def metadata_updated(self, update: MetadataUpdate, now: CurrentTime) -> CoordinatorResult[None]:
-        """The cluster's metadata has changed."""
+        """Takes in a change of the cluster's metadata."""
         ...
 
     def next_look_ms(self) -> int | None:
-        """When `expire` is to be called (monotonic); this may be too early, but never too late."""
+        """The monotonic time at which `expire` is to be called. It may be too early, but never too late."""
         ...
 
     def expire(self, now: CurrentTime) -> CoordinatorResult[None] | None:
-        """What one passed deadline leads to; None when no deadline has passed."""
+        """The outcome of one deadline that has passed; None when none has."""
         ...
 
     def mend(self, now: CurrentTime, *, everything: bool) -> CoordinatorResult[None]:
-        """The last operation raised, or (`everything`) one that nobody can name. Nothing of it was recorded;
-        put right what it has left half done in memory."""
+        """Repairs the state in memory after the last operation has raised, or (`everything`) one that is not
+        known. None of its records was replayed."""
         ...

@@ -22,7 +22,7 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K")
 
 REBUILD_FROM: Final = 64
-"""A smaller heap is never built anew; its leftovers cost nothing worth saving."""
+"""A heap smaller than this is never built anew, because its leftovers cost little."""
 
 
 class DeadlineQueue(Generic[K]):
@@ -47,23 +47,25 @@ class DeadlineQueue(Generic[K]):
         return self._deadlines.get(key)
 
     def set(self, key: K, deadline_ms: int) -> None:
-        """Give the key this deadline in place of any that it had."""
+        """Gives the key this deadline in place of any other."""
         self._deadlines[key] = deadline_ms
         look = self._looks.get(key)
         if look is None or deadline_ms < look:
             self._push(key, deadline_ms)
 
     def cancel(self, key: K) -> None:
-        """Forget the key. Its entry stays in the heap until it comes up, or until most entries are such."""
+        """Forgets the key. Its entry stays in the heap until it comes up, or until most entries are
+        leftovers."""
         if self._deadlines.pop(key, None) is not None:
             self._tidy()
 
     def next_look_ms(self) -> int | None:
-        """When `pop_due` should be called next: not later than the first deadline, perhaps earlier."""
+        """The time at which `pop_due` should be called next: not later than the first deadline, perhaps
+        earlier."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> K | None:
-        """One key whose deadline has come, removed; None if there is none. Call until None."""
+        """Removes and returns a key whose deadline has passed; None if there is none. Call it until None."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             look, number, key = heap[0]
@@ -84,8 +86,8 @@ class DeadlineQueue(Generic[K]):
         return None
 
     def _tidy(self) -> None:
-        """If most entries are leftovers: one entry for each key, at its deadline. Equal ones keep their
-        order."""
+        """If most entries are leftovers, makes the heap anew with one entry for each key at its deadline.
+        Equal ones keep their order."""
         if len(self._heap) <= max(2 * len(self._deadlines), REBUILD_FROM):
             return
         numbers = {key: number for look, number, key in self._heap if look == self._looks.get(key)}

@@ -30,11 +30,11 @@ LOG: Final = logging.getLogger("barnabas.coordinator")
 
 
 class LogOutOfReach(Exception):
-    """The log cannot be read now; it may be later."""
+    """The log cannot be read now, but perhaps later."""
 
 
 class PartitionLoad:
-    """One partition on its way into memory."""
+    """Loads one partition."""
 
     def __init__(
         self,
@@ -56,9 +56,10 @@ class PartitionLoad:
         self.bad_batches = 0
 
     def step(self, max_records: int) -> bool:
-        """Load until `max_records` are passed, at least one batch, or build as many. True when all is built.
+        """Loads until `max_records` are replayed, at least one batch, or builds as many. Returns True when
+        everything is built.
 
-        Raises LogOutOfReach if the disk fails, RecordsError if what lies there is no log.
+        Raises LogOutOfReach if the disk fails, and RecordsError if the bytes are no log.
         """
         if not self._at_end:
             self._at_end = self._read(max_records)
@@ -66,7 +67,7 @@ class PartitionLoad:
         return self._target.build(max_records)
 
     def _read(self, max_records: int) -> bool:
-        """Whether the log has ended."""
+        """Reads and replays the next batches. Returns whether the log has ended."""
         limit = self.records + max_records
         while self.records < limit:
             batch = next(self._batches, None)
@@ -90,8 +91,8 @@ class PartitionLoad:
             raise LogOutOfReach(str(problem)) from problem
 
     def _clear_up(self, batch: LoadedBatch) -> None:
-        """The batch's checksum is wrong: is its header right? The next one in the file shows it, or the log's
-        end. Raises CorruptRecord if it is not."""
+        """Checks the header of a batch whose checksum is wrong, by the next batch in the file or the log's
+        end. Raises CorruptRecord if the header is wrong too."""
         following = next(self._batches, None)
         if following is None:
             data = self._read_from(self._next_offset, batch.size_bytes + self._buffer_bytes)

@@ -22,7 +22,7 @@ from protocol.serving.pending import Pending
 
 
 class Waiter(NamedTuple):
-    """Who is answered when a write is committed."""
+    """Answers the client that waits for a write."""
 
     pending: Pending[Any]
     response: Any
@@ -43,26 +43,26 @@ class Transaction(NamedTuple):
     producer_epoch: int
     marker: TransactionMarker | None = None
     version: int = 0
-    """The version of transactions of the producer, by which the log judges the epoch of a marker."""
+    """The producer's version of transactions, by which the log judges the epoch of a marker."""
 
 
 class Write(msgspec.Struct, gc=False, eq=False):
-    """One batch on its way to the log."""
+    """One batch that is being written to the log."""
 
     records: Sequence[CoordinatorRecord]
     deadline_ms: int
-    """When those who wait are told that it took too long (monotonic)."""
+    """The monotonic time at which waiting clients are told that it takes too long."""
     on_stored: Callable[[ErrorCode, CurrentTime], CoordinatorResult[None]] | None = None
     until_decided: bool = False
-    """`on_stored` is for the log's decision alone, not for the deadline."""
+    """Whether `on_stored` is called only when the log has decided, and not at the deadline."""
     waiters: list[Waiter] = []
     transaction: Transaction | None = None
     undo: UndoLog = msgspec.field(default_factory=UndoLog)
     is_decided: bool = False
-    """The log has committed or refused it, or the partition was given away."""
+    """Whether the log has committed or refused it, or the partition was given up."""
 
     def replay(self, shard: CoordinatorShard) -> None:
-        """Apply it to the shard, as loading will when it reads the batch back."""
+        """Applies it to the shard, as loading does when it reads the batch from the log."""
         undo = self.undo = UndoLog()
         transaction = self.transaction
         if transaction is None:
@@ -75,7 +75,7 @@ class Write(msgspec.Struct, gc=False, eq=False):
             shard.replay_end_transaction_marker(transaction.producer_id, transaction.marker.committed, undo)
 
     def batch(self, timestamp_ms: int) -> bytes:
-        """The bytes that the log is to take."""
+        """The bytes that are appended to the log."""
         transaction = self.transaction
         if transaction is None:
             return coordinator_batch(self.records, timestamp_ms=timestamp_ms)
@@ -97,7 +97,8 @@ class Write(msgspec.Struct, gc=False, eq=False):
 
 
 class PendingWrites:
-    """The writes of one partition, oldest first. A committed write leaves when all before it have left."""
+    """The pending writes of one partition, the oldest first. A committed write is removed when all before it
+    have been."""
 
     def __init__(self) -> None:
         self._writes: deque[Write] = deque()
@@ -106,11 +107,11 @@ class PendingWrites:
         return len(self._writes)
 
     def add(self, write: Write) -> None:
-        """A write begins. It is replayed next; what cannot be replayed or appended must be refused."""
+        """Adds a write. It is replayed next; if it cannot be replayed or appended, it must be refused."""
         self._writes.append(write)
 
     def wait_for_last(self, waiter: Waiter) -> bool:
-        """Have somebody wait for the newest write; False if there is none."""
+        """Has a client wait for the newest write. False if there is none."""
         if not self._writes:
             return False
         self._writes[-1].waiters.append(waiter)
@@ -120,7 +121,7 @@ class PendingWrites:
         return self._writes[0].deadline_ms if self._writes else None
 
     def overdue(self, now_ms: int) -> Iterable[Write]:
-        """The oldest writes, as far as their deadlines have passed."""
+        """The oldest writes whose deadlines have passed."""
         found = []
         for write in self._writes:
             if write.deadline_ms > now_ms:
@@ -134,7 +135,7 @@ class PendingWrites:
             self._writes.popleft()
 
     def refused(self, write: Write, shard: CoordinatorShard) -> None:
-        """Undo the newest writes down to the refused one, and replay those that still stand."""
+        """Undoes the newest writes down to the refused one, and replays the others."""
         write.is_decided = True
         standing: list[Write] = []
         while self._writes:
@@ -148,7 +149,7 @@ class PendingWrites:
             each.replay(shard)
 
     def abandon(self) -> list[Waiter]:
-        """The partition has gone: forget all writes. Gives those who wait for them."""
+        """Forgets all writes, because the partition was given up. Returns the clients that wait for them."""
         writes, self._writes = self._writes, deque()
         for write in writes:
             write.is_decided = True

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of an internal topic as it lies in the log. A value of None is a tombstone."""
+    """A record of an internal topic. A value of None is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -61,11 +61,12 @@ class CoordinatorResult(Generic[R]):
 
     @property
     def is_response_only(self) -> bool:
-        """Whether nothing is left behind but an answer for the one who asked, as by most heartbeats."""
+        """Whether the operation has only a response, as most heartbeats have."""
         return not (self.records or self.answers or self.refusal) and self.response is not None
 
     def write(self, make: Callable[[], CoordinatorRecord]) -> None:
-        """Add a record that perhaps cannot be encoded, because a name in it is too long, say."""
+        """Adds a record, or notes a refusal if it cannot be encoded, for example because a name in it is too
+        long."""
         try:
             self.records.append(make())
         except EncodeError as problem:
@@ -77,7 +78,7 @@ class CoordinatorResult(Generic[R]):
 
 
 class UndoLog:
-    """How to take back what a replay has changed, newest first."""
+    """Undoes what a replay has changed, the newest change first."""
 
     __slots__ = ("_steps",)
 
@@ -93,7 +94,8 @@ class UndoLog:
 
 
 def response_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when the log refused: the coordinator may be elsewhere, or back soon."""
+    """The error that a client is told when the log has refused: the coordinator may be elsewhere, or
+    available again soon."""
     if error in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_ENOUGH_REPLICAS,

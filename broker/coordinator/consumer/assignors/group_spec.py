@@ -17,24 +17,24 @@ NO_PARTITIONS: Final[Assignment] = MappingProxyType({})
 
 
 class MemberSpec(NamedTuple):
-    """One member as an assignor sees it."""
+    """One member in the form in which an assignor gets it."""
 
     topic_ids: tuple[Uuid, ...]
-    """Topics that it subscribes and that exist."""
+    """The topics to which it subscribes and that exist."""
     assigned: Assignment = NO_PARTITIONS
-    """What the last target assignment gave it."""
+    """The partitions of its last target assignment."""
     instance_id: str | None = None
 
 
 class GroupSpec(NamedTuple):
-    """The group as an assignor sees it."""
+    """The group in the form in which an assignor gets it."""
 
     members: Mapping[str, MemberSpec]
-    """By member id. Where members are otherwise equal, the first comes first."""
+    """The members by id. If members are otherwise equal, the first comes first."""
     is_homogeneous: bool
-    """All members subscribe the same names, whether such topics exist or not."""
+    """Whether all members subscribe to the same names, whether such topics exist or not."""
     partition_counts: Mapping[Uuid, int]
-    """Of every topic that a member subscribes."""
+    """The number of partitions of every topic to which a member subscribes."""
 
 
 class Assignor(Protocol):

@@ -15,7 +15,7 @@ from protocol.primitives import Uuid
 
 
 def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
-    """Every member is in the answer."""
+    """The assignment by ranges. Every member is in it."""
     assignment: dict[str, dict[Uuid, tuple[int, ...]]] = {}
     subscribers: dict[Uuid, list[str]] = {}
     for member_id in sorted(group.members, key=lambda each: _order(each, group.members)):
@@ -35,7 +35,7 @@ def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
 
 
 def _order(member_id: str, members: Mapping[str, MemberSpec]) -> tuple[bool, bytes]:
-    """Static members first; names as Java compares them, by their UTF-16 code units."""
+    """The members in their order: static ones first, by names as Java compares them, by UTF-16 code units."""
     instance_id = members[member_id].instance_id
     name = member_id if instance_id is None else instance_id
     return instance_id is None, name.encode("utf-16-be", "surrogatepass")

@@ -22,7 +22,7 @@ Partition = tuple[Uuid, int]
 
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Assignment]:
-    """Members of a group in which nobody subscribes an existing topic may be missing in the answer."""
+    """The uniform assignment. If no member subscribes to an existing topic, members may be missing in it."""
     if group.is_homogeneous:
         return _assign_homogeneous(group)
     return UniformHeterogeneousAssignment(group).build()
@@ -58,7 +58,7 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
 
 
 def _unowned(topic_ids: Sequence[Uuid], group: GroupSpec) -> Iterator[Partition]:
-    """Partitions that the last assignment gave to nobody."""
+    """The partitions that the last assignment gave to no member."""
     owned = {
         (topic_id, partition)
         for member in group.members.values()
@@ -74,7 +74,8 @@ def _unowned(topic_ids: Sequence[Uuid], group: GroupSpec) -> Iterator[Partition]
 def _keep(
     member: MemberSpec, subscribed: frozenset[Uuid], share: int, free: list[Partition]
 ) -> tuple[dict[Uuid, list[int]], int]:
-    """What the member keeps, and how much it lacks. What is beyond its share becomes free."""
+    """The partitions that the member keeps, and the number that it lacks. Those beyond its share become
+    free."""
     kept: dict[Uuid, list[int]] = {}
     for topic_id, partitions in member.assigned.items():
         if topic_id not in subscribed:
@@ -97,9 +98,9 @@ def _hand_out(
 
 
 def java_hash_order(topic_ids: Sequence[Uuid]) -> list[Uuid]:
-    """The topics in the order in which a HashSet of Java made from them gives them back.
+    """The topics in the order in which a HashSet of Java returns them.
 
-    It decides which topic is handed out first: who shall come to Kafka's answer must have Kafka's order.
+    That order decides which topic is assigned first, so it must be Kafka's to come to Kafka's assignment.
     """
     buckets = LEAST_BUCKETS  # such a table is made for its size, so it is never more than three quarters full
     while buckets < len(topic_ids) * 4 // 3 + 1:

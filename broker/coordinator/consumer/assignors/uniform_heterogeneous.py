@@ -17,13 +17,13 @@ from broker.coordinator.consumer.assignors.group_spec import Assignment, GroupSp
 from protocol.primitives import Uuid
 
 MOST_ROUNDS: Final = 16
-"""How often all topics are gone through. Subscriptions that overlap in chains could take very many."""
+"""The largest number of rounds over all topics. Subscriptions that overlap in chains could need very many."""
 NOBODY: Final = -1
 _SIGN: Final = 1 << 63
 
 
 class UniformHeterogeneousAssignment:
-    """One assignment on its way. Members are numbers here: their places in the group."""
+    """Computes one assignment. Members are numbers here: their places in the group."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
@@ -35,7 +35,7 @@ class UniformHeterogeneousAssignment:
             topic_id: [NOBODY] * group.partition_counts[topic_id] for topic_id in self._subscribers
         }
         self._sizes = [0] * len(group.members)
-        """How many partitions each member has by now."""
+        """The number of partitions that each member has by now."""
 
     def build(self) -> dict[str, Assignment]:
         if not self._subscribers:
@@ -48,7 +48,8 @@ class UniformHeterogeneousAssignment:
         return self._result()
 
     def _order(self, topic_id: Uuid) -> tuple[float, int, int, int]:
-        """Heaviest first, then fewest subscribers first, then by the id as two signed numbers."""
+        """The topics with most partitions per subscriber first, then those with fewest subscribers, then by
+        the id as two signed numbers."""
         subscribers = len(self._subscribers[topic_id])
         high, low = int.from_bytes(topic_id[:8], "big"), int.from_bytes(topic_id[8:], "big")
         return -(len(self._owners[topic_id]) / subscribers), subscribers, high ^ _SIGN, low ^ _SIGN
@@ -78,7 +79,8 @@ class UniformHeterogeneousAssignment:
         self._sizes[to] += 1
 
     def _balance(self, topic_ids: Sequence[Uuid]) -> None:
-        """Stop where everything else has been looked at since the last topic that changed."""
+        """Moves partitions in rounds, and stops when all other topics were looked at since the last one that
+        changed."""
         last_changed = NOBODY
         for _ in range(MOST_ROUNDS):
             for place, topic_id in enumerate(topic_ids):
@@ -88,7 +90,7 @@ class UniformHeterogeneousAssignment:
                     last_changed = place
 
     def _balance_topic(self, topic_id: Uuid) -> bool:
-        """Whether a partition has moved."""
+        """Moves partitions of a topic. Returns whether one has moved."""
         ranking = Ranking(self._subscribers[topic_id], self._sizes)
         if ranking.difference <= 1:
             return False
@@ -155,7 +157,7 @@ class Ranking:
         return self._rich_level - self._poor_level <= 1
 
     def next_poorest(self) -> int:
-        """Whom to give the next partition."""
+        """The member that gets the next partition."""
         if self._poor_next >= self._poor_end:
             self._poor_level += 1
             while (
@@ -169,7 +171,7 @@ class Ranking:
         return member
 
     def next_richest(self) -> int:
-        """Whom to take the next partition from; NOBODY if all have been excluded."""
+        """The member from which the next partition is taken; NOBODY if all have been excluded."""
         if self._rich_next < self._rich_start:
             if self._rich_end <= self._rich_start and self._rich_start > 0:
                 # Everybody in the range was excluded: go on at the level of the next ones.
@@ -188,7 +190,8 @@ class Ranking:
         return member
 
     def exclude_richest(self) -> None:
-        """Whom `next_richest` has just named has nothing to give in this topic."""
+        """Excludes the member that `next_richest` has named last, because it has no partition of this topic
+        to give."""
         place, last = self._rich_next + 1, self._rich_end - 1
         self._members[place], self._members[last] = self._members[last], self._members[place]
         self._rich_end -= 1
