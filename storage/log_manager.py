@@ -168,7 +168,7 @@ class LogManager:
         do this at once."""
         try:
             log.close()
-            if log.recovery_point < log.log_end_offset or self._may_have_unsynced_cut(key, log):
+            if log.recovery_point < log.log_end_offset or self._may_have_unsynced_truncation(key, log):
                 log.flush()
             if log.log_end_offset and log.log_end_offset not in log.durability.snapshot_offsets:
                 log.durability.write_snapshot()
@@ -177,7 +177,7 @@ class LogManager:
             _logger.error("%s", error)
             failed[self._hosted.homes[key].path] = None
 
-    def _may_have_unsynced_cut(self, key: tuple[str, int], log: PartitionLog) -> bool:
+    def _may_have_unsynced_truncation(self, key: tuple[str, int], log: PartitionLog) -> bool:
         """Whether an earlier process may have truncated the log and died before the sync. Truncated records
         must not come back under the mark of a clean shutdown, which makes the next start believe every
         file."""

@@ -171,7 +171,7 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     if told.error_code or not isinstance(state, Follower) or offset != replica.log.end_offset:
         return False
     if told.diverging_epoch is not None and told.diverging_epoch.epoch >= 0:
-        _cut_back(replica, told.diverging_epoch.epoch, told.diverging_epoch.end_offset)
+        _truncate_to_common_epoch(replica, told.diverging_epoch.epoch, told.diverging_epoch.end_offset)
     elif told.snapshot_id is not None and told.snapshot_id.end_offset >= 0:
         if not _begin_download(replica, state, SnapshotId(*_pair(told.snapshot_id))):
             return False
@@ -215,7 +215,7 @@ def _reached_leader(replica: Replica, state: Follower) -> None:
     state.fetch_deadline_ms = replica.now_ms + state.fetch_timeout_ms
 
 
-def _cut_back(replica: Replica, epoch: int, end_offset: int) -> None:
+def _truncate_to_common_epoch(replica: Replica, epoch: int, end_offset: int) -> None:
     """Truncates the log because the leader has no records of an epoch that this log has, and asks again. The
     log is cut to the end that the common epoch has in one of the two logs. Both are ends of batches, so the
     smaller one is the end of a batch in both logs."""

@@ -134,7 +134,7 @@ class Cleaner:
                 continue
             if key in self.set_aside and monotonic_ms < self.set_aside[key][1]:
                 continue
-            self._notice_cut(key, log)
+            self._notice_truncation(key, log)
             try:
                 what = cleanable(log, self.first_dirty.get(key), now_ms)
             except OSError as error:
@@ -146,7 +146,7 @@ class Cleaner:
         due.sort(key=lambda each: (not each[1].is_overdue, -each[1].dirty_ratio, each[0]))
         return due
 
-    def _notice_cut(self, key: Key, log: PartitionLog) -> None:
+    def _notice_truncation(self, key: Key, log: PartitionLog) -> None:
         """After a truncation, what is appended is dirty, although it may lie below the offset at which a pass
         has ended. So the first dirty offset goes back to the log's start."""
         known, truncations = self._truncations.get(key, (log, 0))

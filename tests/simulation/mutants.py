@@ -228,7 +228,7 @@ def _commits_what_it_lacks(patch: Patch) -> None:
 
 
 def _skips_truncation(patch: Patch) -> None:
-    patch.setattr(following, "_cut_back", lambda *_: None)
+    patch.setattr(following, "_truncate_to_common_epoch", lambda *_: None)
 
 
 def _ignores_divergence(patch: Patch) -> None:
@@ -246,7 +246,7 @@ def _cuts_too_much(patch: Patch) -> None:
             replica.history.truncate_from_end(replica.log.start_offset)
             replica.high_watermark = min(replica.high_watermark, replica.log.start_offset)
 
-    patch.setattr(following, "_cut_back", cut_back)
+    patch.setattr(following, "_truncate_to_common_epoch", cut_back)
 
 
 def _cuts_within_a_batch(patch: Patch) -> None:
