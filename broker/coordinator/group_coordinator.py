@@ -144,7 +144,7 @@ class GroupCoordinator:
 
     @property
     def failures(self) -> int:
-        """The number of partitions that were loaded again because of a fault of the broker."""
+        """The number of exceptions of the broker, see `CoordinatorRuntime`."""
         return self._runtime.failures
 
     # Cluster

@@ -111,7 +111,7 @@ class ClassicGroup:
         self.topics: frozenset[str] | None = None
         """The topics to which the members subscribe; None if they are unknown or the protocol has none."""
         self._supporters: dict[str, int] = {}
-        """The members that support each protocol."""
+        """The number of members that support each protocol."""
 
     # State
 

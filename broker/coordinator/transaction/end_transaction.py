@@ -79,7 +79,7 @@ class Epoch(IntEnum):
 
 
 Verdict: TypeAlias = TransactionCause | ErrorCode
-"""Either what is decided, or what the producer is told."""
+"""Either the outcome that is decided, or the error for the producer."""
 
 _S = TransactionState
 _A, _C = Asked.ABORT, Asked.COMMIT
@@ -107,7 +107,7 @@ VERDICTS_1: Final[Mapping[tuple[TransactionState, Asked], Verdict]] = MappingPro
         (_S.COMPLETE_ABORT, _A): _DONE,
     }
 )
-"""Versions 0 and 1 of transactions; the epoch is the present one."""
+"""The verdicts for versions 0 and 1 of transactions, for the present epoch."""
 
 VERDICTS_2: Final[Mapping[tuple[TransactionState, Asked, Epoch], Verdict]] = MappingProxyType(
     {
@@ -129,7 +129,7 @@ VERDICTS_2: Final[Mapping[tuple[TransactionState, Asked, Epoch], Verdict]] = Map
         (_S.COMPLETE_ABORT, _A, _OLD): _DONE,
     }
 )
-"""Version 2 of transactions."""
+"""The verdicts for version 2 of transactions."""
 
 
 # Asked by a producer
@@ -138,8 +138,9 @@ VERDICTS_2: Final[Mapping[tuple[TransactionState, Asked, Epoch], Verdict]] = Map
 def end_transaction(
     transactions: Transactions, request: EndTxnRequest, client_version: int, operation: TransactionOperation
 ) -> EndTxnResponse:
-    """The response that holds when the operation's records are stored. From version 2 of transactions on it
-    names the producer id and epoch of the producer's next transaction."""
+    """Commits or aborts a transaction. Returns the response, which holds when the operation's records are
+    stored. From version 2 of transactions on it names the producer id and epoch of the producer's next
+    transaction."""
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     present = transactions.by_id.get(request.transactional_id)
@@ -203,8 +204,8 @@ def fence(
     present: TransactionMetadata,
     operation: TransactionOperation,
 ) -> ErrorCode:
-    """Abort the open transaction with an epoch above its producer's. An error means that nothing was done,
-    because the broker has to get producer ids first."""
+    """Aborts the open transaction with an epoch above its producer's. With an error nothing was done, because
+    the broker has to get producer ids first."""
     next_producer_id = NO_PRODUCER_ID
     if operation.server_version >= EPOCH_BUMP_SINCE and present.is_epoch_exhausted:
         taken = operation.take_producer_id()
@@ -225,7 +226,7 @@ def _decide(
     metadata: TransactionMetadata,
     operation: TransactionOperation,
 ) -> None:
-    """Record an outcome or the end, and see that what follows happens when it is stored."""
+    """Records an outcome or the end, and has the next step done when that is stored."""
     operation.write(transactions, transactional_id, metadata)
     operation.result.on_stored = partial(_stored, transactions, transactional_id)
     operation.result.until_decided = True
@@ -251,7 +252,8 @@ def _see_to_markers(
     present: TransactionMetadata,
     operation: TransactionOperation,
 ) -> None:
-    """The outcome is stored: have the markers written, or, if there are no partitions, record the end."""
+    """Has the markers written, because the outcome is stored, or records the end if there are no
+    partitions."""
     if not present.partitions:
         _decide(transactions, transactional_id, completed(present, operation.now.wall_ms), operation)
         return
@@ -273,16 +275,16 @@ def markers_written(
     producer: tuple[int, int],
     operation: TransactionOperation,
 ) -> None:
-    """Every partition has the marker of this producer id and epoch: record the end. Nothing is done if
-    the id has gone on since."""
+    """Records the end, because every partition has the marker of this producer id and epoch. Nothing is done
+    if the id has gone on since."""
     present = transactions.by_id.get(transactional_id)
     if present is not None and present.state.is_prepared and present.identity == producer:
         _decide(transactions, transactional_id, completed(present, operation.now.wall_ms), operation)
 
 
 def settle(transactions: Transactions, transactional_id: str, operation: TransactionOperation) -> None:
-    """Write an outcome again whose markers may not have been sent, or whose end the log has refused. When it
-    is stored the markers are sent, once more perhaps, which does no harm."""
+    """Writes an outcome again whose markers may not have been sent, or whose end the log has refused. When it
+    is stored the markers are sent, perhaps once more, which does no harm."""
     present = transactions.by_id.get(transactional_id)
     if present is not None and present.state.is_prepared:
         _decide(transactions, transactional_id, present, operation)

@@ -28,11 +28,11 @@ from storage.transactions import Verification
 __all__ = ["FirstWrite", "FirstWrites"]
 
 NO_SEQUENCE = -1
-"""Of an offset commit."""
+"""Stands in place of a sequence for an offset commit."""
 
 
 class AsksCoordinators(Protocol):
-    """See `PartitionVerification`."""
+    """What this module needs of `PartitionVerification`."""
 
     def is_busy(self, producer_id: int) -> bool: ...
 
@@ -67,7 +67,7 @@ class WrittenPartition(Protocol):
 
 
 class FirstWrite(NamedTuple):
-    """What a producer is about to write: where, and the sequence with which it begins."""
+    """The next write of a producer: its partition, and the sequence with which it begins."""
 
     partition: WrittenPartition
     sequence: int = NO_SEQUENCE
@@ -82,7 +82,7 @@ class FirstWrites:
         self._clock = clock
 
     def must_wait(self, producer: Producer, writes: Sequence[FirstWrite], support: Support) -> bool:
-        """Whether the writes have to wait for the coordinator, or behind others of the producer."""
+        """Whether the writes have to wait for the coordinator, or behind other writes of the producer."""
         return self._verification.is_busy(producer.producer_id) or bool(
             self._begin(producer, writes, support)
         )
@@ -94,8 +94,8 @@ class FirstWrites:
         support: Support,
         on_verdict: Callable[[Errors], None],
     ) -> None:
-        """`on_verdict` once, not before this returns: the partitions that must not be written, and why. The
-        others are to be written before `on_verdict` returns."""
+        """Calls `on_verdict` once, not before this returns: with the partitions that must not be written, and
+        why. The others are to be written before `on_verdict` returns."""
         asked: dict[TopicPartition, Verification] = {}
 
         def look() -> Collection[TopicPartition]:
@@ -119,8 +119,8 @@ class FirstWrites:
     def _begin(
         self, producer: Producer, writes: Sequence[FirstWrite], support: Support
     ) -> dict[TopicPartition, Verification]:
-        """The questions to the coordinator. A partition that is led elsewhere is not asked for: its batch is
-        refused anyway."""
+        """Begins the questions to the coordinator. None is asked for a partition that is led elsewhere,
+        because its batch is refused anyway."""
         begun: dict[TopicPartition, Verification] = {}
         raises_epoch = support is Support.ADDS_PARTITIONS
         for partition, sequence in writes:

@@ -44,8 +44,8 @@ def init_producer_id(
     request: InitProducerIdRequest,
     operation: TransactionOperation,
 ) -> InitProducerIdResponse:
-    """The response that holds when the operation's records are stored. `request` is of this id, and names
-    either both a producer id and an epoch or neither."""
+    """Gives a producer its epoch. Returns the response, which holds when the operation's records are stored.
+    `request` is for this id, and names either both a producer id and an epoch or neither."""
     error = _refusal(request, operation)
     if error:
         return refused(error)
@@ -72,7 +72,7 @@ def refused(error: ErrorCode) -> InitProducerIdResponse:
 
 
 def _refusal(request: InitProducerIdRequest, operation: TransactionOperation) -> ErrorCode:
-    """Why the request is refused whatever the state of its id; NONE if it is not."""
+    """The error for a request that is refused whatever the state of its id; NONE if it is not."""
     settings = operation.settings
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
@@ -96,7 +96,7 @@ def _expected(request: InitProducerIdRequest) -> tuple[int, int] | None:
 
 
 def _may_name(expected: tuple[int, int], present: TransactionMetadata) -> bool:
-    """Whether the producer id is one that may be named. Its epoch is looked at when it is raised."""
+    """Whether the request may name this producer id. Its epoch is looked at when that is raised."""
     producer_id, epoch = expected
     return producer_id == present.producer_id or (
         producer_id == present.previous_producer_id and is_exhausted(epoch)
@@ -109,7 +109,7 @@ def _following(
     expected: tuple[int, int] | None,
     operation: TransactionOperation,
 ) -> TransactionMetadata | ErrorCode:
-    """What comes after Empty, CompleteCommit, CompleteAbort, or nothing."""
+    """The next value of an id that is new or in the state Empty, CompleteCommit or CompleteAbort."""
     now_ms = operation.now.wall_ms
     expected_epoch = None if expected is None else expected[1]
     if present is None:

@@ -41,27 +41,27 @@ from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 PARTITIONS_PER_REQUEST: Final = 2_000
-"""When a request asks for so many, what else waits is for the next one."""
+"""The number of partitions in a request from which on the others wait for the next request."""
 
 __all__ = ["PartitionVerification", "Producer", "Support", "VerificationSettings"]
 
 Errors = Mapping[TopicPartition, ErrorCode]
 OnErrors = Callable[[Errors], None]
 IsOutdated = Callable[[Errors], bool]
-"""Whether a marker has come to a partition that was confirmed since it was looked at."""
+"""Returns whether a marker has come to a partition that was confirmed since it was looked at."""
 
 
 class Support(IntEnum):
     """What a producer understands, by the version of its request."""
 
     OLD_ERRORS = 0
-    """Neither TRANSACTION_ABORTABLE nor partitions that enter by being written to."""
+    """The producer knows neither TRANSACTION_ABORTABLE nor partitions that join a transaction by a write."""
     ABORTABLE = 1
     ADDS_PARTITIONS = 2
 
 
 class Producer(msgspec.Struct, frozen=True):
-    """Whose transaction it is."""
+    """The producer of the transaction."""
 
     transactional_id: str
     producer_id: int
@@ -69,7 +69,7 @@ class Producer(msgspec.Struct, frozen=True):
 
 
 class VerificationSettings(msgspec.Struct, frozen=True):
-    """Of the broker's configuration, named after it."""
+    """The broker configs of the same names."""
 
     add_partitions_to_txn_retry_backoff_ms: int = 20
     add_partitions_to_txn_retry_backoff_max_ms: int = 100
@@ -77,10 +77,10 @@ class VerificationSettings(msgspec.Struct, frozen=True):
 
 
 class Coordinators(Protocol):
-    """Who coordinates transactional ids."""
+    """Knows the coordinators of transactional ids."""
 
     def coordinator(self, transactional_id: str) -> int | None:
-        """The broker; -1 or None if there is none at the moment."""
+        """The broker that coordinates an id; -1 or None if there is none now."""
         ...
 
 
@@ -88,16 +88,16 @@ class _Question(msgspec.Struct, eq=False):
     producer: Producer
     look: Callable[[], Collection[TopicPartition]]
     partitions: Collection[TopicPartition]
-    """What `look` has told when it was asked last."""
+    """The partitions that `look` returned when it was called last."""
     support: Support
     until_ms: int
-    """How long CONCURRENT_TRANSACTIONS is waited out (monotonic)."""
+    """The monotonic time until which the answer CONCURRENT_TRANSACTIONS is followed by another attempt."""
     is_outdated: IsOutdated
     on_errors: OnErrors
 
 
 class PartitionVerification:
-    """The questions of all producers that write to this broker."""
+    """The questions for all producers that write to this broker."""
 
     def __init__(
         self,
@@ -114,13 +114,13 @@ class PartitionVerification:
         self._clock = clock
         self._timers = timers
         self._of_producer: dict[int, deque[_Question]] = {}
-        """By producer id; the first one has been asked, the others wait for its answer."""
+        """The questions by producer id. The first one has been asked, the others wait for its answer."""
         self._waiting: dict[int, list[_Question]] = {}
-        """By broker what waits for the request that is under way to it."""
+        """The questions by broker that wait for the request that is under way to it."""
         self._busy: set[int] = set()
 
     def is_busy(self, producer_id: int) -> bool:
-        """Whether something that the producer has asked is not answered yet."""
+        """Whether a question for the producer is not answered yet."""
         return producer_id in self._of_producer
 
     def ask(
@@ -131,10 +131,11 @@ class PartitionVerification:
         is_outdated: IsOutdated,
         on_errors: OnErrors,
     ) -> None:
-        """`on_errors` once, not before this returns: the partitions that do not belong to the transaction.
+        """Calls `on_errors` once, not before this returns: with the partitions that do not belong to the
+        transaction.
 
-        look: which partitions are to be asked for. It is called when all that the producer has asked before
-        is answered, and whenever the coordinator is asked again; nobody is asked if there are none any more.
+        look: returns the partitions to ask for. It is called when all earlier questions for the producer are
+        answered, and whenever the coordinator is asked again. Nothing is asked if there are none any more.
         """
         settings = self._settings
         patience_ms = min(settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms)
@@ -146,7 +147,7 @@ class PartitionVerification:
             self._timers.call_soon(lambda: self._put(question))
 
     def _put(self, question: _Question) -> None:
-        """Ask the coordinator, now or when it has answered the request before."""
+        """Asks the coordinator, now or when it has answered the request before."""
         question.partitions = question.look()
         if not question.partitions:
             self._answered(question, {})
@@ -219,7 +220,7 @@ def _asked(question: _Question) -> AddPartitionsToTxnRequest.AddPartitionsToTxnT
 
 
 def _errors(question: _Question, response: Message | None) -> Errors:
-    """What the coordinator's answer means to the producer; empty if all is well."""
+    """The errors for the producer in the coordinator's answer; empty if there are none."""
     if not isinstance(response, AddPartitionsToTxnResponse):
         return dict.fromkeys(question.partitions, ErrorCode.NETWORK_EXCEPTION)
     if response.error_code:
@@ -241,7 +242,7 @@ def _errors(question: _Question, response: Message | None) -> Errors:
 
 
 def _told(error: ErrorCode, support: Support) -> ErrorCode:
-    """The coordinator's error as the producer knows it."""
+    """The coordinator's error in the form that the producer knows."""
     if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return ErrorCode.INVALID_TXN_STATE
     if error is ErrorCode.PRODUCER_FENCED:

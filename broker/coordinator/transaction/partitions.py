@@ -31,7 +31,7 @@ def add_partitions(
     client_version: int,
     operation: TransactionOperation,
 ) -> ErrorCode:
-    """One answer for all partitions. producer: producer id and epoch."""
+    """Adds partitions. There is one answer for all of them. producer: producer id and epoch."""
     present = transactions.by_id.get(transactional_id)
     if present is not None and present.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -51,8 +51,8 @@ def verify_partitions(
     producer: tuple[int, int],
     partitions: Collection[TopicPartition],
 ) -> dict[TopicPartition, ErrorCode]:
-    """Whether each partition belongs to the open transaction. One that does not cannot be helped by asking
-    again: the producer must abort (TRANSACTION_ABORTABLE)."""
+    """Whether each partition belongs to the open transaction. If one does not, asking again does not help:
+    the producer must abort (TRANSACTION_ABORTABLE)."""
     present = transactions.by_id.get(transactional_id)
     error = _refusal(transactional_id, present, producer)
     if present is not None and present.state.is_prepared:

@@ -56,7 +56,7 @@ R = TypeVar("R")
 
 
 class ProducerIdSource(Protocol):
-    """Who gives new producer ids."""
+    """Gives new producer ids."""
 
     def allocate(self, grant: Callable[[int, ErrorCode], None]) -> None:
         """Calls `grant` with an id and NONE, or with -1 and an error; at once or later."""
@@ -64,7 +64,7 @@ class ProducerIdSource(Protocol):
 
 
 class TransactionCoordinator:
-    """Transactional ids of the partitions that this broker leads.
+    """Coordinates the transactional ids of the partitions that this broker leads.
 
     server_version: the cluster's finalized `transaction.version`.
     """
@@ -90,8 +90,8 @@ class TransactionCoordinator:
         self._topics = topics
         self._producer_ids = ProducerIdReserve(producer_ids)
         self._leader_epochs: dict[int, int] = {}
-        """Of the partitions that are led here. Markers carry it, so that those of an older coordinator are
-        refused."""
+        """The leader epochs of the partitions that are led here. Markers carry them, so that those of an
+        older coordinator are refused."""
         self.markers = TransactionMarkers(
             leaders=leaders, channel=channel, clock=clock, timers=timers, on_written=self._markers_written
         )
@@ -110,12 +110,12 @@ class TransactionCoordinator:
     # Cluster
 
     def elected(self, index: int, leader_epoch: int) -> None:
-        """This broker leads a partition of `__transaction_state` now."""
+        """Called when this broker has become the leader of a partition of `__transaction_state`."""
         self._leader_epochs[index] = max(leader_epoch, self._leader_epochs.get(index, leader_epoch))
         self._runtime.elected(index, leader_epoch)
 
     def resigned(self, index: int, leader_epoch: int | None = None) -> None:
-        """It does so no longer, or (None) the partition is gone."""
+        """Called when it is not the leader any more, or (None) the partition is deleted."""
         if leader_epoch is not None and leader_epoch < self._leader_epochs.get(index, leader_epoch):
             return
         self._leader_epochs.pop(index, None)
@@ -123,19 +123,20 @@ class TransactionCoordinator:
         self._runtime.resigned(index, leader_epoch)
 
     def close(self) -> None:
-        """The broker stops: everybody who waits is told to look for another coordinator."""
+        """Tells all waiting clients to look for another coordinator, because the broker stops."""
         for index in list(self._leader_epochs):
             self.markers.forget(index)
         self._runtime.close()
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` that the id belongs to; by the topic's count once it
-        exists."""
+        """The partition of `__transaction_state` to which the id belongs, by the topic's partition count once
+        it exists."""
         count = self._cluster.partition_count(TRANSACTION_TOPIC)
         return partition_for(transactional_id, count or self._settings.transaction_state_log_num_partitions)
 
     def locate(self, transactional_id: str, listener: str) -> CoordinatorEndpoint | ErrorCode:
-        """The id's coordinator as clients of `listener` reach it. Has the topic made on first use."""
+        """The id's coordinator at the address for clients of `listener`. Has the topic created on first
+        use."""
         if not self._topics.ensure(TRANSACTION_TOPIC):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         index = self.partition_for(transactional_id)
@@ -160,7 +161,8 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> ErrorCode | Pending[ErrorCode]:
-        """producer: producer id and epoch. client_version: of transactions."""
+        """Adds partitions. producer: producer id and epoch. client_version: the client's version of
+        transactions."""
         return self._write(
             transactional_id,
             lambda shard, operation: add_partitions(
@@ -203,7 +205,7 @@ class TransactionCoordinator:
     def list_transactions(
         self, wanted: TransactionFilter
     ) -> Iterator[ListTransactionsResponse.TransactionState | None] | None:
-        """Ids of all partitions that are led here, see `transaction_descriptions.list_transactions`; None
+        """The ids of all partitions that are led here, see `transaction_descriptions.list_transactions`; None
         while one of the partitions is loading."""
         shards: list[TransactionShard] = []
         for _, shard in self._runtime.shards():
@@ -216,7 +218,7 @@ class TransactionCoordinator:
     # Markers
 
     def send_markers(self, index: int, ended: EndedTransaction) -> None:
-        """A shard's transaction is decided."""
+        """Sends the markers of a transaction whose outcome a shard has decided."""
         leader_epoch = self._leader_epochs.get(index)
         if leader_epoch is not None:
             self.markers.send(index, leader_epoch, ended)
@@ -241,7 +243,8 @@ class TransactionCoordinator:
 
 
 class ProducerIdReserve:
-    """Producer ids for operations, which cannot wait for one: what comes late is kept for the next."""
+    """Producer ids for operations, which cannot wait for one. An id that comes late is kept for the next
+    operation."""
 
     def __init__(self, source: ProducerIdSource) -> None:
         self._source = source
@@ -249,7 +252,7 @@ class ProducerIdReserve:
         self._is_asking = False
 
     def take(self) -> int | None:
-        """None if there is none now; there will be one soon."""
+        """A producer id; None if there is none now, but soon."""
         if not self._kept and not self._is_asking:
             self._is_asking = True
             self._source.allocate(self._granted)
@@ -262,7 +265,7 @@ class ProducerIdReserve:
 
 
 class _MarkersOf:
-    """The markers of one partition's transactions; see `MarkerSender`."""
+    """Sends the markers of the transactions of one partition, see `MarkerSender`."""
 
     def __init__(self, coordinator: TransactionCoordinator, index: int) -> None:
         self._coordinator = coordinator

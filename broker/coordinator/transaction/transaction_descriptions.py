@@ -36,7 +36,7 @@ class TransactionFilter(NamedTuple):
 def describe_transaction(
     transactional_id: str, metadata: TransactionMetadata | None
 ) -> DescribeTransactionsResponse.TransactionState:
-    """The id with the partitions of its open transaction, or why there is none to be shown."""
+    """Describes the id with the partitions of its open transaction, or says why it cannot be described."""
     if not transactional_id:
         return TransactionDescription(ErrorCode.INVALID_REQUEST, transactional_id)
     if metadata is None:
@@ -56,7 +56,7 @@ def describe_transaction(
 
 
 def unknown_states(wanted: Collection[str]) -> list[str]:
-    """Those filters that name no state, each once; they are told to the client."""
+    """The filters that name no state, each once. The client is told of them."""
     return [state for state in dict.fromkeys(wanted) if state not in STATES_BY_LABEL]
 
 

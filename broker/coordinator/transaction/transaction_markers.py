@@ -38,9 +38,9 @@ from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxn
 
 LOG: Final = logging.getLogger("barnabas.transactions")
 RETRY_MS: Final = 100
-"""Pause before a partition that did not take its marker is asked again."""
+"""The pause before a partition that did not take its marker is asked again."""
 MARKERS_PER_REQUEST: Final = 5_000
-"""What else waits for a broker is for the next request."""
+"""The number of markers in a request. Others for the same broker wait for the next request."""
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -60,16 +60,15 @@ NO_LEADER: Final = -1
 
 
 class PartitionLeaders(Protocol):
-    """Who leads the partitions of the cluster."""
+    """Knows the leaders of the cluster's partitions."""
 
     def leader(self, topic: str, index: int) -> int | None:
-        """The broker that leads; -1 if nobody does at the moment, None for a partition that does not
-        exist."""
+        """The broker that leads; -1 if there is none now, None for a partition that does not exist."""
         ...
 
 
 class BrokerChannel(Protocol):
-    """Requests to brokers, this one included."""
+    """Sends requests to brokers, this one included."""
 
     def send(
         self,
@@ -98,9 +97,11 @@ class _Marker(NamedTuple):
 
 
 class TransactionMarkers:
-    """All ended transactions of the partitions of `__transaction_state` that this broker leads.
+    """The markers of all ended transactions of the partitions of `__transaction_state` that this broker
+    leads.
 
-    on_written: hears the coordinating partition and the transaction when every partition has its marker.
+    on_written: called with the coordinating partition and the transaction when every partition has its
+    marker.
     """
 
     def __init__(
@@ -118,22 +119,22 @@ class TransactionMarkers:
         self._timers = timers
         self._on_written = on_written
         self._endings: dict[tuple[int, str], _Ending] = {}
-        """By coordinating partition and transactional id."""
+        """The ended transactions by coordinating partition and transactional id."""
         self._waiting: dict[int, dict[_Marker, None]] = {}
-        """By broker what waits for it."""
+        """The markers by broker that wait for it."""
         self._later: dict[_Marker, None] = {}
-        """What is sent when the pause is over."""
+        """The markers that are sent when the pause is over."""
         self._busy: set[int] = set()
-        """Brokers with a request under way."""
+        """The brokers to which a request is under way."""
         self._is_pausing = False
         self._is_dispatching = False
 
     def __len__(self) -> int:
-        """Transactions that have not all their markers yet."""
+        """The number of transactions that do not have all their markers yet."""
         return len(self._endings)
 
     def send(self, partition: int, leader_epoch: int, ended: EndedTransaction) -> None:
-        """Have the partitions of the transaction get their markers. What was sent for the id before is
+        """Sends markers to the partitions of the transaction. Markers that were sent for the id before are
         forgotten."""
         ending = _Ending(ended, partition, leader_epoch, set(ended.partitions))
         self._endings[partition, ended.transactional_id] = ending
@@ -142,7 +143,7 @@ class TransactionMarkers:
         self._dispatch_soon()
 
     def forget(self, partition: int) -> None:
-        """The partition of `__transaction_state` is coordinated elsewhere."""
+        """Forgets all markers of a partition of `__transaction_state` that is coordinated elsewhere."""
         for key in [key for key in self._endings if key[0] == partition]:
             del self._endings[key]
 
@@ -154,7 +155,8 @@ class TransactionMarkers:
             self._timers.call_soon(self._dispatch)
 
     def _dispatch(self) -> None:
-        """Queue every marker at the partition's leader, and ask the brokers that are not busy."""
+        """Queues every marker for the leader of its partition, and sends requests to the brokers that are not
+        busy."""
         self._is_dispatching = False
         markers, self._later = self._later, {}
         for marker in markers:
@@ -248,7 +250,7 @@ def _written(ending: _Ending, partitions: list[TopicPartition]) -> WriteTxnMarke
 
 
 def _errors(response: WriteTxnMarkersResponse) -> Mapping[tuple[int, TopicPartition], ErrorCode]:
-    """By producer id and partition."""
+    """The errors in an answer by producer id and partition."""
     return {
         (marker.producer_id, (topic.name, partition.partition_index)): ErrorCode.of(partition.error_code)
         for marker in response.markers

@@ -27,21 +27,22 @@ NO_TIME: Final = -1
 LARGEST_EPOCH: Final = 2**15 - 1
 LAST_EPOCH_OF_A_PRODUCER: Final = LARGEST_EPOCH - 1
 EPOCH_BUMP_SINCE: Final = 2
-"""The version of transactions (feature `transaction.version`) since which each end raises the epoch."""
+"""The version of transactions (feature `transaction.version`) since which each end of a transaction raises
+the epoch."""
 NEVER_TIMES_OUT_MS: Final = 2**31 - 1
-"""The timeout of a transaction in two phases: somebody else decides when it ends (KIP-939)."""
+"""The timeout of a transaction in two phases, whose end another system decides (KIP-939)."""
 
 TopicPartition: TypeAlias = tuple[str, int]
 
 
 class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
-    """One transactional id. Times are wall time in ms.
+    """The state of one transactional id. Times are wall time in ms.
 
     last_producer_epoch: the epoch before the present one, if its owner may repeat the request that raised it;
     it is not in the record, so a new coordinator does not know it. previous_producer_id: the producer id
-    before the last change. next_producer_id: while a transaction ends, the id that its producer
-    goes on with, if the epochs of the present one are exhausted. client_version: the version of transactions
-    with which the producer spoke last.
+    before the last change. next_producer_id: while a transaction ends, the id with which its producer goes
+    on, if the epochs of the present one are exhausted. client_version: the version of transactions that the
+    producer used last.
     """
 
     producer_id: int
@@ -62,7 +63,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Producer id and epoch."""
+        """The producer id and the epoch."""
         return self.producer_id, self.producer_epoch
 
     def is_overdue(self, now_ms: int) -> bool:
@@ -79,8 +80,7 @@ def is_exhausted(epoch: int) -> bool:
 
 
 def _changed(metadata: TransactionMetadata, cause: TransactionCause, **fields: Any) -> TransactionMetadata:
-    """The next value: in the state to which the cause leads, with these fields and all others as they
-    were."""
+    """The next value: in the state to which the cause leads, with these fields changed."""
     state = TRANSITIONS.get((metadata.state, cause))
     if state is None:
         invariant(False, "a transaction changes as its table says", state=metadata.state, cause=cause)
@@ -98,9 +98,9 @@ def new_id(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionMetadat
 def with_next_epoch(
     metadata: TransactionMetadata, timeout_ms: int, expected_epoch: int | None, now_ms: int
 ) -> TransactionMetadata | ErrorCode:
-    """For a producer that begins (no expected epoch), or that goes on after an error and says which epoch it
-    had. Who says the epoch before the present one has not heard the answer, and gets it again. Any other
-    epoch is fenced."""
+    """The next epoch, for a producer that begins (no expected epoch), or that goes on after an error and
+    names the epoch that it had. A producer that names the epoch before the present one has not got the
+    answer, and gets it again. Any other epoch is fenced."""
     epoch = metadata.producer_epoch + 1
     if expected_epoch is None:
         last_epoch = NO_EPOCH
@@ -125,7 +125,8 @@ def with_next_epoch(
 def with_new_producer_id(
     metadata: TransactionMetadata, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
 ) -> TransactionMetadata:
-    """The epochs are exhausted. keep_last_epoch: the producer has named the id and epoch that it had."""
+    """A new producer id, because the epochs are exhausted. keep_last_epoch: the producer has named the id and
+    epoch that it had."""
     return _changed(
         metadata,
         TransactionCause.INITIALIZED,
@@ -145,7 +146,7 @@ def with_new_producer_id(
 def with_partitions(
     metadata: TransactionMetadata, partitions: Iterable[TopicPartition], client_version: int, now_ms: int
 ) -> TransactionMetadata:
-    """A transaction goes on, or begins, with these partitions in it."""
+    """A transaction with these partitions added; it begins if there was none."""
     return _changed(
         metadata,
         TransactionCause.PARTITIONS_ADDED,
@@ -163,8 +164,8 @@ def prepared(
     now_ms: int,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> TransactionMetadata:
-    """The outcome is decided. In version 2 the epoch is raised; the one who broke the rules so far that there
-    is no higher one may still abort."""
+    """The transaction with its outcome decided. In version 2 the epoch is raised; a producer that has broken
+    the rules so far that there is no higher one may still abort."""
     epoch, last_epoch = metadata.producer_epoch, metadata.last_producer_epoch
     if client_version >= EPOCH_BUMP_SINCE:
         epoch, last_epoch = min(epoch + 1, LARGEST_EPOCH), epoch
@@ -187,8 +188,8 @@ def fenced(
     now_ms: int,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> TransactionMetadata:
-    """The transaction is aborted with an epoch that its producer does not have. That epoch is given to
-    nobody: whoever comes next gets a higher one."""
+    """The transaction, aborted with an epoch that its producer does not have. That epoch is given to no
+    producer: the next one gets a higher one."""
     if server_version < EPOCH_BUMP_SINCE:
         epoch = min(metadata.producer_epoch + 1, LARGEST_EPOCH)
         metadata = msgspec.structs.replace(metadata, producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
@@ -197,7 +198,8 @@ def fenced(
 
 
 def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """Every partition has its marker. If the epochs were exhausted, the producer goes on with its next id."""
+    """The transaction after every partition has its marker. If the epochs were exhausted, the producer goes
+    on with its next id."""
     producer_id, epoch = metadata.identity
     if metadata.client_version >= EPOCH_BUMP_SINCE and metadata.next_producer_id != NO_PRODUCER_ID:
         producer_id, epoch = metadata.next_producer_id, 0

@@ -21,11 +21,11 @@ from broker.coordinator.transaction.transaction_metadata import TopicPartition, 
 from broker.coordinator.transaction.transaction_records import transaction_record
 
 SETTLE_AGAIN_MS = 1_000
-"""Pause before an outcome whose end could not be stored is written again."""
+"""The pause before an outcome is written again whose end could not be stored."""
 
 
 class TransactionSettings(msgspec.Struct, frozen=True):
-    """Kafka's configs of the same names (dots for underscores) with Kafka's defaults; times in ms."""
+    """The configs of the same names (dots for underscores) with Kafka's defaults; times in ms."""
 
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 7 * 24 * 60 * 60 * 1_000
@@ -37,24 +37,24 @@ class TransactionSettings(msgspec.Struct, frozen=True):
 
 
 class TransactionDeadline(IntEnum):
-    """What is due."""
+    """The kinds of deadlines of transactions."""
 
     LOOK_FOR_OVERDUE = 0
-    """Look which transactions have been open for too long."""
+    """Looks for transactions that have been open for too long."""
     ABORT_OVERDUE = 1
-    """Abort the transaction of an id, if it is still open for too long."""
+    """Aborts the transaction of an id, if it is still open and overdue."""
     LOOK_FOR_EXPIRED = 2
-    """Look which ids nobody has used for long."""
+    """Looks for ids that no producer has used for long."""
     SETTLE = 3
-    """The end of a transaction could not be stored: write its outcome again."""
+    """Writes the outcome of a transaction again, because its end could not be stored."""
 
 
 DeadlineKey = tuple[TransactionDeadline, str]
-"""Kind, transactional id ("" where all are meant)."""
+"""The kind, and the transactional id ("" where all are meant)."""
 
 
 class EndedTransaction(NamedTuple):
-    """A transaction whose outcome is stored, and whose partitions are to have their markers."""
+    """A transaction whose outcome is stored, and whose partitions are to get their markers."""
 
     transactional_id: str
     producer_id: int
@@ -69,13 +69,13 @@ class MarkerSender(Protocol):
     """Has markers written."""
 
     def send(self, ended: EndedTransaction) -> None:
-        """Have every partition get its marker, however long that takes; then report it to the shard with
-        `markers_written`, never before this returns. What was asked for the same id before is forgotten."""
+        """Has a marker written to every partition, however long that takes, and then reports it to the shard
+        with `markers_written`, never before this returns. Earlier markers for the same id are forgotten."""
         ...
 
 
 class Transactions(Protocol):
-    """The transactional ids of one partition, as operations see them."""
+    """The transactional ids of one partition, for operations."""
 
     @property
     def by_id(self) -> Mapping[str, TransactionMetadata]: ...
@@ -84,14 +84,14 @@ class Transactions(Protocol):
     def markers(self) -> MarkerSender: ...
 
     def remember(self, transactional_id: str, metadata: TransactionMetadata) -> None:
-        """Keep what the record that is about to be written does not hold."""
+        """Remembers what the next record of the id does not hold."""
         ...
 
     def begin(self, now: CurrentTime) -> TransactionOperation: ...
 
 
 class TransactionOperation:
-    """Made for one request, deadline or stored write; the runtime settles its result.
+    """An operation for one request, deadline or stored write. The runtime settles its result.
 
     take_producer_id: a new producer id, or None if the broker has to get some first; it is asked for before
     anything is decided. server_version: the cluster's finalized `transaction.version`.
@@ -118,6 +118,6 @@ class TransactionOperation:
         self.deadlines.set((kind, transactional_id), self.now.monotonic_ms + delay_ms)
 
     def write(self, transactions: Transactions, transactional_id: str, metadata: TransactionMetadata) -> None:
-        """Have the id's next value recorded."""
+        """Writes the record of the id's next value."""
         transactions.remember(transactional_id, metadata)
         self.result.write(lambda: transaction_record(transactional_id, metadata, self.server_version))

@@ -25,7 +25,8 @@ from protocol.transaction_log import TransactionLogKey, TransactionLogValue
 
 KIND: Final = 0
 TAGGED_SINCE: Final = 1
-"""The `transaction.version`, and with the same number the version of the value, with tagged fields."""
+"""The `transaction.version` since which the value has tagged fields, which is also the version of that
+value."""
 _SHORT: Final = Struct(">h")
 _NEVER_RECORDED: Final = frozenset({TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE})
 
@@ -37,7 +38,7 @@ def transaction_key(transactional_id: str) -> bytes:
 def transaction_record(
     transactional_id: str, metadata: TransactionMetadata, server_version: int
 ) -> CoordinatorRecord:
-    """The id in its present state. EncodeError for an id that is too long for a key."""
+    """The record of an id in its present state. Raises EncodeError for an id that is too long for a key."""
     version = min(server_version, TAGGED_SINCE)
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
@@ -65,7 +66,7 @@ def transaction_tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Topics and their partitions in order."""
+    """The topics and their partitions, in order."""
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         by_topic.setdefault(topic, []).append(index)
@@ -73,7 +74,7 @@ def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[
 
 
 def read_transactional_id(key: bytes) -> str:
-    """ProtocolError for bytes that are no key, or of a kind that is not known."""
+    """Decodes a key. Raises ProtocolError for bytes that are no key, or of an unknown type."""
     kind = _number(key, "the key of a transaction")
     if kind != KIND:
         raise ProtocolError(f"a key of kind {kind} is newer than this broker, which knows {KIND}")
@@ -81,7 +82,7 @@ def read_transactional_id(key: bytes) -> str:
 
 
 def read_transaction(value: bytes) -> TransactionMetadata:
-    """ProtocolError for bytes that are no transaction, or of a version that is not known."""
+    """Decodes a value. Raises ProtocolError for bytes that are no transaction, or of an unknown version."""
     version = _number(value, "a transaction")
     newest = TransactionLogValue.declaration.versions.last
     if not 0 <= version <= newest:

@@ -42,7 +42,7 @@ from broker.coordinator.transaction.transaction_states import TransactionState
 
 LOG: Final = logging.getLogger("barnabas.transactions")
 EXPIRED_PER_LOOK: Final = 5_000
-"""So many ids are looked at in one turn when expired ones are looked for: some milliseconds."""
+"""The number of ids at which one turn of the loop looks for expired ones: some milliseconds."""
 NEXT_LOOK_MS: Final = 10
 
 
@@ -56,7 +56,7 @@ class _Remembered(NamedTuple):
 
 
 class TransactionShard:
-    """Transactional ids of one partition.
+    """The transactional ids of one partition.
 
     take_producer_id: see `TransactionOperation`. server_version: the cluster's finalized
     `transaction.version`.
@@ -78,10 +78,10 @@ class TransactionShard:
         self._server_version = server_version
         self._by_id: dict[str, TransactionMetadata] = {}
         self._ongoing: dict[str, None] = {}
-        """Ids with an open transaction, which may be overdue."""
+        """The ids with an open transaction, which may be overdue."""
         self._remembered: dict[str, _Remembered] = {}
         self._left_to_look_at: list[str] = []
-        """Ids that the look for expired ones has not come to yet."""
+        """The ids at which the search for expired ones has not looked yet."""
 
     @property
     def by_id(self) -> Mapping[str, TransactionMetadata]:
@@ -98,7 +98,7 @@ class TransactionShard:
         )
 
     def remember(self, transactional_id: str, metadata: TransactionMetadata) -> None:
-        """See `Transactions`."""
+        """Implements `Transactions`."""
         if metadata.last_producer_epoch != NO_EPOCH or self._server_version() < TAGGED_SINCE:
             self._remembered[transactional_id] = _Remembered(
                 metadata.producer_id,
@@ -112,7 +112,7 @@ class TransactionShard:
     # Replay, of live records and of loaded ones
 
     def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Apply one record of the log. Raises ProtocolError for bytes that cannot be read."""
+        """Applies one record of the log. Raises ProtocolError for bytes that cannot be read."""
         transactional_id = read_transactional_id(key)
         metadata = None
         if value is not None:
@@ -147,16 +147,16 @@ class TransactionShard:
     def replay_transactional(
         self, producer_id: int, key: bytes, value: bytes | None, undo: UndoLog | None
     ) -> None:
-        """No coordinator writes such a record here; one that lies in the log is left out."""
+        """Does nothing: no coordinator writes such a record here, and one in the log is left out."""
         LOG.error("__transaction_state-%d: a record of producer %d is left out", self.partition, producer_id)
 
     def replay_end_transaction_marker(self, producer_id: int, committed: bool, undo: UndoLog | None) -> None:
-        """A marker ends what was left out."""
+        """Does nothing: a marker ends a transaction whose records were left out."""
 
     # Loading and unloading
 
     def build(self, max_records: int) -> bool:
-        """Nothing is put off while loading."""
+        """Does nothing, because nothing is put off while loading."""
         return True
 
     def loaded(self, now: CurrentTime) -> CoordinatorResult[None]:
@@ -168,16 +168,16 @@ class TransactionShard:
         return operation.result
 
     def unloaded(self, now: CurrentTime) -> CoordinatorResult[None]:
-        """Nobody waits for the shard itself."""
+        """Does nothing, because no client waits for the shard itself."""
         return CoordinatorResult()
 
     def metadata_updated(self, update: MetadataUpdate, now: CurrentTime) -> CoordinatorResult[None]:
-        """A deleted topic is the business of whoever sends markers: it takes none any longer."""
+        """Does nothing: the sender of markers finds out that a topic was deleted, which needs none."""
         return CoordinatorResult()
 
     def mend(self, now: CurrentTime, *, everything: bool) -> CoordinatorResult[None]:
-        """Operations change nothing in memory but deadlines. What a decided transaction waits for may be lost
-        with the operation that failed, so all of them are settled again."""
+        """Settles all decided transactions again. Operations change nothing in memory but deadlines, but what
+        a decided transaction waits for may be lost with the operation that has failed."""
         operation = self.begin(now)
         for transactional_id, metadata in self._by_id.items():
             is_scheduled = (TransactionDeadline.SETTLE, transactional_id) in self.deadlines
@@ -240,7 +240,7 @@ class TransactionShard:
         fence(self, transactional_id, present, operation)
 
     def _look_for_expired(self, operation: TransactionOperation) -> None:
-        """Write tombstones for ids that nobody has used for long."""
+        """Writes tombstones for ids that no producer has used for long."""
         if not self._left_to_look_at:
             self._left_to_look_at = list(self._by_id)
         looked_at = self._left_to_look_at[-EXPIRED_PER_LOOK:]

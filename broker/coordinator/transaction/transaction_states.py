@@ -46,7 +46,7 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """The word that DescribeTransactions and ListTransactions show, such as `CompleteCommit`."""
+        """The name that DescribeTransactions and ListTransactions show, such as `CompleteCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @property
@@ -56,27 +56,27 @@ class TransactionState(IntEnum):
 
     @property
     def may_expire(self) -> bool:
-        """Whether the id may be forgotten when nobody has used it for long."""
+        """Whether the id may be forgotten when no producer has used it for long."""
         return (self, TransactionCause.EXPIRED) in TRANSITIONS
 
 
 class TransactionCause(IntEnum):
-    """Why a transactional id changes its state."""
+    """The reason for which a transactional id changes its state."""
 
     INITIALIZED = 0
     """InitProducerId has given the producer an epoch."""
     PARTITIONS_ADDED = 1
-    """AddPartitionsToTxn, AddOffsetsToTxn, or a first write."""
+    """Partitions were added by AddPartitionsToTxn, AddOffsetsToTxn or a first write."""
     COMMIT_ASKED = 2
     ABORT_ASKED = 3
     FENCED = 4
-    """A newer producer has come, or the transaction has taken too long: it is aborted with a new epoch."""
+    """A newer producer has come, or the transaction has taken too long, so it is aborted with a new epoch."""
     EMPTY_ABORT_ASKED = 5
-    """An abort where there is no transaction; in version 2 of transactions it raises the epoch."""
+    """An abort was asked for without a transaction. In version 2 of transactions it raises the epoch."""
     MARKERS_WRITTEN = 6
     """Every partition of the transaction has its marker."""
     EXPIRED = 7
-    """Nobody has used the id for `transactional.id.expiration.ms`."""
+    """No producer has used the id for `transactional.id.expiration.ms`."""
 
 
 _State = TransactionState
@@ -103,7 +103,8 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, TransactionCause], Transactio
         (_State.COMPLETE_ABORT, _Cause.EXPIRED): _State.DEAD,
     }
 )
-"""Where each cause leads. A pair that is not here cannot happen, and stops the broker if it does."""
+"""The state to which each cause leads. A pair that is not here cannot happen, and stops the broker if it
+does."""
 
 STATES_BY_LABEL: Final[Mapping[str, TransactionState]] = MappingProxyType(
     {state.label: state for state in TransactionState}
