@@ -15,9 +15,9 @@ quorum has not told it since the start) and reached nothing is published: an old
 partitions, and the logs of the others would be taken for strays. Nor is anything published before this start
 of the broker is registered and the image says so: in an older image it may lead partitions, as it did before
 it went down, while its log may have lost what it had. The controller takes such leaders away with the
-registration. Then everything is published at once, so a start costs one publication and not one per batch. An
-answer of much work takes several turns of the loop, for
-its decoding, its replay and its publication, and so does a snapshot; the next fetch waits for the end.
+registration. Then everything is published at once, a snapshot and what follows it too, so a start costs one
+publication and not one per batch. An answer of much work takes several turns of the loop, for its decoding,
+its replay and its publication, and so does a snapshot; the next fetch waits for the end.
 
 It keeps nothing on disk, the replica does: a restart reads the log again, from the newest snapshot on if
 there is one.
@@ -33,12 +33,12 @@ from typing import Final
 from broker.metadata.publishers import MetadataPublisher, SteppedPublisher
 from config.limits import METADATA_RECORDS_PER_STEP
 from config.ports import Clock, Timer, Timers
-from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage
 from controller.metadata.image.reload import reload_in_steps
 from controller.metadata.image.replayer import ImageReplayer, MetadataBatch, Replayed
 from controller.metadata.log import METADATA_PARTITION, SnapshotId
 from controller.metadata.records import metadata_batches_in_steps
-from controller.metadata.snapshots import decode_snapshot_in_steps
+from controller.metadata.snapshots import MetadataSnapshot, decode_snapshot_in_steps
 from controller.metadata.topic_names import METADATA_TOPIC
 from controller.raft.snapshot_files import snapshot_name
 from protocol.codec.message import Message
@@ -328,6 +328,9 @@ class MetadataLoader:
     def _loading(self, download: _SnapshotDownload) -> Iterator[None]:
         snapshot = download.snapshot
         content = yield from decode_snapshot_in_steps(bytes(download.content), snapshot_name(snapshot))
+        if not self.caught_up:
+            yield from self._hold_snapshot(snapshot, content)
+            return
         image, delta = yield from reload_in_steps(
             self.image,
             content.records,
@@ -339,6 +342,20 @@ class MetadataLoader:
         self._unpublished.append(Replayed(image, delta))
         self._next_offset = snapshot.end_offset
         self._last_epoch = snapshot.epoch
+
+    def _hold_snapshot(self, snapshot: SnapshotId, content: MetadataSnapshot) -> Iterator[None]:
+        """Before the first publication: what the snapshot says becomes visible with the records after it."""
+        self._replayer.reset(EMPTY_IMAGE)
+        self._unpublished.clear()
+        last, timestamp_ms = snapshot.end_offset - 1, content.last_contained_timestamp_ms
+        parts = range(0, max(len(content.records), 1), METADATA_RECORDS_PER_STEP)
+        for done in parts:
+            part = content.records[done : done + METADATA_RECORDS_PER_STEP]
+            self._replayer.replay_batch(
+                MetadataBatch(last, last, snapshot.epoch, timestamp_ms, part), hold=True
+            )
+            yield
+        self._next_offset, self._last_epoch = snapshot.end_offset, snapshot.epoch
 
 
 class _SnapshotDownload:

@@ -8,6 +8,7 @@ from functools import partial
 from broker.metadata.loader import PUBLISHING_TURN_NS, MetadataLoader
 from config.limits import METADATA_RECORDS_PER_STEP
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
+from controller.metadata.records import build_metadata_batch
 from controller.metadata.snapshots import encode_snapshot
 from protocol.codec.message import Message
 from protocol.messages.create_topics import CreateTopicsRequest
@@ -15,7 +16,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from protocol.metadata_log.cluster import FeatureLevelRecord
-from protocol.metadata_log.topics import PartitionRecord, TopicRecord
+from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
 from protocol.values import METADATA_TOPIC_ID
@@ -292,13 +293,14 @@ def test_a_batch_of_thousands_of_records_is_taken_in_over_many_turns() -> None:
 
 
 class SnapshotPeer:
-    """A controller whose log begins with a snapshot, sent in pieces."""
+    """A controller whose log begins with a snapshot, sent in pieces. batch: what follows it."""
 
     def __init__(self, timers: HandTimers, content: bytes, end_offset: int) -> None:
         self.high_watermark = end_offset
         self._timers = timers
         self._content = content
         self._end_offset = end_offset
+        self.batch = b""
         self.waiting = 0
 
     def send(
@@ -319,6 +321,8 @@ class SnapshotPeer:
         data = FetchResponse.PartitionData(high_watermark=self.high_watermark)
         if offset == 0:
             data.snapshot_id = FetchResponse.SnapshotId(self._end_offset, 1)
+        elif offset == self._end_offset and self.batch:
+            data.records = self.batch
         elif self.waiting and self.high_watermark >= 0:
             return None
         else:
@@ -392,3 +396,32 @@ def test_nothing_is_published_while_the_high_watermark_is_unknown() -> None:
     peer.high_watermark, peer.waiting = 40, 0
     turns_until(loader, timers, 39)
     assert len(recorder.published) == 1
+
+
+def test_a_snapshot_is_published_together_with_what_follows_it() -> None:
+    """It may say that the broker leads a partition, and the records after it, with the registration of this
+    start, that it does so no longer: nobody may take up the first alone."""
+    made = b"t" * 16
+    topic = TopicRecord(name="led-before", topic_id=made)
+    led = PartitionRecord(partition_id=0, topic_id=made, replicas=[1, 2], isr=[1, 2], leader=1)
+    content = encode_snapshot([topic, led], epoch=1, now_ms=5, last_contained_timestamp_ms=4)
+    timers = HandTimers(HandClock())
+    recorder = Recorder()
+    peer = SnapshotPeer(timers, content, 40)
+    peer.high_watermark = 41
+    moved = PartitionChangeRecord(partition_id=0, topic_id=made, leader=2)
+    peer.batch = bytes(build_metadata_batch([moved], base_offset=40, epoch=1, timestamp_ms=6))
+    loader = MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=peer,
+        clock=EachLookATurn(),
+        timers=timers,
+        publishers=[recorder],
+        is_registered=lambda offset: offset > 40,
+    )
+    loader.start()
+    turns_until(loader, timers, 40)
+    leaders = [image.topics.by_name["led-before"].partitions[0].leader for _, image in recorder.published]
+    assert leaders == [2]
