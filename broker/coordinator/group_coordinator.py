@@ -55,6 +55,7 @@ from broker.coordinator.ports import (
     PartitionWriter,
     RuntimeSettings,
 )
+from broker.coordinator.runtime.coordinator_context import CoordinatorContext
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, partition_for
 from broker.coordinator.runtime.pending_writes import Transaction
 from broker.coordinator.runtime.result import CoordinatorResult
@@ -146,6 +147,11 @@ class GroupCoordinator:
     def failures(self) -> int:
         """The number of exceptions of the broker, see `CoordinatorRuntime`."""
         return self._runtime.failures
+
+    @property
+    def contexts(self) -> Mapping[int, CoordinatorContext[GroupShard]]:
+        """The partitions of `__consumer_offsets` that this broker leads; for those who watch."""
+        return self._runtime.contexts
 
     # Cluster
 

@@ -163,6 +163,11 @@ class CoordinatorContext(Generic[S]):
     def is_closed(self) -> bool:
         return self.state is CoordinatorState.CLOSED
 
+    @property
+    def undecided(self) -> int:
+        """Batches that are replayed into the shard, and on which the log has not decided yet."""
+        return len(self._writes)
+
     def refusal(self) -> ErrorCode:
         """The error for a request now; NONE if the partition is active."""
         if self.state is CoordinatorState.ACTIVE:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from sys import byteorder
 from typing import Any, Final, Generic, TypeVar
@@ -89,6 +89,11 @@ class CoordinatorRuntime(Generic[S]):
         self.failures = 0
         """The number of exceptions of the broker: those that a shard could mend, and those for which it was
         replaced."""
+
+    @property
+    def contexts(self) -> Mapping[int, CoordinatorContext[S]]:
+        """All partitions that this broker leads, in whatever state they are; for those who watch."""
+        return self._contexts
 
     # Leadership
 

@@ -19,7 +19,9 @@ from typing import Final
 from broker.simulation.clients.admin_client import AdminClient
 from broker.simulation.clients.client_kinds import last_readers, make_client
 from broker.simulation.clients.cluster_client import ClusterClient
+from broker.simulation.clients.group_consumer import GroupConsumer
 from broker.simulation.clients.readers import Reader
+from broker.simulation.cluster.client_faults import CLIENT_VERBS
 from broker.simulation.cluster.cluster_changes import CHANGE_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
@@ -31,6 +33,7 @@ from broker.simulation.cluster.network_faults import NETWORK_VERBS
 from broker.simulation.cluster.partition_changes import PARTITION_VERBS
 from broker.simulation.histories.checker import check
 from broker.simulation.histories.history import History
+from broker.simulation.rules.group_rules import GROUPS_SETTLE, GroupRules
 from broker.simulation.rules.rule_table import all_rules
 from broker.simulation.rules.wellness import reason_not_well
 from broker.simulation.verdict import Violation
@@ -38,7 +41,14 @@ from broker.simulation.verdict import Violation
 __all__ = ["VERBS", "ClusterRun"]
 
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
-    {**NETWORK_VERBS, **MACHINE_VERBS, **CHANGE_VERBS, **PARTITION_VERBS, **MEMBERSHIP_VERBS}
+    {
+        **NETWORK_VERBS,
+        **MACHINE_VERBS,
+        **CLIENT_VERBS,
+        **CHANGE_VERBS,
+        **PARTITION_VERBS,
+        **MEMBERSHIP_VERBS,
+    }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before
 what stands upon it."""
@@ -121,6 +131,9 @@ class ClusterRun:
         for verb in VERBS.values():
             if verb.heal is not None:
                 verb.heal(self)
+        for client in self.clients:
+            if isinstance(client, GroupConsumer):
+                client.is_steady = True
         if self.plan.allows_unclean:
             self._elect_unclean()
 
@@ -134,9 +147,20 @@ class ClusterRun:
         self.world.loop.run_for(QUIET_MS)
         self._finish([each for each in self.clients if each.plan.kind in WRITING])
         self._until(partial(reason_not_well, self.world), BECOMES_WELL)
+        self._settle_groups()
         self._finish([each for each in self.clients if each.plan.kind not in WRITING])
         self._read_all()
         self._finish([self.admin])
+
+    def _settle_groups(self) -> None:
+        """Nobody writes any more, and every group reads and commits what is there."""
+        topics: dict[str, dict[str, None]] = {}
+        for client in self.clients:
+            if isinstance(client, GroupConsumer):
+                topics.setdefault(client.group, {}).update(dict.fromkeys(client.plan.topics))
+        for rules in self.world.rules:
+            if isinstance(rules, GroupRules):
+                self._until(partial(rules.reason_unsettled, topics), GROUPS_SETTLE)
 
     def _read_all(self) -> None:
         """Without this nobody knows what became of the last records. Where committed records may be lost, a

@@ -10,6 +10,9 @@ In reading order:
 * `partition_rules`      who leads, who is in sync, how far all is committed
 * `log_rules`            offsets and epochs of each log, and that nothing committed is lost or changed
 * `metadata_rules`       images beside each other, and the quorum's log beneath them
+* `group_claims`         which member of a group takes which partitions for its own
+* `offset_registers`     what may be committed for a partition of a group
+* `group_rules`          both of them beside what the groups' coordinators know
 * `wellness`             what must come to pass when all trouble is over
 
 May be imported by `broker.cli` and by tests. Rules look at nodes and change nothing of them.

@@ -12,6 +12,8 @@ from typing import Final
 
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
+from broker.simulation.rules import group_claims, offset_registers
+from broker.simulation.rules import group_rules as groups
 from broker.simulation.rules import log_rules as logs
 from broker.simulation.rules import metadata_rules as metadata
 from broker.simulation.rules import partition_rules as partitions
@@ -42,6 +44,14 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         metadata.QUORUM_EPOCH_FALLS: "in one life of a node",
         metadata.QUORUM_HIGH_WATERMARK_FALLS: "in one life of a node",
         metadata.METADATA_DIFFERS: "all replicas of the metadata log have the same committed batches",
+        group_claims.ONE_OWNER: "of all who were ever told so, one owns a partition in a generation",
+        offset_registers.STALE: "who has lost a partition to another member commits nothing in it any more",
+        offset_registers.GOES_BACK: "a commit that is acknowledged is not below one before it",
+        offset_registers.REMEMBERED: "who looks up what is committed is told the last commit",
+        groups.KNOWN: "the newest coordinator has, when loaded and after each change, the last commit",
+        groups.ONE_MEMBER: "of a consumer group, in what is assigned and in the target",
+        groups.EPOCHS: "member epochs <= assignment epoch <= group epoch",
+        groups.GIVEN_UP: "no partition goes to another member while one in the group takes it for its own",
     }
 )
 """What each rule says, by its name."""
@@ -61,4 +71,5 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
             ],
         ),
         metadata.QuorumRules(cluster),
+        groups.GroupRules(world, may_lose=plan.allows_unclean),
     ]
