@@ -49,6 +49,11 @@ class TransactionIndex:
     def path(self) -> str:
         return self._path
 
+    @property
+    def known(self) -> list[AbortedTransaction] | None:
+        """All of them, for who only looks; None while the file has not been read."""
+        return self._entries
+
     def entries(self) -> list[AbortedTransaction]:
         """All entries, up to one that is incomplete or of another version."""
         if self._entries is None:

@@ -98,10 +98,12 @@ class Traffic:
         await self.client.ask("node-1", BROKER_PORT, FindCoordinatorRequest(coordinator_keys=["group"]))
 
     @property
+    def watch(self) -> PartitionWatch:
+        return next(rule for rule in self.world.rules if isinstance(rule, PartitionWatch))
+
+    @property
     def seen(self) -> SeenPartition:
-        watch = self.world.rules[0]
-        assert isinstance(watch, PartitionWatch)
-        return watch.cluster.partition(TOPIC, self.topic_id, 0)
+        return self.watch.cluster.partition(TOPIC, self.topic_id, 0)
 
     def content(self, node: SimulatedNode) -> bytearray:
         """The bytes of its log. Whoever changes them has the rules read them again."""

@@ -9,6 +9,7 @@ In reading order:
 * `committed_logs`       what is committed in a partition: the reference for every log
 * `partition_rules`      who leads, who is in sync, how far all is committed
 * `log_rules`            offsets and epochs of each log, and that nothing committed is lost or changed
+* `transaction_rules`    producers and transactions in each log, by a model that reads its batches
 * `metadata_rules`       images beside each other, and the quorum's log beneath them
 * `group_claims`         which member of a group takes which partitions for its own
 * `offset_registers`     what may be committed for a partition of a group

@@ -61,7 +61,7 @@ class PartitionWatch:
     ) -> None:
         self.cluster = cluster
         self._images = images
-        self._rules = rules
+        self.rules = rules
         self._nodes: dict[int, _SeenNode] = {}
 
     def has_happened(self, event: Event) -> None:
@@ -129,5 +129,5 @@ class PartitionWatch:
         else:
             replica.before = replica.now
         replica.look(standing)
-        for rule in self._rules:
+        for rule in self.rules:
             rule.changed(replica)

@@ -17,6 +17,7 @@ from broker.simulation.rules import group_rules as groups
 from broker.simulation.rules import log_rules as logs
 from broker.simulation.rules import metadata_rules as metadata
 from broker.simulation.rules import partition_rules as partitions
+from broker.simulation.rules import transaction_rules as transactions
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.seen_partitions import SeenCluster
 
@@ -38,6 +39,12 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         logs.LOST: "a leader of a new epoch has all that leaders before it have committed",
         logs.CUT_OFF: "no replica cuts off what is committed and in its log",
         logs.AHEAD: "no follower takes more for committed than any leader has committed",
+        transactions.SEQUENCES: "of an idempotent producer, no batch is in a log twice, and none is left out",
+        transactions.NOT_FENCED: "nothing of an older producer epoch comes behind a newer one",
+        transactions.COORDINATOR_BACK: "no marker of an older coordinator comes behind one of a newer",
+        transactions.WRONG_LAST_STABLE: "it is told by the batches and markers of the log alone",
+        transactions.LAST_STABLE_FALLS: "as long as one node leads in one epoch",
+        transactions.ABORTED_DIFFER: "the transaction indexes say what the batches and markers say",
         metadata.IMAGES_DIFFER: "whoever has replayed the same records has the same metadata",
         metadata.IMAGE_GOES_BACK: "in one life of a node its metadata only becomes newer",
         metadata.TWO_QUORUM_LEADERS: "of all nodes that ever lived, each in one life, one leads the quorum",
@@ -68,6 +75,7 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
                 logs.BatchRules(cluster),
                 partitions.LeaderRules(cluster),
                 logs.CommitmentRules(cluster),
+                transactions.TransactionRules(cluster),
             ],
         ),
         metadata.QuorumRules(cluster),

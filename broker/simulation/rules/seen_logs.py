@@ -81,6 +81,12 @@ class SeenLog:
         return self.lasts[-1] + 1 if self.lasts else self._log.segments[0].base_offset
 
     @property
+    def is_from_the_beginning(self) -> bool:
+        """Nothing of it has been deleted or merged before it was read."""
+        first = self.batches[0].base_offset if self.batches else self.end_offset
+        return first == 0 and self.merged_end == 0
+
+    @property
     def merged_end(self) -> int:
         """Below it the cleaner may have been at work: batches there may have other bytes than they once had,
         and some may be gone. It never touches the active segment."""
