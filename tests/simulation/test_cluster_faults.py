@@ -100,7 +100,10 @@ def is_fenced(run: ClusterRun, node_id: int) -> bool:
     return image is not None and image.brokers.by_id[node_id].fenced
 
 
-@pytest.mark.parametrize("verb", ["cut one way", "cut both ways"])
+CUTS = ("cut one way", "cut both ways", "isolate", "split", "isolate from controllers")
+
+
+@pytest.mark.parametrize("verb", CUTS)
 def test_a_cut_ends_by_itself(verb: str) -> None:
     run = started()
     with without_logs():
@@ -110,6 +113,33 @@ def test_a_cut_ends_by_itself(verb: str) -> None:
         run.world.loop.run_for(45_000)
     assert run.world.faults.kinds() == []
     assert run.world.coverage.counts["bytes came later, for the way was cut"]
+    until_well(run)
+
+
+def test_a_cut_can_be_healed_at_once() -> None:
+    run = started()
+    with without_logs():
+        for verb in CUTS:
+            play(run, verb, 1)
+        for verb in CUTS:
+            heal(run, verb)
+    names = [node.place.host for node in run.world.nodes.values()]
+    assert run.world.faults.kinds() == []
+    assert not any(run.world.network.links.is_cut(one, other) for one in names for other in names)
+
+
+@pytest.mark.parametrize(
+    "verb", ["slow link", "reset connections", "lose answers", "hold connections", "refuse connections"]
+)
+def test_the_cluster_bears_links_that_are_bad(verb: str) -> None:
+    run = started()
+    with without_logs():
+        for bits in range(5):
+            play(run, verb, bits, bits)
+            run.world.loop.run_for(1_000)
+        if VERBS[verb].heal is not None:
+            heal(run, verb)
+    assert run.world.faults.kinds() == []
     until_well(run)
 
 

@@ -65,7 +65,8 @@ class TwoMachines:
         self.theirs = self.there.surroundings().network
 
     def listen(self) -> Listener:
-        listener = self.here.surroundings().network.listen(
+        self.ours = self.here.surroundings()
+        listener = self.ours.network.listen(
             ListenerSettings("PLAINTEXT", *ADDRESS),
             limits=self.limits,
             on_accept=self._accept,
@@ -206,3 +207,112 @@ def test_helper_threads_take_their_time_and_keep_the_order() -> None:
 def test_a_condition_that_never_holds_is_given_up() -> None:
     with pytest.raises(TimeoutError, match="not so after 5 simulated ms"):
         TwoMachines().loop.run_until(lambda: False, limit_ms=5)
+
+
+def test_a_cut_way_holds_bytes_back_and_keeps_their_order() -> None:
+    machines = TwoMachines()
+    ours, user = machines.connected()
+    ((theirs, their_user),) = machines.accepted
+    way = machines.network.links.of("there", "here")
+    ours.send([b"under way, "])
+    way.cuts += 1
+    ours.send([b"held, "])
+    theirs.send([b"the way back is open"])
+    machines.loop.run_for(1_000)
+    assert (their_user.data, user.data) == (b"", b"the way back is open")
+    way.cuts -= 1
+    machines.network.flow()
+    ours.send([b"sent later"])
+    machines.until(lambda: len(their_user.data) == 27)
+    assert their_user.data == b"under way, held, sent later"
+
+
+def test_a_connection_breaks_when_nothing_is_acknowledged_for_too_long() -> None:
+    machines = TwoMachines()
+    ours, user = machines.connected()
+    ((theirs, their_user),) = machines.accepted
+    way = machines.network.links.of("there", "here")
+    way.cuts += 1
+    ours.send([b"never heard"])
+    machines.loop.run_for(31_000)
+    assert (user.told, their_user.told) == (["connection timed out"], [])
+    way.cuts -= 1
+    machines.network.flow()
+    theirs.send([b"still there?"])
+    machines.loop.run_for(2_000)
+    assert (their_user.data, their_user.told) == (b"", ["connection reset by peer"])
+
+
+def test_a_connection_cannot_be_made_while_one_of_both_ways_is_cut() -> None:
+    machines = TwoMachines()
+    for way in (("here", "there"), ("there", "here")):
+        machines.network.links.of(*way).cuts += 1
+        silent = machines.connect()
+        machines.until(lambda: silent)  # noqa: B023
+        assert str(silent[0]) == "no answer in time"
+        machines.network.links.of(*way).cuts -= 1
+    machines.network.links.of("there", "here").refusals += 1
+    refused = machines.connect()
+    machines.until(lambda: refused)
+    assert isinstance(refused[0], ConnectionRefusedError)
+
+
+def test_bytes_of_an_older_connection_may_come_after_those_of_a_newer_one() -> None:
+    machines = TwoMachines()
+    older, _ = machines.connected()
+    (held,) = machines.network.channels("there", "here")
+    held.holds += 1
+    older.send([b"first"])
+    older.close("it takes too long")
+    newer, _ = machines.connected()
+    newer.send([b"second"])
+    machines.loop.run_for(1_000)
+    assert [user.data for _, user in machines.accepted] == [b"", b"second"]
+    held.holds -= 1
+    machines.network.flow()
+    machines.loop.run_for(2_000)
+    assert [user.data for _, user in machines.accepted] == [b"first", b"second"]
+
+
+def test_a_reset_on_the_way_loses_the_answer_and_tells_both() -> None:
+    machines = TwoMachines()
+    _, user = machines.connected()
+    ((theirs, their_user),) = machines.accepted
+    machines.network.links.of("here", "there").resets = 1
+    theirs.send([b"the answer"])
+    machines.loop.run_for(100)
+    assert (user.data, user.told) == (b"", ["connection reset by peer"])
+    assert their_user.told == ["connection reset by peer"]
+
+
+def test_a_machine_that_stands_still_takes_bytes_and_makes_no_turn() -> None:
+    machines = TwoMachines()
+    ours, _ = machines.connected()
+    ((_, their_user),) = machines.accepted
+    timers = machines.ours.timers
+    happened: list[str] = []
+    timer = timers.call_at(machines.here.clock.monotonic_ms() + 10, lambda: happened.append("cancelled"))
+    machines.here.stand_still(1_000_000_000)
+    timers.call_soon(lambda: happened.append("soon"))
+    timers.call_soon(timer.cancel)
+    ours.send([b"request"])
+    machines.loop.run_for(990)
+    assert (happened, their_user.data, machines.here.is_still) == ([], b"", True)
+    machines.loop.run_for(20)
+    assert (happened, their_user.data) == (["soon"], b"request")
+
+
+def test_a_clock_runs_faster_and_slower_and_is_set() -> None:
+    machines = TwoMachines()
+    clock, timers = machines.here.clock, machines.ours.timers
+    wall_ms, monotonic_ms, rang = clock.wall_ms(), clock.monotonic_ms(), list[int]()
+    timers.call_at(monotonic_ms + 1_000, lambda: rang.append(clock.monotonic_ms() - monotonic_ms))
+    clock.run_at(900_000)
+    machines.loop.run_for(1_050)
+    assert rang == [], "a slow clock has not come so far"
+    machines.loop.run_for(100)
+    assert (rang, clock.monotonic_ms() - monotonic_ms) == ([1_000], 1_035)
+    clock.run_at(1_000_000)
+    clock.jump(-60_000)
+    assert clock.wall_ms() - wall_ms == 1_035 - 60_000
+    assert clock.monotonic_ms() - monotonic_ms == 1_035
