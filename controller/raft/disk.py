@@ -99,8 +99,10 @@ class ReplicaDisk:
         return piece
 
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
-        piece = self.log.read(offset, max_bytes=max_bytes)
-        return b"" if piece is None else piece.read()
+        """What the node itself has to know, as it is committed. Raises MetadataLogFailed."""
+        with named_refusals(self.directory, "read"):
+            piece = self.log.read(offset, max_bytes=max_bytes)
+            return b"" if piece is None else piece.read()
 
     def snapshots(self) -> Sequence[SnapshotId]:
         return list_snapshots(self.files, self.directory)

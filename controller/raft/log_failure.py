@@ -1,7 +1,8 @@
 """The failure of the disk under the metadata log, as one sentence that ends the node.
 
-A replica that cannot write its log cannot keep what it has promised to the quorum. No call may go on as if
-nothing had happened, and the operator must read which directory failed and what to do.
+A replica that cannot write its log cannot keep what it has promised to the quorum, and one that cannot read it
+falls behind what is committed. No call may go on as if nothing had happened, and the operator must read which
+directory failed and what to do.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ class MetadataLogFailed(EndsProcess):
 
 
 @contextmanager
-def named_refusals(directory: str) -> Iterator[None]:
+def named_refusals(directory: str, what_for: str = "written") -> Iterator[None]:
     """Turns the errors that the disk raises in this block into MetadataLogFailed. directory: that of the
-    metadata log."""
+    metadata log. what_for: what it cannot be: written or read."""
     try:
         yield
     except (OSError, LogStorageError) as error:
         raise MetadataLogFailed(
-            f"The metadata log in {directory} cannot be written: {error}. Without it this node cannot "
+            f"The metadata log in {directory} cannot be {what_for}: {error}. Without it this node cannot "
             "keep its word, and ends. Make room on the disk or replace it, then start the node again."
         ) from error
 

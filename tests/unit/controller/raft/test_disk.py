@@ -51,6 +51,18 @@ def test_a_fetched_snapshot_that_the_disk_refuses(monkeypatch: pytest.MonkeyPatc
         rig.log._disk.add_chunk(SnapshotId(9, 1), 0, b"chunk")
 
 
+def test_a_log_that_cannot_be_read_when_its_records_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("Input/output error")
+
+    world = ReplicaWorld(1)
+    world.settle()
+    disk = world.rigs[1].log._disk
+    monkeypatch.setattr(type(disk.log), "read", refuse)
+    with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: Input/output error\. "):
+        disk.read_bytes(0, 100)
+
+
 def test_a_log_that_begins_behind_a_snapshot_has_no_epoch_of_before() -> None:
     """A crash before the checkpoint was written anew leaves the epochs of the log that the snapshot replaced.
     With one of them the replica would ask for a place that its leader does not have, and never catch up."""
