@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
+from broker.simulation.cluster.disk_faults import CLOCK_VERBS, DISK_VERBS
+from broker.simulation.cluster.host_files import SYNCS, WRITES, DiskFault
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS, drawn_duration_ms
 from broker.simulation.cluster.network_faults import NETWORK_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.cluster.surroundings import Halted
 from broker.simulation.verdict import Violation, without_logs
 
-VERBS: Mapping[str, Verb] = {**MACHINE_VERBS, **NETWORK_VERBS}
+VERBS: Mapping[str, Verb] = {**MACHINE_VERBS, **NETWORK_VERBS, **DISK_VERBS, **CLOCK_VERBS}
 
 
-def started(seed: int = 1, *, brokers_alone: int = 0) -> ClusterRun:
+def started(
+    seed: int = 1, *, brokers_alone: int = 0, properties: Mapping[str, str] = MappingProxyType({})
+) -> ClusterRun:
     """Three nodes of both roles, and so many more brokers; all are ready."""
-    places = tuple(NodePlace(number, True, number <= 3) for number in range(1, 4 + brokers_alone))
+    numbers = range(1, 4 + brokers_alone)
+    places = tuple(NodePlace(number, True, number <= 3, properties) for number in numbers)
     plan = ClusterPlan(places=places, topics=(), clients=(), weights={}, duration_ms=60_000)
     run = ClusterRun(seed, plan, [])
     run.world.rules.clear()  # they have tests of their own
@@ -240,3 +246,57 @@ def test_a_node_that_ends_by_itself_without_a_reason_is_a_violation() -> None:
     assert machine.node is not None
     with pytest.raises(Violation, match="a node does not end by itself: node-1 has halted: it was bored"):
         machine.contains(Halted("it was bored"))
+
+
+@pytest.mark.parametrize("verb", ["reads fail", "writes fail", "syncs fail", "one call fails", "disk full"])
+def test_a_disk_that_fails_ends_the_node_or_a_directory_until_it_is_repaired(verb: str) -> None:
+    run = with_topic(started())
+    with without_logs():
+        for bits in range(3):
+            play(run, verb, bits, bits)
+            run.world.loop.run_for(3_000)
+            heal(run, verb)
+            heal(run, "kill")
+            until_well(run)
+    assert not any(node.machine.trouble.faults for node in run.world.nodes.values())
+
+
+def test_a_failing_second_directory_leaves_the_broker_alive() -> None:
+    run = started(properties={"log.dirs": "/data,/data-2"})
+    node = run.world.nodes[1]
+    with without_logs():
+        run.admin.carry_out(run.admin.create_topic("placed", 4, 3, {}))
+        run.world.loop.run_until(lambda: len(isr_of(run)) == 3, limit_ms=30_000)
+        node.machine.trouble.faults.append(DiskFault("/data-2", SYNCS | WRITES))
+        run.admin.carry_out(run.admin.create_topic("refused", 4, 3, {}))
+        run.world.loop.run_until(lambda: node.machine.trouble.errors, limit_ms=30_000)
+        run.world.loop.run_for(5_000)
+    assert (node.is_ready, node.lives) == (True, 1)
+
+
+def test_a_slow_disk_makes_the_node_wait() -> None:
+    run = with_topic(started())
+    with without_logs():
+        play(run, "slow disk", random_bits=5)
+        run.world.loop.run_for(5_000)
+        heal(run, "slow disk")
+    assert run.world.nodes[1].machine.trouble.slowness_ns is None
+    until_well(run)
+
+
+def test_clocks_that_are_wrong_are_set_right() -> None:
+    run = started()
+    machines = [node.machine for node in run.world.nodes.values()]
+    before = [machine.clock.wall_ms() - run.world.now_ms for machine in machines]
+    with without_logs():
+        for whom in range(3):
+            play(run, "clock jumps", whom, whom)
+        assert [m.clock.wall_ms() - run.world.now_ms for m in machines] != pytest.approx(before, abs=900)
+        heal(run, "clock jumps")
+        assert [m.clock.wall_ms() - run.world.now_ms for m in machines] == pytest.approx(before, abs=2)
+        for whom in range(3):
+            play(run, "clock drifts", whom, whom)
+        run.world.loop.run_for(20_000)
+        heal(run, "clock drifts")
+    assert [m.clock.wall_ms() - run.world.now_ms for m in machines] != pytest.approx(before, abs=10)
+    until_well(run)

@@ -26,6 +26,7 @@ from broker.simulation.cluster.cluster_changes import CHANGE_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.disk_faults import CLOCK_VERBS, DISK_VERBS
 from broker.simulation.cluster.loss_budget import LossBudget
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
@@ -43,6 +44,8 @@ __all__ = ["VERBS", "ClusterRun"]
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
         **NETWORK_VERBS,
+        **DISK_VERBS,
+        **CLOCK_VERBS,
         **MACHINE_VERBS,
         **CLIENT_VERBS,
         **CHANGE_VERBS,

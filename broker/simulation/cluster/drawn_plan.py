@@ -80,6 +80,7 @@ def _properties(random: SeededRandom) -> dict[str, str]:
         "leader.imbalance.check.interval.seconds": "15",
         "unclean.leader.election.enable": "false",
         "barnabas.recovery.corrupt": "truncate",
+        "log.dirs": random.one_of(("/data", "/data", "/data,/data-2")),
     }
 
 

@@ -27,19 +27,19 @@ READS: Final = frozenset({"pread", "read"})
 WRITES: Final = frozenset({"write", "truncate", "makedirs", "rename", "unlink", "rmtree"})
 SYNCS: Final = frozenset({"fdatasync", "fsync", "fsync_directory"})
 CHANGES: Final = WRITES | SYNCS
-_GROWS: Final = frozenset({"write", "makedirs"})
-"""What a full disk refuses."""
 
 
 class DiskFault(msgspec.Struct, eq=False):
     """Calls below a directory that fail. error: an errno. left: so many of them; below 0 without an end.
-    part_probability: how often a write takes a part before the next one fails."""
+    part_probability: how often a write takes a part before the next one fails. struck: how many have
+    failed."""
 
     directory: str
     calls: frozenset[str]
     error: int = errno.EIO
     left: int = -1
     part_probability: float = 0.0
+    struck: int = 0
 
     def strikes(self, call: str, path: str) -> bool:
         return self.left != 0 and call in self.calls and (path + "/").startswith(self.directory + "/")
@@ -76,9 +76,6 @@ class DiskTrouble:
         """Whether such an end is to come."""
         return self._end is not None
 
-    def full_disk(self, directory: str) -> DiskFault:
-        return DiskFault(directory, _GROWS, errno.ENOSPC, part_probability=0.3)
-
     def before(self, call: str, path: str) -> int | None:
         """Raises what is planned; a number is the part of a write that the disk still takes."""
         if call in CHANGES:
@@ -95,6 +92,7 @@ class DiskTrouble:
                 if call == "write" and self._random.happens(fault.part_probability):
                     return 1 + self._random.below(100)
                 fault.left -= 1
+                fault.struck += 1
                 raise OSError(fault.error, os.strerror(fault.error), path)
         return None
 

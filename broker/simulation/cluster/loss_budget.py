@@ -82,6 +82,10 @@ class LossBudget:
         image = newest_image(self._world)
         return image is not None and self._are_safe(image, self._lost, {**self._unclean, node.node_id: None})
 
+    def may_fail(self, node: SimulatedNode) -> bool:
+        """Whether its disk may fail for a while, so that its process may end at any moment."""
+        return self._allows_all or not node.place.is_broker or not self.has_lost
+
     # What happens
 
     def lost(self, node: SimulatedNode) -> None:
@@ -90,7 +94,7 @@ class LossBudget:
             self._lost[node.node_id] = self._unclean[node.node_id] = None
 
     def life_has_ended(self, node: SimulatedNode, end: LifeEnd) -> None:
-        if node.place.is_broker and end.how != IN_ORDER:
+        if node.place.is_broker and (end.how != IN_ORDER or end.disk_errors):
             self._unclean[node.node_id] = None
 
     # Within
