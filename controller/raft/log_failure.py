@@ -1,8 +1,8 @@
 """The failure of the disk under the metadata log, as one sentence that ends the node.
 
-A replica that cannot write its log cannot keep what it has promised to the quorum, and one that cannot read it
-falls behind what is committed. No call may go on as if nothing had happened, and the operator must read which
-directory failed and what to do.
+A replica that cannot write its log cannot keep what it has promised to the quorum, and one that cannot read
+it falls behind what is committed. No call may go on as if nothing had happened, and the operator must read
+which directory failed and what to do.
 """
 
 from __future__ import annotations
