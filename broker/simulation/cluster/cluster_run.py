@@ -78,7 +78,13 @@ class ClusterRun:
         self.seed = seed
         self.plan = plan
         self.steps = steps
-        self.world = ClusterWorld(seed, plan.places, is_dynamic=plan.is_dynamic, features=plan.features)
+        self.world = ClusterWorld(
+            seed,
+            plan.places,
+            is_dynamic=plan.is_dynamic,
+            features=plan.features,
+            may_lose_records=plan.allows_unclean,
+        )
         self.world.rules += all_rules(self.world, plan)
         self.budget = LossBudget(self.world, plan)
         self.bootstrap = [each.host for each in plan.places if each.is_broker]

@@ -49,7 +49,8 @@ class Rule(Protocol):
 
 class ClusterWorld:
     """places: the nodes, of which the controllers are the first voters. is_dynamic: the quorum's voters can
-    be changed (KIP-853). features: see `SimulatedNode`."""
+    be changed (KIP-853). features: see `SimulatedNode`. may_lose_records: `ClusterPlan.allows_unclean`; with
+    records of transactions a marker or a fence may be lost, too."""
 
     def __init__(
         self,
@@ -58,8 +59,10 @@ class ClusterWorld:
         *,
         is_dynamic: bool = False,
         features: Mapping[str, int] = MappingProxyType({}),
+        may_lose_records: bool = False,
     ) -> None:
         self.seed = seed
+        self.may_lose_records = may_lose_records
         self.loop = EventLoop()
         self.coverage = Coverage()
         self.network = MemoryNetwork(self.loop, seed, self.coverage)
