@@ -73,9 +73,9 @@ class ListenerView:
         self.reachable: dict[int, CoordinatorEndpoint] = {}
         """The endpoint of each registered broker that has this listener, by broker id."""
         self.broker_parts: list[MetadataResponse.MetadataResponseBroker] = []
-        """Those that Metadata lists: the unfenced ones, or all when none is. Kafka lists none then, which
-        happens when the last broker may go and has not gone; librdkafka since 2.13 takes that for an
-        order to forget every address, and waits for ever (its issue 5301)."""
+        """The brokers that Metadata lists: the unfenced ones, or all when none is. Kafka lists none then,
+        which happens when the last broker may shut down and has not yet; librdkafka since 2.13 takes that for
+        an order to forget every address, and waits for ever (its issue 5301)."""
         fenced_parts: list[MetadataResponse.MetadataResponseBroker] = []
         for broker_id in sorted(brokers.by_id):
             registration = brokers.by_id[broker_id]
@@ -163,12 +163,12 @@ class MetadataCache:
     )
 
     def __init__(self, *, random_source: RandomSource, lane_epoch: LaneEpoch | None = None) -> None:
-        """lane_epoch: the node's, which every new image bumps."""
+        """lane_epoch: that of the node, which every new image bumps."""
         self._lane_epoch = lane_epoch or LaneEpoch()
         self._random_source = random_source
         self.image: ClusterImage = EMPTY_IMAGE
         self.newest_topic_version = -1
-        """The offset of the first image that had the topic which was made last."""
+        """The offset of the first image that had the topic which was created last."""
         self._hashes: dict[str, tuple[TopicImage, int]] = {}
         self._views: dict[str, ListenerView] = {}
         self._unfenced: list[BrokerRegistration] = []
@@ -218,7 +218,8 @@ class MetadataCache:
         return None if found is None else len(found.partitions)
 
     def topic_hash(self, name: str) -> int | None:
-        """Differs where the topic's id, partitions or the racks of its replicas differ; None without it."""
+        """A hash that differs where the topic's id, its partitions or the racks of its replicas differ; None
+        for a topic that does not exist."""
         found = self.image.topics.by_name.get(name)
         if found is None:
             return None
@@ -228,7 +229,7 @@ class MetadataCache:
         return known[1]
 
     def _racks(self, topic: TopicImage) -> list[list[str]]:
-        """Of the replicas of each partition, in order."""
+        """The racks of the replicas of each partition, in order."""
         brokers = self.image.brokers.by_id
         found = []
         for index in range(len(topic.partitions)):

@@ -59,7 +59,7 @@ def preprocess(
     *,
     validate_only: bool,
 ) -> list[ConfigChangeResult | None]:
-    """For each resource the answer of this broker, or None if the controller must answer."""
+    """The answer of this broker for each resource, or None if the controller must answer."""
     counts = Counter((each.kind, each.name) for each in resources)
     outcomes: list[ConfigChangeResult | None] = []
     for resource in resources:
@@ -109,7 +109,7 @@ def _check_form(changes: Sequence[Change]) -> None:
 
 
 def _check_broker(services: AlterConfigsServices, resource: ResourceChange) -> None:
-    """Raises _RefusedResource if this broker could not go over to the settings that are asked for."""
+    """Raises _RefusedResource if this broker could not run with the requested settings."""
     per_broker = bool(resource.name)
     current = services.config
     settings: dict[str, str] = {}
@@ -160,7 +160,7 @@ AnswerT = TypeVar("AnswerT", bound=_Answer)
 
 
 def refused(resources: Sequence[ResourceChange], error: ErrorCode) -> list[ConfigChangeResult]:
-    """The response when the controller could not be asked: every resource has the same error."""
+    """The response if the controller could not be asked: every resource has the same error."""
     return [ConfigChangeResult(each.kind, each.name, error, error.message) for each in resources]
 
 
@@ -196,10 +196,10 @@ def change(
     forward: Callable[[list[bool]], Pending[AnswerT]],
     answer: Callable[[int, list[ConfigChangeResult]], AnswerT],
 ) -> AnswerT | Pending[AnswerT]:
-    """Does here what is ours, and asks the controller for the rest.
+    """Changes what this broker handles itself, and asks the controller for the rest.
 
-    forward: asks the controller for the resources that are marked. answer: throttle time in ms and outcomes
-    in the request's order as the answer of the API.
+    forward: asks the controller for the resources that are marked. answer: makes the answer of the API from
+    the throttle time in ms and the outcomes in the request's order.
     """
     if too_many(resources):
         return answer(0, too_large(resources))

@@ -107,7 +107,7 @@ class MetadataLoader:
         self._snapshot: _SnapshotDownload | None = None
         self._work: Iterator[None] | None = None
         self._is_asking = False
-        """A request is under way, or will be sent after a pause."""
+        """Whether a request is under way, or will be sent after a pause."""
         self._high_watermark = -1
         self._running = False
         self._retry_timer: Timer | None = None
@@ -135,7 +135,8 @@ class MetadataLoader:
             self._retry_timer = None
 
     def look_again(self) -> None:
-        """The broker has been registered, and its log may have come so far before."""
+        """Looks whether the images can be published, because the broker has been registered: its log may have
+        come so far before."""
         if self._running and not self.caught_up:
             self._begin(self._publish_in_steps())
 
@@ -197,7 +198,7 @@ class MetadataLoader:
         self._begin(self._take_batches(_content(partition.records)))
 
     def _begin(self, work: Iterator[None]) -> None:
-        """Does some work, after that which is under way."""
+        """Does some work after the work that is under way."""
         if self._work is not None:
             self._work = chain(self._work, work)
             return
@@ -234,7 +235,7 @@ class MetadataLoader:
         yield from self._publish_in_steps()
 
     def _replay(self, batches: Sequence[MetadataBatch]) -> Iterator[None]:
-        """All batches of an answer become visible together, so that publishers are called once for them."""
+        """Replays all batches of an answer into one image, so that publishers are called once for them."""
         first, last = batches[0], batches[-1]
         records = [record for batch in batches for record in batch.records]
         done = 0

@@ -125,7 +125,8 @@ class ReplicasPublisher(Generic[Change]):
             pass
 
     def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]:
-        """A partition a step: a directory is made for each, and a request may create thousands."""
+        """Applies the image, one partition a step: a directory is created for each, and a request may create
+        thousands."""
         changes: list[Change] = []
         yield from self._notify_all(self._replicas.apply_in_steps(image, delta, changes), changes)
 
@@ -245,7 +246,7 @@ class ThrottlesPublisher:
                     quota.throttle(topic, throttled_partitions(configs.get(name, ""), self._node_id))
 
     def configure(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """The broker's configuration has changed."""
+        """Takes over the rates from a changed configuration of the broker."""
         self._leader.limit(config.integer("leader.replication.throttled.rate"))
         self._follower.limit(config.integer("follower.replication.throttled.rate"))
 

@@ -306,7 +306,8 @@ class BrokerServer:
     # Start and readiness
 
     def reason_not_ready(self) -> str | None:
-        """Why clients should not connect to this broker, as its own image says; None if they may."""
+        """The reason for which clients should not connect to this broker, as its own image says; None if they
+        may."""
         own = self.metadata.image.brokers.get(self._shared.node_id)
         if own is None:
             return "it is not registered in the cluster"

@@ -18,7 +18,8 @@ from controller.services import ControllerServices
 
 
 class ControllerServer:
-    """Is made after the log directories are locked. It serves when it is started and the loop runs."""
+    """The controller of a node. It is made after the log directories are locked, and serves when it is
+    started and the loop runs."""
 
     def __init__(self, shared: SharedServer) -> None:
         config = shared.config

@@ -20,7 +20,7 @@ __all__ = ["make_fetchers", "replication_quota"]
 def make_fetchers(
     shared: SharedServer, metadata: MetadataCache, broker_epoch: Callable[[], int]
 ) -> ReplicaFetcherManager:
-    """broker_epoch: of this broker's registration."""
+    """Makes the manager of the fetchers. broker_epoch: returns the epoch of this broker's registration."""
     config = shared.config
     listener = config.inter_broker_listener_name
 
@@ -46,7 +46,7 @@ def make_fetchers(
 
 
 def replication_quota(config: BrokerConfig) -> ReplicationQuota:
-    """Without a limit, and for no replicas yet."""
+    """A quota without a limit, and for no replicas yet."""
     return ReplicationQuota(
         window_ms=1_000 * config.integer("replication.quota.window.size.seconds"),
         windows=config.integer("replication.quota.window.num"),

@@ -25,9 +25,10 @@ __all__ = ["ObserverServer"]
 
 
 class ObserverServer:
-    """Is made after the log directories are locked. It fetches when it is started and the loop runs.
+    """The observer of a node that is a broker alone. It is made after the log directories are locked, and
+    fetches when it is started and the loop runs.
 
-    It is a publisher too (`broker.metadata.publishers`), that of the snapshots.
+    It is also a publisher (`broker.metadata.publishers`), which writes the snapshots.
     """
 
     def __init__(self, shared: SharedServer) -> None:
@@ -58,7 +59,7 @@ class ObserverServer:
         return self._channels.channel(client_id)
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
-        """See `broker.metadata.publishers.MetadataPublisher`."""
+        """Implements `broker.metadata.publishers.MetadataPublisher`."""
         self._snapshots.committed(image)
 
     def resign(self, timeout_ms: int, then: Callable[[], None]) -> None:
@@ -69,7 +70,7 @@ class ObserverServer:
         self._snapshots.stop()
 
     def close_policies(self) -> None:
-        """Does nothing: policies are the controllers'."""
+        """Does nothing, because only controllers have policies."""
 
     def close(self) -> None:
         """Closes the metadata log. Called after the loop and the helper threads have ended."""

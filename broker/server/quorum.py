@@ -27,8 +27,8 @@ __all__ = ["LeaderChannels", "connect", "open_metadata_log", "quorum_channel"]
 def open_metadata_log(shared: SharedServer, endpoints: Mapping[str, BrokerEndpoint]) -> ReplicatedMetadataLog:
     """Opens this node's replica of the metadata log, without starting it.
 
-    endpoints: of the controller listeners, with the ports that they really have; none for an observer. For
-    what it raises see `controller.metadata.log_opening.open_replica`.
+    endpoints: those of the controller listeners, with the ports that they really have; none for an observer.
+    For what it raises see `controller.metadata.log_opening.open_replica`.
     """
     config = shared.config
     quorum = raft_config(
@@ -70,8 +70,8 @@ def connect(shared: SharedServer, host: str, port: int, client_id: str) -> TcpPe
 class LeaderChannels:
     """Makes channels to the active controller for the broker of this node.
 
-    service, handlers: what serves requests to this node's own replica. listener: as whose connections it sees
-    them.
+    service, handlers: serve the requests to this node's own replica. listener: the name of the listener to
+    which these connections seem to belong.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LeaderChannels:
                 peer.leader_changed()
 
     def channel(self, client_id: str) -> LeaderPeer:
-        """A request that waits long needs a channel of its own."""
+        """A new channel. A request that waits long needs a channel of its own."""
         shared = self._shared
         here = InProcessPeer(
             self._service,
@@ -118,7 +118,7 @@ class LeaderChannels:
         return peer
 
     def _leader_elsewhere(self) -> Address | None:
-        """None while no other node is known to lead."""
+        """The address of the leader if it is another node; None while no other node is known to lead."""
         if self._log.leader.leader_id in (NO_LEADER, self._shared.node_id):
             return None
         return self._log.leader_address

@@ -42,7 +42,7 @@ SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
 
 
 class SharedServer:
-    """Is made before the roles of the node, and closed after them."""
+    """What the roles of a node share. It is made before them, and closed after them."""
 
     def __init__(self, surroundings: Surroundings, config: BrokerConfig, cluster_id: str) -> None:
         self.surroundings = surroundings

@@ -56,21 +56,21 @@ class ClosableChannel(PeerChannel, Protocol):
 
 
 class Addresses(Protocol):
-    """What is asked of the connections of a node."""
+    """What is needed of the connections of a node."""
 
     def address(self, broker_id: int) -> tuple[str, int] | None:
-        """Where a broker listens for the others; None while nobody knows."""
+        """The address at which a broker listens for the others; None while it is not known."""
         ...
 
     def connect(self, host: str, port: int) -> ClosableChannel: ...
 
     def here(self) -> ClosableChannel:
-        """To this broker itself."""
+        """A channel to this broker itself."""
         ...
 
 
 class BrokerChannels:
-    """See `broker.coordinator.transaction.transaction_markers.BrokerChannel`."""
+    """Implements `broker.coordinator.transaction.transaction_markers.BrokerChannel`."""
 
     def __init__(self, node_id: int, addresses: Addresses, timers: Timers, *, timeout_ms: int) -> None:
         self._node_id = node_id
@@ -78,7 +78,7 @@ class BrokerChannels:
         self._timers = timers
         self._timeout_ms = timeout_ms
         self._channels: dict[int, tuple[tuple[str, int] | None, ClosableChannel]] = {}
-        """With the address to which each leads; None for this broker."""
+        """The channel to each broker, with the address to which it leads; None for this broker."""
 
     def send(self, broker_id: int, request: Message, on_response: Callable[[Message | None], None]) -> None:
         channel = self._channel(broker_id)
@@ -109,7 +109,8 @@ class BrokerChannels:
         return channel
 
     def brokers_changed(self) -> None:
-        """Close the channels to brokers that are gone, or listen elsewhere now: their answers do not come."""
+        """Closes the channels to brokers that are gone, or listen elsewhere now, because they will not
+        answer."""
         for broker_id, (address, _) in list(self._channels.items()):
             if broker_id != self._node_id and self._addresses.address(broker_id) != address:
                 self._drop(broker_id)
@@ -124,9 +125,10 @@ class BrokerChannels:
 
 
 class NodeAddresses:
-    """See `Addresses`; for one purpose, which is in the names of its connections.
+    """Implements `Addresses` for one purpose, which is in the names of its connections.
 
-    serve: who serves requests to this broker itself, and what; it is asked when the first one comes.
+    serve: returns what serves requests to this broker itself, and its handlers; it is called when the first
+    request comes.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class NodeAddresses:
 
 
 class _Leaders:
-    """Who leads and who coordinates, as the metadata image says."""
+    """Knows leaders and coordinators by the metadata image."""
 
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
@@ -181,7 +183,7 @@ class _Leaders:
 
 
 class BrokerTransactions:
-    """What a broker has for transactions. serve: see `NodeAddresses`."""
+    """All that a broker has for transactions. serve: see `NodeAddresses`."""
 
     def __init__(
         self,
@@ -228,7 +230,7 @@ class BrokerTransactions:
         self.first_writes = FirstWrites(verification, clock, is_enabled=_is_enabled(config))
 
     def configure(self, config: BrokerConfig) -> None:
-        """The broker's configuration has changed."""
+        """Takes over a changed configuration of the broker."""
         self.first_writes.is_enabled = _is_enabled(config)
 
     def close(self) -> None:
@@ -258,7 +260,7 @@ def transaction_settings(config: BrokerConfig) -> TransactionSettings:
 
 
 def verification_settings(config: BrokerConfig) -> VerificationSettings:
-    """How a leader asks coordinators, from the broker's configuration."""
+    """The settings by which a leader asks coordinators, from the broker's configuration."""
     return VerificationSettings(
         add_partitions_to_txn_retry_backoff_ms=config.integer("add.partitions.to.txn.retry.backoff.ms"),
         add_partitions_to_txn_retry_backoff_max_ms=config.integer(

@@ -1,7 +1,7 @@
-"""What the elements of an array take in memory once they are decoded.
+"""The memory that the elements of an array take once they are decoded.
 
 An empty string is one byte of a frame and, in a list, up to 64 bytes of memory; a struct of nothing but
-defaults some hundreds. So a frame of a few megabytes can ask for gigabytes. A decoder that counts (see
+defaults takes some hundreds. So a frame of a few megabytes can ask for gigabytes. A decoder that counts (see
 `decoding`) adds up, at the head of each array, what its elements will take, and refuses the message before
 they exist. The numbers are those of CPython on 64 bits, rounded up; what lies inside an element's own arrays
 is counted at their heads.
@@ -56,7 +56,8 @@ def _value_bytes(field: Field) -> int:
 
 
 def count_elements(message: Struct) -> int:
-    """Structs, strings and bytes in the arrays of a message, at whatever depth; numbers do not count."""
+    """The number of structs, strings and bytes in the arrays of a message, at whatever depth. Numbers do not
+    count."""
     total = 0
     for field in schema(type(message)):
         if field.is_array:

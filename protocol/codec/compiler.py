@@ -56,8 +56,9 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]
 def stepping_decoder(
     cls: type[M], version: int
 ) -> Callable[[Buffer, int, int], Generator[None, None, tuple[M, int]]]:
-    """As `decoder`, but a generator that yields between elements and returns message and position. It takes
-    (buffer, position, how many bytes of memory the arrays may take) and refuses more before they exist."""
+    """Does as `decoder`, but is a generator that yields between elements and returns message and position. It
+    takes (buffer, position, number of bytes of memory that the arrays may take) and refuses more before they
+    exist."""
     return cast("Callable[..., Generator[None, None, tuple[M, int]]]", _stepping_decoder(cls, version))
 
 

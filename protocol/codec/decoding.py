@@ -273,7 +273,8 @@ class _DecoderWriter:
         return f"{taken}.decode()"
 
     def _compact(self, target: str, path: str, nullable: bool, text: bool) -> None:
-        """A compact string or bytes: length + 1 in a varint, nearly always of one byte."""
+        """Writes a compact string or bytes: the length plus 1 in a varint, nearly always of one byte, and the
+        bytes."""
         length = self.out.fresh("n")
         self._fixed("B", length, 1)
         self.flush()
@@ -291,7 +292,7 @@ class _DecoderWriter:
             self.out.add(f"{target}, p = {reader}(b, p, {length}, {path!r}{lenient})")
 
     def _prefixed(self, target: str, path: str, nullable: bool, code: str, text: bool) -> None:
-        """A string or bytes after an int16 or int32 length; below 0 it is null."""
+        """Writes a string or bytes after an int16 or int32 length; a negative one means null."""
         length = self.out.fresh("n")
         self._fixed(code, length, 2 if code == "h" else 4)
         self.flush()
@@ -311,7 +312,7 @@ class _DecoderWriter:
         self._null(target, path, nullable)
 
     def _length(self, null_shift: int) -> str:
-        """Read an int32 or compact length into a variable in which null is negative."""
+        """Writes the reading of an int32 or compact length into a variable in which null is negative."""
         length = self.out.fresh("n")
         if not self.flexible:
             self._fixed("i", length, 4)

@@ -113,7 +113,8 @@ class _EncoderWriter:
             self.out.add(f"{self._list}.append({self._packed(run)})")
 
     def _flush_with_length(self, length: str, long: str) -> None:
-        """Flush the run with a compact length behind it, packed along when it takes one byte."""
+        """Writes the collected values with a compact length behind them, packed together when it takes one
+        byte."""
         run, self._run = self._run, []
         if not run:
             self.out.add(f"{self._list}.append(SMALL[{length}] if {length} < 128 else {long}({length}))")
@@ -306,7 +307,8 @@ class _EncoderWriter:
         """Writes what happens after each element of an array: nothing, except in a stepping encoder."""
 
     def _numbers(self, code: str, items: str, count: str, compact: bool) -> None:
-        """An array of numbers: a short one, the usual case, is packed together with what stands before it."""
+        """Writes an array of numbers: a short one, the usual case, is packed together with what stands before
+        it."""
         run, self._run = self._run, []
         codes = "".join(each for each, _ in run) + ("B" if compact else "i")
         short = self.out.short_arrays(codes, code, "pack")

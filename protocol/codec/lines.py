@@ -27,7 +27,7 @@ class SourceLines:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Lines added inside are the body of `head`; an empty body becomes `pass`."""
+        """Makes the lines that are added inside the body of `head`; an empty body becomes `pass`."""
         self.add(head)
         size = len(self._lines)
         self._depth += 1
@@ -70,7 +70,7 @@ class SourceLines:
         return "\n".join(self._lines) + "\n"
 
     def build(self, function: str, filename: str) -> Any:
-        """Execute the lines and return the function; tracebacks and debuggers can show its source."""
+        """Executes the lines and returns the function. Tracebacks and debuggers can show its source."""
         text = self.text()
         exec(compile(text, filename, "exec"), self.constants)
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

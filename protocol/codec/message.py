@@ -165,7 +165,7 @@ def header(*, versions: str, flexible: str) -> Callable[[type[M]], type[M]]:
 
 
 def data(*, versions: str, flexible: str) -> Callable[[type[M]], type[M]]:
-    """Anything else that is versioned: control records, snapshots, what consumers embed in JoinGroup."""
+    """Declares any other versioned data: control records, snapshots, what consumers embed in JoinGroup."""
     return _declare("data", None, versions, flexible)
 
 

@@ -1,7 +1,7 @@
-"""What generated decoders call off their straight path: long varints, long strings, tags that nobody knows.
+"""Functions that generated decoders call in rare cases: long varints, long strings, unknown tags.
 
-A length below zero is null, whatever its number, and a string has at most 32,767 bytes in every encoding:
-Apache Kafka's generated classes read it so.
+A length below zero is null, whatever its number, and a string has at most 32,767 bytes in every encoding, as
+in Apache Kafka's generated classes.
 
 Every function takes the buffer and a position behind what the caller has read already. A read past the buffer
 raises IndexError, or leaves a position behind its end, which the decoder checks once at its own end.
@@ -37,7 +37,7 @@ __all__ = [
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 READ_SHORT_BYTES: Final = tuple(Layout(f"{size}s").unpack_from for size in range(128))
-"""By size: reads that many bytes out of any buffer, quicker than a slice of a memoryview."""
+"""By size, a function that reads that many bytes out of any buffer, quicker than a slice of a memoryview."""
 
 MAX_STRING_BYTES: Final = 0x7FFF
 """The largest size of a string as UTF-8. It holds for the compact form too."""
@@ -64,7 +64,8 @@ def uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def long_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte, `first`, says that more follow: an int32, so it may be below 0.
+    """Reads the rest of a varint whose first byte, `first`, says that more follow. It is an int32, so it may
+    be below 0.
 
     Five bytes carry 35 bits; as in Apache Kafka the upper three are dropped.
     """
@@ -85,8 +86,8 @@ def long_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 
 def nullable_long_bytes(buffer: Buffer, position: int, first: int, name: str) -> tuple[bytes | None, int]:
-    """Compact bytes whose first length byte, `first`, says more than 126, or a number below 0, which is
-    null."""
+    """Reads compact bytes whose first length byte, `first`, says more than 126, or a negative number, which
+    is null."""
     length, position = long_uvarint(buffer, position, first)
     if length < 0:
         return None, position
@@ -95,7 +96,7 @@ def nullable_long_bytes(buffer: Buffer, position: int, first: int, name: str) ->
 
 
 def long_bytes(buffer: Buffer, position: int, first: int, name: str) -> tuple[bytes, int]:
-    """As `nullable_long_bytes`, where null is an error; also for a `first` of 0, which is null."""
+    """Does as `nullable_long_bytes`, where null is an error; also for a `first` of 0, which is null."""
     raw, end = nullable_long_bytes(buffer, position, first, name) if first else (None, position)
     return (bad_null(name) if raw is None else raw), end
 
@@ -103,7 +104,7 @@ def long_bytes(buffer: Buffer, position: int, first: int, name: str) -> tuple[by
 def nullable_long_string(
     buffer: Buffer, position: int, first: int, name: str, lenient: bool = False
 ) -> tuple[str | None, int]:
-    """As `nullable_long_bytes`, decoded; a string that is too long is not looked at."""
+    """Does as `nullable_long_bytes`, and decodes the string. One that is too long is not looked at."""
     length, position = long_uvarint(buffer, position, first)
     if length < 0:
         return None, position
@@ -117,7 +118,7 @@ def nullable_long_string(
 def long_string(
     buffer: Buffer, position: int, first: int, name: str, lenient: bool = False
 ) -> tuple[str, int]:
-    """As `nullable_long_string`, where null is an error; also for a `first` of 0, which is null."""
+    """Does as `nullable_long_string`, where null is an error; also for a `first` of 0, which is null."""
     found, end = nullable_long_string(buffer, position, first, name, lenient) if first else (None, position)
     return (bad_null(name) if found is None else found), end
 
@@ -146,7 +147,7 @@ def lenient_text(raw: bytes, name: str) -> str:
 
 
 def skip_tags(buffer: Buffer, position: int, count: int, size: int) -> int:
-    """Step over a tag section of unknown tags; `count` is its first byte, `size` the buffer's end."""
+    """Skips a section of unknown tags; `count` is its first byte, `size` the end of the buffer."""
     if count > 127:
         count, position = long_uvarint(buffer, position, count)
     if count * 2 > size - position or count > MOST_TAGS:

@@ -1,4 +1,4 @@
-"""What a principal may do on what, in Kafka's codes, and who decides it."""
+"""What a principal may do with a resource, in Kafka's codes, and who decides it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """On what he may do it (the codes of Kafka's resource types in ACLs)."""
+    """The type of the resource with which it may do that (the codes of Kafka's resource types in ACLs)."""
 
     TOPIC = 2
     GROUP = 3

@@ -58,7 +58,7 @@ def authorized_operations(context: RequestContext, resource: ResourceType, name:
 
 
 def cluster_operations(context: RequestContext) -> int:
-    """The bit field for the cluster; 0 for whoever may not even describe it."""
+    """The bit field for the cluster; 0 for a client that may not even describe it."""
     if not context.allows_cluster(Operation.DESCRIBE):
         return 0
     return authorized_operations(context, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -22,7 +22,7 @@ S_contra = TypeVar("S_contra", contravariant=True)
 class Handler(Protocol[S_contra]):
     """``handle(services, context, request) -> response | Pending | None``.
 
-    It names in the type of `services` what it needs of all that the listener has to give.
+    The type of its `services` names what it needs of all that the listener provides.
     """
 
     def __call__(self, services: S_contra, context: RequestContext, request: Any, /) -> Any: ...
@@ -32,8 +32,8 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     """A row: one API, the versions of it that are served, and the function that serves it.
 
     turns: the same handler as a generator function, if it has turns (`protocol.serving.turns`). memory_bytes:
-    what the arrays of a long request may take once they are decoded, if that is less than usual. keeps_frame:
-    the handler passes requests on as they came, and finds their bytes in its context.
+    the memory that the arrays of a long request may take once they are decoded, if that is less than usual.
+    keeps_frame: the handler passes requests on as they were received, and finds their bytes in its context.
     """
 
     api_key: ApiKey
@@ -53,14 +53,14 @@ def serve(
     memory_bytes: int | None = None,
     keeps_frame: bool = False,
 ) -> ServedApi[S]:
-    """The row of a table. versions: lowest and highest version served; all stable ones of the API if left
-    out. memory_bytes, keeps_frame: see `ServedApi`."""
+    """A row of the table. versions: the lowest and the highest version served; all stable ones of the API if
+    left out. memory_bytes, keeps_frame: see `ServedApi`."""
     low, high = versions or api(key).stable_versions
     return ServedApi(key, low, high, handler, getattr(handler, "turns", None), memory_bytes, keeps_frame)
 
 
 class HandlerTable:
-    """What one kind of listener serves, by API key. ApiVersions is read from it."""
+    """The APIs that one kind of listener serves, by API key. ApiVersions is read from it."""
 
     def __init__(self, listener: str, rows: Iterable[ServedApi[Any]]) -> None:
         table: dict[int, ServedApi[Any]] = {}

@@ -1,4 +1,4 @@
-"""An answer that is not there yet, and what may come instead of an answer."""
+"""An answer that is not complete yet, and what may take the place of an answer."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ S = TypeVar("S")
 
 
 class CloseConnection(Exception):
-    """A handler's verdict: this connection must be closed, nothing is answered."""
+    """The connection must be closed, and nothing is answered. A handler raises it, or completes its answer
+    with it."""
 
 
 class NoAnswer:
-    """What a `Pending` is completed with when its request gets no answer after all (acks=0)."""
+    """Completes a `Pending` whose request gets no answer after all (acks=0)."""
 
 
 NO_ANSWER: Final = NoAnswer()
 
 
 class Failed:
-    """What a `Pending` is completed with when its answer could not be made: the exception that came instead.
+    """Completes a `Pending` whose answer could not be made. Holds the exception that was raised.
 
-    Whoever delivers the answer logs it and tells the client UNKNOWN_SERVER_ERROR.
+    The code that delivers the answer logs it and tells the client UNKNOWN_SERVER_ERROR.
     """
 
     __slots__ = ("failure",)
@@ -35,22 +36,21 @@ class Failed:
 
 
 class Pending(Generic[R]):
-    """An answer that is not there yet. It may turn out to be `NO_ANSWER`, a `CloseConnection` or `Failed`.
+    """An answer that is not complete yet. It may become `NO_ANSWER`, a `CloseConnection` or `Failed`.
 
-    The owner of the wait completes it, dispatch subscribes to it, and the
-    network cancels it when the peer has gone. Completed or cancelled once, it
-    stays so: later calls do nothing, because a timer and an append may both
-    want to answer.
+    The owner of the wait completes it, dispatch subscribes to it, and the network cancels it when the client
+    has disconnected. Once it is completed or cancelled, later calls do nothing, because a timer and an append
+    may both want to answer.
 
-    Who completes it is often somebody else's turn: a commit, a timer, an append of another client. So
-    nothing that is done to make the answer out of it may raise there: `then` and `complete_by` turn what is
-    raised into the answer. Only an `EndsProcess` passes.
+    It is often completed in another client's turn: by a commit, a timer, or an append. So nothing that makes
+    the answer may raise there: `then` and `complete_by` turn what is raised into the answer. Only an
+    `EndsProcess` passes.
     """
 
     __slots__ = ("_cancelled", "_deliver", "_on_cancel", "_response", "holds_request")
 
     def __init__(self, *, holds_request: bool = False) -> None:
-        """holds_request: most of the request stays in memory until it is answered."""
+        """holds_request: whether most of the request stays in memory until it is answered."""
         self.holds_request = holds_request
         self._response: R | None = None
         self._deliver: Callable[[R], None] | None = None
@@ -59,7 +59,7 @@ class Pending(Generic[R]):
 
     @property
     def done(self) -> bool:
-        """Whether nobody waits any longer: answered or cancelled."""
+        """Whether it is answered or cancelled, so that nobody waits any longer."""
         return self._cancelled or self._response is not None
 
     @property
@@ -76,7 +76,7 @@ class Pending(Generic[R]):
             deliver(response)
 
     def complete_by(self, make: Callable[[], R]) -> None:
-        """Complete with what `make` gives, or with what it raises. If nobody waits any longer it is not
+        """Completes it with what `make` returns or raises. If nobody waits any longer, `make` is not
         called."""
         if self._cancelled or self._response is not None:
             return
@@ -92,7 +92,7 @@ class Pending(Generic[R]):
             self.complete(response)
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Do what will lead to the answer; what it raises is the answer."""
+        """Calls a function that will lead to the answer. If it raises, that is the answer."""
         try:
             step()
         except EndsProcess:
@@ -101,8 +101,8 @@ class Pending(Generic[R]):
             self.complete(Failed(failure))  # type: ignore[arg-type]
 
     def then(self, change: Callable[[R], S]) -> Pending[S]:
-        """The answer that `change` makes of this one. What is no response goes on as it is; a cancellation
-        comes back to here."""
+        """The answer that `change` makes of this one. What is no response is passed on unchanged. If the new
+        one is cancelled, so is this one."""
         changed: Pending[S] = Pending()
 
         def take(response: R) -> None:
@@ -116,8 +116,8 @@ class Pending(Generic[R]):
         return changed
 
     def follow(self, result: R | Pending[R]) -> None:
-        """The answer is what somebody else answers: now if it is there, otherwise when it comes. A
-        cancellation goes on to there."""
+        """Completes this with the answer of another one: now if that is complete, otherwise later. If this is
+        cancelled, so is the other one."""
         if isinstance(result, Pending):
             result.on_complete(self.complete)
             self.on_cancel(result.cancel)
@@ -125,7 +125,8 @@ class Pending(Generic[R]):
             self.complete(result)
 
     def on_complete(self, deliver: Callable[[R], None]) -> None:
-        """Has the answer delivered. `deliver` must not raise; another answer is made of it by `then`."""
+        """Has `deliver` called with the answer. It must not raise; `then` makes another answer of this
+        one."""
         invariant(self._deliver is None, "a pending answer has one subscriber")
         if self._response is not None:
             deliver(self._response)
@@ -149,12 +150,12 @@ class Pending(Generic[R]):
 
 
 def then(result: R | Pending[R], change: Callable[[R], S]) -> S | Pending[S]:
-    """`change` applied to the result: now if it is there, otherwise when it comes."""
+    """`change` applied to the result: now if it is complete, otherwise later."""
     return result.then(change) if isinstance(result, Pending) else change(result)
 
 
 def gather(results: Sequence[R | Pending[R]], combine: Callable[[list[R]], S]) -> S | Pending[S]:
-    """`combine` applied to all results in their order, as soon as the last one is there."""
+    """`combine` applied to all results in their order, when the last one is complete."""
     if not any(isinstance(result, Pending) for result in results):
         return combine([result for result in results if not isinstance(result, Pending)])
     gathered: Pending[S] = Pending()

@@ -1,4 +1,4 @@
-"""All that a handler may know of a request beside the request itself."""
+"""All that a handler may know of a request, besides the request itself."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from protocol.serving.session import Session
 class RequestContext(msgspec.Struct, gc=False):
     """Made by dispatch for each request, from its header and its connection.
 
-    client_id: "" where the client sent null. session: of the connection that the request came on; for a
-    request in an Envelope, of the client that the forwarding broker names. now_ms: wall clock at the
-    beginning of the turn of the loop, at most a millisecond old. frame_size_bytes: the request's bytes
-    without the four that say the size, for quotas. frame: header and body as they came, for the APIs that are
-    only passed on (`protocol.serving.handler_table.ServedApi`); otherwise empty.
+    client_id: "" if the client has sent null. session: that of the connection by which the request came; for
+    a request in an Envelope, that of the client that the forwarding broker names. now_ms: the wall clock at
+    the beginning of the turn of the loop, at most a millisecond old. frame_size_bytes: the size of the
+    request without the four bytes that hold the size, for quotas. frame: header and body as they were
+    received, for the APIs that are only passed on (`protocol.serving.handler_table.ServedApi`); otherwise
+    empty.
     """
 
     api_key: int
@@ -29,7 +30,7 @@ class RequestContext(msgspec.Struct, gc=False):
     frame: bytes = b""
 
     def allows(self, operation: Operation, resource: ResourceType, name: str) -> bool:
-        """Whether the client may do this; asked for each resource, as Kafka asks."""
+        """Whether the client may do this. It is asked for each resource, as in Kafka."""
         return self.authorizer.authorize(self.session, operation, resource, name)
 
     def allows_cluster(self, operation: Operation) -> bool:

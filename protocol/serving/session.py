@@ -1,4 +1,4 @@
-"""Who is connected: what is true of a whole connection."""
+"""The session of a connection: who is connected, and how."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Principal(msgspec.Struct, frozen=True, gc=False):
-    """Who speaks: ``User:alice``; before any authentication ``User:ANONYMOUS``."""
+    """The principal of a client: ``User:alice``; before any authentication ``User:ANONYMOUS``."""
 
     name: str = "ANONYMOUS"
     type: str = "User"

@@ -57,7 +57,7 @@ def in_turns(function: Callable[P, Turns[R]]) -> Callable[P, R]:
 
 
 def run_through(turns: Turns[R]) -> R:
-    """All turns at once, and the whole response."""
+    """Runs all turns at once, and returns the whole response."""
     elements: list[Any] = []
     while True:
         try:

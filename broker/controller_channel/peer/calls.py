@@ -13,7 +13,7 @@ OnResponse = Callable[[Message | PeerError], None]
 
 
 class Call:
-    """One request. cls and version are how its answer will be read."""
+    """One request. cls and version say how its answer is read."""
 
     __slots__ = ("cls", "deadline_ms", "number", "on_response", "request", "timer", "version")
 
@@ -46,7 +46,7 @@ class Calls:
         return call
 
     def move_to(self, others: Calls, call: Call) -> bool:
-        """Hands a call over with its remaining time; False if it has ended meanwhile."""
+        """Hands a call over with its remaining time. False if it has ended meanwhile."""
         if self._open.pop(call.number, None) is None or call.timer is None:
             return False
         left_ms = max(0, call.deadline_ms - self._clock.monotonic_ms())

@@ -34,10 +34,11 @@ _MAX_FRAME_BYTES: Final = 100 * MIB
 
 
 class InProcessPeer:
-    """`protocol.peer_channel.PeerChannel` to a service on this loop, and the wire of its connection.
+    """Implements `protocol.peer_channel.PeerChannel` for a service on this loop, and is the wire of its
+    connection.
 
-    handlers: what the other side serves; requests go out at its highest version. listener: as whose
-    connection the other side sees this one.
+    handlers: what the other side serves; requests are sent in its highest version. listener: the name of the
+    listener to which the connection seems to belong at the other side.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class InProcessPeer:
         self._connection = self._connect()
 
     def send(self, request: Message, on_response: OnResponse, *, timeout_ms: int) -> None:
-        """See `protocol.peer_channel.PeerChannel`. The answer comes in a later turn, never from within this
-        call."""
+        """Implements `protocol.peer_channel.PeerChannel`. The answer comes in a later turn, never from within
+        this call."""
         key = request.declaration.key
         registration = None if key is None else self._handlers.get(key)
         if key is None or registration is None or self._closed:
@@ -83,7 +84,7 @@ class InProcessPeer:
         self._schedule()
 
     def close_channel(self) -> None:
-        """No more requests; those that are under way fail."""
+        """Closes the channel. Requests that are under way fail."""
         self._closed = True
         self._connection.peer_gone("the channel is closed")
 

@@ -18,15 +18,15 @@ from config.ports import Clock
 from protocol.errors import ProtocolError
 
 MAX_REPLY_BYTES: Final = 1024 * MIB
-"""More than any answer that we ask for; whoever announces more does not speak this protocol."""
+"""More than any answer to our requests. A peer that announces more does not speak this protocol."""
 
 _read_size: Final = Struct(">i").unpack_from
 
 
 class ReplyConnection:
-    """What a channel drives (`network.interfaces.ChannelUser`).
+    """Implements `network.interfaces.ChannelUser` for a channel.
 
-    on_reply gets each frame without its size. A frame that has only begun is not looked at until it is whole.
+    on_reply gets each frame without its size, when it is complete.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ReplyConnection:
         """Does nothing: each request has a time limit, so requests need not be held back."""
 
     def output_drained(self) -> None:
-        """See `output_full`."""
+        """Does nothing, see `output_full`."""
 
     def peer_gone(self, reason: str) -> None:
         self.close(reason)

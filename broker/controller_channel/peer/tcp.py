@@ -46,7 +46,8 @@ _SOFTWARE: Final = ("barnabas", "1")
 
 
 _HOST_TOLD: Final = 80
-"""Characters of a name of another node's choosing that a message repeats."""
+"""The number of characters of a host name that a message repeats, because another node has chosen the
+name."""
 
 
 class State(Enum):
@@ -59,10 +60,10 @@ class State(Enum):
 
 
 class TcpPeer:
-    """`protocol.peer_channel.PeerChannel` to `host:port`. Record bytes of an answer are views, valid in its
-    callback.
+    """Implements `protocol.peer_channel.PeerChannel` to `host:port`. Record bytes of an answer are views,
+    which are valid in its callback.
 
-    last_versions: by API key, beyond which it does not go though both sides could.
+    last_versions: by API key, the highest version that is sent although both sides might know a higher one.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class TcpPeer:
         self._connecting: ConnectAttempt | None = None
 
     def send(self, request: Message, on_response: OnResponse, *, timeout_ms: int) -> None:
-        """See `protocol.peer_channel.PeerChannel`."""
+        """Implements `protocol.peer_channel.PeerChannel`."""
         key = request.declaration.key
         if key is None or self.state is State.CLOSED:
             reason = "closed" if key is not None else f"{type(request).__name__} is no request"
@@ -114,7 +115,7 @@ class TcpPeer:
                 self._connect()
 
     def close_channel(self) -> None:
-        """No more requests; those that are under way fail."""
+        """Closes the channel. Requests that are under way fail."""
         self.state = State.CLOSED
         if self._connecting is not None:
             self._connecting.cancel()
@@ -169,7 +170,7 @@ class TcpPeer:
                 self._put(call)
 
     def _put(self, call: Call) -> None:
-        """Sends at the highest version that both sides know."""
+        """Sends a request in the highest version that both sides know."""
         key = int(call.request.declaration.key or 0)
         ours = api(key).versions
         low, high = self._versions.get(key, (0, -1))

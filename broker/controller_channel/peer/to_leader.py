@@ -30,9 +30,10 @@ class ClosablePeer(PeerChannel, Protocol):
 
 
 class LeaderPeer:
-    """`protocol.peer_channel.PeerChannel`.
+    """Implements `protocol.peer_channel.PeerChannel`.
 
-    elsewhere: where the leader listens; None if here, or unknown. may_lead: whether this node may be it.
+    elsewhere: returns the leader's address; None if it is this node, or unknown. may_lead: whether this node
+    may be the leader.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class LeaderPeer:
     def send(
         self, request: Message, on_response: Callable[[Message | PeerError], None], *, timeout_ms: int
     ) -> None:
-        """See `protocol.peer_channel.PeerChannel`."""
+        """Implements `protocol.peer_channel.PeerChannel`."""
         is_of_the_log = isinstance(request, OF_THE_LOG)
         endpoint = None if is_of_the_log else self._elsewhere()
         if endpoint is None and not is_of_the_log and not self._may_lead:
@@ -74,7 +75,7 @@ class LeaderPeer:
             self._there, self._address = None, None
 
     def _to(self, host: str, port: int) -> ClosablePeer:
-        """One connection, to the latest leader."""
+        """A connection to the present leader."""
         if self._there is None or self._address != (host, port):
             if self._there is not None:
                 # Later, because the caller may be handling an answer of that channel.
