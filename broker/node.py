@@ -55,13 +55,13 @@ from storage.errors import LogStorageError
 _log = logging.getLogger("barnabas.node")
 
 CONTROLLED_SHUTDOWN_MS: Final = 300_000
-"""How long a broker waits until the controller has moved its leaderships away; it is Kafka's."""
+"""The time for which a broker waits until the controller has moved its leaderships away; it is Kafka's."""
 CONTROLLER_SILENCE_MS: Final = 5_000
-"""How long it waits for a controller that does not answer at all."""
+"""The time for which it waits for a controller that does not answer at all."""
 RESIGNATION_MS: Final = 5_000
 DRAIN_MS: Final = 5_000
 BEHIND_MS: Final = 100
-"""Until the next look at the logs when retention has not let go of all that it should."""
+"""The time until housekeeping is called again when retention has not deleted all that it should."""
 
 
 class StartFailed(Exception):
@@ -86,14 +86,14 @@ class Node:
     ) -> None:
         self.is_stopping = False
         self.failure = ""
-        """Why it stops, if it cannot do its work; empty if it was told to stop."""
+        """The reason for which the node stops, if it cannot do its work; empty if it was told to stop."""
         self._surroundings = surroundings
         self._config = config
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._shared = SharedServer(surroundings, config, cluster_id)
         self.replica: ControllerServer | ObserverServer | None = None
-        """Of the metadata log."""
+        """The replica of the metadata log."""
         self.broker: BrokerServer | None = None
         self._admin: PageServer | None = None
         self._health = LoopHealth(self._shared.clock, self._shared.timers, surroundings.stalls.ran_ns)

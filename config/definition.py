@@ -118,7 +118,8 @@ class PluginConfig(Struct, frozen=True, gc=False):
     name: str
     """The name of the config. A name that ends with a dot is the prefix of all such names."""
     reader: str
-    """Who reads it, as it completes the sentence "it is read by …", such as "Kafka's StandardAuthorizer"."""
+    """The reader of the config, in the words that complete the sentence "it is read by …", such as "Kafka's
+    StandardAuthorizer"."""
     text: str
     may_be_secret: bool = False
     """Whether the value may be a secret, so that it is not printed."""

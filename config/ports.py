@@ -170,7 +170,7 @@ class File(Protocol):
         ...
 
     def pread(self, size_bytes: int, offset: int) -> bytes:
-        """Up to `size_bytes` from `offset`; fewer only at the end of the file, `b""` past it."""
+        """Reads up to `size_bytes` from `offset`: fewer only at the end of the file, `b""` behind it."""
         ...
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
@@ -190,7 +190,7 @@ class File(Protocol):
         ...
 
     def fsync(self) -> None:
-        """As `fdatasync`, and for the times of the file too."""
+        """Syncs as `fdatasync` does, and the times of the file too."""
         ...
 
     def close(self) -> None: ...

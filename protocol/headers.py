@@ -50,10 +50,11 @@ _FIRST_FLEXIBLE: Final[Mapping[int, int]] = MappingProxyType(
 
 
 def decode_request_header(buffer: Buffer, position: int) -> tuple[RequestHeader, int]:
-    """(header, position of the body). A null client id reads as "", as Kafka's brokers treat it.
+    """Decodes a header. Returns it, and the position of the body. A null client id reads as "", as Kafka's
+    brokers treat it.
 
-    The buffer ends where the frame ends. Raises a ProtocolError for a frame that is too short and for an
-    API key that does not exist; whether the version is served is for the caller to say.
+    The buffer ends where the frame ends. Raises ProtocolError for a frame that is too short and for an API
+    key that does not exist; whether the version is served is looked at by the caller.
     """
     try:
         key, version, correlation_id, length = _read_fixed(buffer, position)

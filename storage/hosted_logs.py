@@ -24,11 +24,11 @@ class HostedLogs:
         self.offline: dict[Key, str] = {}
         """The partitions whose log cannot be used, with the reason."""
         self.unopened: dict[Key, LogDirectory] = {}
-        """Those of them that this process has not opened. The checkpoints go on holding what they hold of
-        them."""
+        """Offline partitions whose log this process has not opened. The checkpoints go on holding what they
+        hold of them."""
         self.postponed: dict[Key, Callable[[], None]] = {}
-        """Those that were not opened only because there was no space. The call tries to open one, and notes
-        the reason again if it cannot."""
+        """Unopened partitions for whose log there was only no space. The call tries to open it, and notes the
+        reason again if it cannot."""
         self.rivals: dict[Key, list[tuple[PartitionLog, LogDirectory]]] = {}
         """Logs of other topics of the same name, in other directories: a directory that had failed has come
         back, and its topic was created anew meanwhile. The id of the topic decides which is served."""

@@ -103,7 +103,8 @@ class IndexFile:
         return self.entries(number, 1)
 
     def entries(self, first: int, count: int) -> bytes:
-        """Up to `count` entries from number `first` on, as they lie in the file. Raises IndexLost."""
+        """Reads up to `count` entries from number `first` on, in the form that they have in the file. Raises
+        IndexLost."""
         start = first * self.entry_bytes
         end = start + count * self.entry_bytes
         written = self._written_bytes()

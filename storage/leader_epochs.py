@@ -30,7 +30,7 @@ class LeaderEpochs:
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
         self._written = 0
-        """So many entries, from the first one on, are as the checkpoint file has them."""
+        """The number of entries, from the first one on, that are in the checkpoint file as they are here."""
         self.latest_epoch = UNDEFINED_EPOCH
         """The epoch of the newest entry, or -1."""
         for epoch, start_offset in entries:
@@ -75,7 +75,7 @@ class LeaderEpochs:
         return self._epochs[found - 1] if found else UNDEFINED_EPOCH
 
     def start_offset_of(self, epoch: int) -> int:
-        """Where an epoch begins, or -1 if there is no such entry."""
+        """The start offset of an epoch, or -1 if there is no such entry."""
         return self._start_offsets[self._epochs.index(epoch)] if epoch in self._epochs else UNDEFINED_OFFSET
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:

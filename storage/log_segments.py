@@ -32,7 +32,7 @@ from storage.retention import remove_files
 from storage.segment import PlacedBatch, Segment
 
 _REMEMBERED_BATCHES: Final = 128
-"""At least so many of the last batches' places are known without a look at the file."""
+"""The number of the last batches whose places are known, at least, without a look at the file."""
 
 _BASE_OFFSET: Final = attrgetter("base_offset")
 

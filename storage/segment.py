@@ -130,7 +130,7 @@ class Segment:
         self.created_ms = created_ms
         """The time at which this process has created or opened the segment."""
         self.index_room = 0
-        """So many more index entries there may be for sure, see `index_entries_left`."""
+        """The number of index entries that can certainly be added, see `index_entries_left`."""
         self.is_full = False
         """Whether an index file has no space for another entry, so that the next batch begins a new
         segment."""

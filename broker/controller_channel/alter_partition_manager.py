@@ -54,7 +54,7 @@ class AlterPartitionManager:
         self._is_under_way = False
         self._is_closed = False
         self._names_epochs = True
-        """False beside a controller that knows no version with the epochs of the replicas (KIP-903)."""
+        """Whether the controller knows a version with the epochs of the replicas (KIP-903)."""
 
     def submit(self, partition: TopicIdPartition, wanted: LeaderAndIsr, on_answer: OnAnswer) -> bool:
         """Asks for this ISR. False if an earlier change of the partition is not answered yet.

@@ -36,10 +36,10 @@ CREATED_AT_ONCE_MAX: Final = 500
 """Names of one request that are asked for together; who named more asks again, as clients do anyway."""
 
 NAMES_IN_LINE: Final = 5
-"""How many names of topics a line of the log holds."""
+"""The number of topic names in a line of the log."""
 
 CONTROLLER_DECIDES: Final = -1
-"""As partition count or replication factor: the controller's own default."""
+"""The partition count or replication factor that stands for the controller's own default."""
 
 _CREATE_TOPICS_VERSION: Final = 7
 

@@ -31,7 +31,7 @@ from protocol.serving.turns import Turns, in_turns
 _log = logging.getLogger("barnabas.replicas")
 
 NO_LAG: Final = -1
-"""Of a log that is on the disk, but no replica of this broker."""
+"""The lag that is answered for a log on the disk that is no replica of this broker."""
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
@@ -78,7 +78,7 @@ def handle(
 def _replicas_by_directory(
     services: DescribeLogDirsServices, wanted: set[tuple[str, int]] | None
 ) -> dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]]:
-    """By directory and topic: the replicas that were asked for, or all."""
+    """The replicas that were asked for, or all, by directory and topic."""
     found: dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]] = {}
     hosted = services.replicas.by_name
     for key, log in services.logs.logs.items():

@@ -115,7 +115,8 @@ def _refuse_all(request: FetchRequest, version: int, error: ErrorCode) -> FetchR
 
 
 def _replica_id(request: FetchRequest, version: int) -> int:
-    """Who reads: -1 a consumer, -2 a consumer that debugs, otherwise a replica."""
+    """The replica id in the request: -1 for a consumer, -2 for a consumer that debugs, otherwise that of a
+    replica."""
     if version < FIRST_VERSION_WITH_REPLICA_STATE:
         return request.replica_id
     state = request.replica_state
@@ -310,7 +311,8 @@ class Fetch:
         return partition
 
     def _look_up(self, wanted: WantedPartition) -> Partition | ErrorCode:
-        """As `_find`, from the beginning: the partition was not met yet, or moved, or is gone."""
+        """Finds a partition as `_find` does, from the beginning, because it was not looked up yet, has moved,
+        or is gone."""
         services, context, session = self._services, self._context, self._session
         is_replica = self._params.replica_id >= 0
         by_id = session.uses_topic_ids
@@ -437,7 +439,8 @@ def _in_words_of_the_version(
 
 
 def _add_leaders(services: FetchServices, context: RequestContext, response: FetchResponse) -> None:
-    """Who leads the partitions of which the client has an old picture, and where it is reached (KIP-951)."""
+    """Adds the leaders and their addresses for those partitions whose leader the client does not know any
+    more (KIP-951)."""
     metadata = services.metadata
     view = metadata.view(context.session.listener)
     endpoints: dict[int, FetchResponse.NodeEndpoint] = {}

@@ -42,7 +42,7 @@ from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
 Refuse = Callable[[Any, ErrorCode, int], Message]
-"""From a request, the error and the request's version to the answer when the controller cannot be asked."""
+"""Makes the answer from a request, the error and the request's version, if the controller cannot be asked."""
 
 FORWARDED: Final[Mapping[ApiKey, Refuse]] = MappingProxyType(
     {

@@ -58,7 +58,7 @@ READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
-"""As a replica id: reads from any replica."""
+"""The replica id of a consumer that debugs, which reads from any replica."""
 
 PARTITIONS_PER_STEP: Final = 64
 
@@ -207,7 +207,8 @@ def _refusal(
 
 
 def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Up to where whoever asks may read: replicas to the log end, consumers by their isolation level."""
+    """The offset up to which the client may read: replicas to the log end, consumers by their isolation
+    level."""
     log = partition.log
     if request.replica_id >= 0:
         return log.log_end_offset

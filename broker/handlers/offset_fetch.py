@@ -41,7 +41,7 @@ TOPIC_IDS_SINCE: Final = 10
 GROUP_ERROR_SINCE: Final = 2
 
 PARTITIONS_AT_ONCE: Final = 500
-"""Of one group, looked up in one step."""
+"""The number of partitions of one group that are looked up in one step."""
 
 ResponseGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 
@@ -70,7 +70,7 @@ class _Run(NamedTuple):
 
 
 Make = Callable[[FetchedTopic], Any]
-"""From a topic's offsets to the struct of the response; None leaves it out."""
+"""Makes the struct of the response from a topic's offsets; None leaves the topic out."""
 
 
 @in_turns

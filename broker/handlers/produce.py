@@ -75,7 +75,8 @@ REFUSED_BEFORE_THE_LOG: Final = (
 """An answer with one of these errors does not tell where the log starts, as in Kafka."""
 
 _ATTRIBUTES_LOW_BYTE: Final = 22
-"""Where the batch says that it is transactional: the second byte of its attributes."""
+"""The position of the byte of a batch that tells whether it is transactional: the second byte of its
+attributes."""
 
 _NOT_ADDED: Final = "Partition was not added to the transaction"
 _NOT_VERIFIED: Final = (
@@ -294,7 +295,7 @@ def _merged(topics: list[TopicData], by_id: bool) -> list[TopicData]:
 def _refusal(
     services: ProduceServices, context: RequestContext, acks: int, name: str | None, asked: PartitionData
 ) -> BeforeTheLog:
-    """Why a batch does not come as far as the log, in Kafka's order of checks."""
+    """The error for a batch that is refused before it comes to the log, in Kafka's order of checks."""
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if not context.allows(_WRITE, _TOPIC, name):
@@ -349,7 +350,7 @@ def _refused_late(
     answer: ProduceResponse.PartitionProduceResponse,
     refusal: AppendRefused,
 ) -> None:
-    """As `_refused_batch`, in the answer of a batch that had to wait before it was refused."""
+    """Does as `_refused_batch`, in the answer for a batch that had to wait before it was refused."""
     partition.counters.failed_produce_requests += 1
     verdict = _refused(services, context, partition.topic, partition.index, refusal.error_code)
     answer.error_code = verdict.error_code
@@ -441,7 +442,8 @@ def _produce_late(
     append: Append,
     pending: Pending[Any],
 ) -> None:
-    """Also if the client has gone: what it has sent is written, as it would have been without the wait."""
+    """Appends batches that had to wait. They are written even if the client has disconnected, as they would
+    have been without the wait."""
     try:
         result = _produce(services, context, request, append)
     except CloseConnection as verdict:

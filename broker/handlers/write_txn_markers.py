@@ -116,7 +116,7 @@ class _Writing:
     def __init__(self) -> None:
         self.left = 0
         self._errors: dict[int, dict[Place, ErrorCode | None]] = {}
-        """By producer id; None while a marker is not settled."""
+        """The errors by producer id; None while a marker is not settled."""
         self._pending: Pending[WriteTxnMarkersResponse] | None = None
         self._timer: Timer | None = None
 

@@ -44,7 +44,7 @@ __all__ = ["Broker", "BrokerFailed", "TopicRefused"]
 LOG_TAIL_BYTES: Final = 4_000
 STOP_SECONDS: Final = 15.0
 LAST_STOP_SECONDS: Final = 3.0
-"""How long a broker may take to stop when the interpreter of the test or notebook is ending."""
+"""The time that a broker may take to stop when the interpreter of the test or notebook is ending."""
 MOST_COPIES: Final = 3
 BROKERS_DEFAULT: Final = -1
 

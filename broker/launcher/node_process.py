@@ -109,7 +109,7 @@ class NodeProcess:
         return True
 
     def kill(self) -> None:
-        """As a crash would: it writes nothing any more."""
+        """Kills the process, which writes nothing any more, as in a crash."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()

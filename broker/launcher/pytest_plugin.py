@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SHOWN: Final = ("failed", "always", "never")
 TOPIC_STEM_LENGTH: Final = 100
 LOG_SECTION_BYTES: Final = 100_000
-"""How many bytes, the last ones, are shown of what was logged during a test."""
+"""The number of bytes at the end of what was logged during a test that are shown."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -31,7 +31,7 @@ UNKNOWN: Final = -1
 
 
 class FollowsTheLog(Protocol):
-    """Who replays the metadata log. image: the state that follows from it."""
+    """A part of the node that replays the metadata log. image: the state that follows from it."""
 
     @property
     def image(self) -> ClusterImage: ...
@@ -69,7 +69,7 @@ class ObservedController(FollowsTheLog, Protocol):
 
 
 class ObservedLoader(FollowsTheLog, Protocol):
-    """How far this node's broker has come. offset: of the last record that it has published, or -1."""
+    """The progress of this node's broker. offset: that of the last record that it has published, or -1."""
 
     @property
     def offset(self) -> int: ...

@@ -42,7 +42,7 @@ VERDICT_SECONDS: Final = 5.0
 """Time for one batch of questions; a policy is meant to look at names and numbers, not to call anybody."""
 
 ENDING_SECONDS: Final = 5.0
-"""Time for the policies to be closed, when the broker stops."""
+"""The time that the policies may take to close when the broker stops."""
 
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 """A longer answer is a fault of the process."""
@@ -160,7 +160,8 @@ class PolicyProcess:
         self._threads.submit(partial(self._ask, question), self._answered)
 
     def _ask(self, questions: bytes) -> bytes:
-        """In the helper thread. A process that has died is replaced. Raises JobFailed, OSError."""
+        """Asks the process, in the helper thread. A process that has died is replaced. Raises JobFailed and
+        OSError."""
         process = self._process
         if process is None or not process.is_alive:
             _log.warning("The policies' process is started again")

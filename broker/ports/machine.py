@@ -56,7 +56,8 @@ def highest_connection_descriptor(limit: int | None = None) -> int:
 
 
 def enough_descriptors() -> int:
-    """How many files and sockets the process may have open. Raises OSError if nothing can work with it."""
+    """The number of files and sockets that the process may have open. Raises OSError if nothing can work with
+    it."""
     limit = descriptor_limit()
     if limit < LEAST_DESCRIPTORS:
         raise OSError(
@@ -67,7 +68,7 @@ def enough_descriptors() -> int:
 
 
 def codec_threads() -> int:
-    """How many threads may compress: the loop keeps a processor for itself."""
+    """The number of threads that may compress: the loop keeps a processor for itself."""
     return max(1, min(len(os.sched_getaffinity(0)) - 1, CODEC_THREADS))
 
 

@@ -71,14 +71,15 @@ class PageServer(Protocol):
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """See the module.
+    """The ports of a node, see the module.
 
     timers: also brings later calls to the node's loop, one at a time. workers: do the jobs that take too
     long for the loop. start_process: starts a program, given as its command line. collector_pauses: counts
     those of this interpreter while it is installed. watch_loop: makes a watch; it asks which request is being
     handled. serve_pages: makes the admin port. halt: ends the process at once, after saying why.
-    descriptor_limit: how many files and sockets may be open. available_memory_bytes: of the machine or its
-    cgroup; 0 if unknown. close: after the node's loop has ended, ends threads and workers.
+    descriptor_limit: the number of files and sockets that may be open. available_memory_bytes: the memory of
+    the machine or of its cgroup; 0 if unknown. close: after the node's loop has ended, ends threads and
+    workers.
     """
 
     clock: Clock

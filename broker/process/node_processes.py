@@ -56,7 +56,7 @@ class _Node:
         self.file = file
         self.process: asyncio.subprocess.Process | None = None
         self.listeners = ""
-        """As the line that it prints when it is ready names them; empty until then."""
+        """The listeners as the line names them that it prints when it is ready; empty until then."""
 
     def send_signal(self, number: signal.Signals) -> None:
         if self.process is not None and self.process.returncode is None:

@@ -43,7 +43,7 @@ class Systemd:
 
 
 def watchdog_timeout_seconds(environment: Mapping[str, str], pid: int) -> float | None:
-    """How long systemd waits for a sign of life; None if it expects none of this process."""
+    """The time for which systemd waits for a sign of life; None if it expects none of this process."""
     if environment.get("WATCHDOG_PID", str(pid)) != str(pid):
         return None
     try:

@@ -32,11 +32,11 @@ class ReplicationQuota:
         self._window_ms = window_ms
         self._oldest = windows
         self._samples: deque[tuple[int, int]] = deque()
-        """(begin of the window, bytes in it), in the order of time."""
+        """Pairs of the begin of a window and the bytes in it, in the order of time."""
         self._throttled: dict[str, frozenset[int]] = {}
 
     def limit(self, bytes_per_second: int) -> None:
-        """The configured rate has changed."""
+        """Takes over the configured rate."""
         self.bytes_per_second = bytes_per_second
 
     def throttle(self, topic: str, partitions: frozenset[int]) -> None:
@@ -51,7 +51,7 @@ class ReplicationQuota:
         return partitions is not None and (partitions is _EVERY or partition in partitions)
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """So many bytes of throttled replicas were copied."""
+        """Counts so many bytes of throttled replicas that were copied."""
         begin_ms = now_ms - now_ms % self._window_ms
         if self._samples and self._samples[-1][0] == begin_ms:
             size_bytes += self._samples.pop()[1]

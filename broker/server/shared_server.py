@@ -34,7 +34,7 @@ from storage.recovery import OnDamage
 _log = logging.getLogger("barnabas.node")
 
 PATIENCE_SECONDS: Final = 60
-"""How long a service manager is asked to wait for the next report on the recovery."""
+"""The time for which a service manager is asked to wait for the next report on the recovery."""
 
 SECURITY_PROTOCOLS: Final[Mapping[str, int]] = MappingProxyType(
     {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}

@@ -16,7 +16,7 @@ ROOT: Final = str(Path(__file__).resolve().parents[2])
 """The folder that holds `broker`: the clone, or the private root within the wheel."""
 
 ENDING_SECONDS: Final = 2.0
-"""How long a process whose pipes are closed may take to leave, before it is killed."""
+"""The time that a process whose pipes are closed may take to end, before it is killed."""
 
 
 class ChildProcess:

@@ -107,7 +107,7 @@ class WorkerPool:
             worker.end()
 
     def _call(self, order: bytes, tell: Callable[[str], None]) -> bytes | JobFailed:
-        """In a thread: bytes in, bytes out (see `wire`)."""
+        """Runs in a thread: sends bytes to a worker, and returns the bytes of its answer (see `wire`)."""
         worker = self._take()
         if worker is None:
             return JobFailed("the broker is stopping")

@@ -41,7 +41,8 @@ def write(descriptor: int, kind: bytes, body: bytes) -> None:
 
 
 def read(descriptor: int, largest_bytes: int = LARGEST_BYTES) -> tuple[bytes, bytes]:
-    """(kind, body). Blocks. Raises PipeClosed, also for a body that is announced larger than allowed."""
+    """Reads a message and returns its kind and body. Blocks. Raises PipeClosed, also for a body that is
+    announced larger than allowed."""
     head = _read_exactly(descriptor, _HEAD_BYTES)
     size = int.from_bytes(head[1:], "big")
     if size > largest_bytes:

@@ -41,7 +41,7 @@ def stays_alone(records: Sequence[Message]) -> bool:
 
 
 def says_something(records: Sequence[Message]) -> bool:
-    """False for records that only show that the leader is alive (KIP-835)."""
+    """Whether records change something. Some only show that the leader is alive (KIP-835)."""
     return not all(isinstance(record, NoOpRecord) for record in records)
 
 

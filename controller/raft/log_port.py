@@ -44,7 +44,8 @@ class RaftLog(Protocol):
         ...
 
     def epochs(self) -> Sequence[tuple[int, int]]:
-        """(epoch, offset of its first record), both ascending, for all records that are in the log."""
+        """Pairs of an epoch and the offset of its first record, both ascending, for all records that are in
+        the log."""
         ...
 
     def read(self, offset: int, max_bytes: int) -> Records:

@@ -26,7 +26,7 @@ from protocol.values import ZERO_UUID
 __all__ = ["CONFIGURED", "NO_VOTERS", "Endpoints", "Voter", "VoterHistory", "VoterSet"]
 
 Endpoints = Mapping[str, Address]
-"""Where a replica listens, by listener name."""
+"""The addresses of a replica, by listener name."""
 
 CONFIGURED: Final = -1
 """Stands for the offset of voters that are in no record of the log: they come from the config or from

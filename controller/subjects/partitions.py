@@ -130,7 +130,7 @@ def leads_anything(image: ClusterImage, broker_id: int) -> bool:
 def partitions_at(
     image: ClusterImage, keys: Iterable[PartitionKey]
 ) -> Iterator[tuple[TopicImage, int, PartitionRegistration]]:
-    """Those partitions of these keys that exist."""
+    """The partitions with these keys, as far as they exist."""
     by_id = image.topics.by_id
     for topic_id, index in keys:
         topic = by_id.get(topic_id)

@@ -41,7 +41,8 @@ def decode_metadata_record(value: Buffer, find: Callable[[int], type[Message]] =
 def decode_versioned_record(
     value: Buffer, find: Callable[[int], type[Message]] = metadata_record
 ) -> tuple[Message, int]:
-    """As `decode_metadata_record`, with the version in which the record was written."""
+    """Decodes as `decode_metadata_record` does, and also returns the version in which the record was
+    written."""
     try:
         frame_version, record_type, version, position = value[0], value[1], value[2], 3
         if (

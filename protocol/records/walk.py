@@ -147,7 +147,7 @@ def _walk_slice(data: bytes | bytearray, position: int, index: int, stop: int) -
 
 
 def _walk_carefully(data: bytes | bytearray, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
-    """As `_walk_structure`, but four times as slow and safe against reading behind the end."""
+    """Walks as `_walk_structure` does, but four times as slowly and safe against reading behind the end."""
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     for index in range(index, stop):  # noqa: B020
         position, timestamp, offset, key = _shape(data, position, index)

@@ -28,8 +28,8 @@ class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = deque(sorted(set(aborted), key=lambda each: each.first_offset))
         self._aborted: dict[int, list[AbortedTransaction | bool]] = {}
-        """By producer id, the aborted transaction whose range of offsets the pass is in, and whether data of
-        it was met."""
+        """For each producer id, the aborted transaction whose range of offsets the pass is in, and whether
+        data of it was met."""
         self._committed: dict[int, None] = {}
         """The producers of which data was met that is not aborted."""
         self.kept: list[AbortedTransaction] = []

@@ -82,7 +82,7 @@ class ConsumerGroupRequests:
         self._revoking: dict[tuple[str, str], int] = {}
         """The epoch in which a member has to give up partitions, by group and member."""
         self.to_resolve: dict[str, Sequence[str]] = {}
-        """By group, the expressions that are to be matched in later turns of the loop."""
+        """The expressions of each group that are to be matched in later turns of the loop."""
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, operation: GroupOperation

@@ -25,7 +25,7 @@ class PendingTransactionalOffsets:
         self._writers: dict[bytes, dict[int, None]] = {}
         """The producers whose open transactions have written each key."""
         self._partitions: dict[str, dict[bytes, tuple[str, int]]] = {}
-        """By group, the keys of it with topic and partition."""
+        """The keys of each group, with topic and partition."""
         self._superseded: set[tuple[int, bytes]] = set()
         self._gone: set[bytes] = set()
         """Pending keys that a tombstone has removed: they are not unstable any longer."""
