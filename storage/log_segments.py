@@ -29,7 +29,7 @@ from storage.file_names import LOG_SUFFIX
 from storage.group_write import Cut
 from storage.log_config import LogConfig
 from storage.retention import remove_files
-from storage.segment import PlacedBatch, Segment
+from storage.segment import Segment
 
 _REMEMBERED_BATCHES: Final = 128
 """The number of the last batches whose places are known, at least, without a look at the file."""
@@ -179,20 +179,19 @@ class LogSegments(Sequence[Segment]):
         self.log_end_offset = last_offset + 1
 
     def note_appends(
-        self, placed: Sequence[PlacedBatch], base_offsets: Sequence[int], positions: Sequence[int]
+        self, base_offsets: Sequence[int], positions: Sequence[int], log_end_offset: int, is_indexed: bool
     ) -> None:
         """Does as `note_append` for consecutive batches in the active segment, which was not empty before and
-        has space for so many index entries."""
-        segment, config = self.active, self.config
-        if segment.appended_in_row(placed, config.index_interval_bytes):
-            segment.is_full = segment.has_full_index(config.segment_index_bytes)
+        has taken them in. is_indexed: it has got an index entry."""
+        if is_indexed:
+            self.active.is_full = self.active.has_full_index(self.config.segment_index_bytes)
         recent = self.recent_offsets
         recent.extend(base_offsets)
         self.recent_positions.extend(positions)
         if len(recent) >= 2 * _REMEMBERED_BATCHES:
             del recent[:_REMEMBERED_BATCHES]
             del self.recent_positions[:_REMEMBERED_BATCHES]
-        self.log_end_offset = placed[-1][2] + 1
+        self.log_end_offset = log_end_offset
 
     def write(self, segment: Segment, group: Sequence[PreparedAppend]) -> None:
         """Writes batches one after the other to the place of the first one. Raises OSError."""

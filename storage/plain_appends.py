@@ -24,7 +24,7 @@ from protocol.records.validation import plain_headers
 from storage.file_io import write_fully
 from storage.log_disk import SLOW_NS
 from storage.producer_state import LAST_SEQUENCE, ProducerBatch, ProducerEntry
-from storage.segment import MAX_RELATIVE_OFFSET, PlacedBatch
+from storage.segment import MAX_RELATIVE_OFFSET, IndexedBatch
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -63,7 +63,7 @@ def append_plain(
     config = segments.config
     if segment.index_room < len(batches):
         batches = batches[: segment.index_entries_left(config.segment_index_bytes)]
-    placed: list[PlacedBatch] = []
+    indexed: list[IndexedBatch] = []
     base_offsets: list[int] = []
     positions: list[int] = []
     buffers: list[memoryview] = []
@@ -72,6 +72,8 @@ def append_plain(
     base_offset = segments.log_end_offset
     segment_bytes, roll_timestamp = config.segment_bytes, segments.roll_timestamp
     largest_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+    interval, since_entry = config.index_interval_bytes, segment.bytes_since_index_entry
+    newest, newest_offset = segment.max_timestamp, segment.max_timestamp_offset
     headers = plain_headers(buffer, batches, log.rules, now_ms, request_version)
     for header, (at, size_bytes) in zip(headers, batches, strict=False):
         end = position + size_bytes
@@ -83,16 +85,22 @@ def append_plain(
             break
         patch_place(buffer, at, base_offset, header[1], leader_epoch)
         buffers.append(buffer[at : at + size_bytes])
-        placed.append((position, size_bytes, last_offset, max_timestamp))
+        if max_timestamp > newest:
+            newest, newest_offset = max_timestamp, last_offset
+        if since_entry > interval:
+            indexed.append((position, end, last_offset, newest, newest_offset))
+            since_entry = 0
+        since_entry += size_bytes
         base_offsets.append(base_offset)
         positions.append(position)
         position, base_offset = end, last_offset + 1
-    if not placed or not _write(log, buffers, begin, position, now_ms):
+    if not buffers or not _write(log, buffers, begin, position, now_ms):
         return [], 0
     if sequences:
         for entry, appended in sequences.values():
             log.producer_state.put(entry.followed_by_all(appended))
-    segments.note_appends(placed, base_offsets, positions)
+    segment.appended_in_row(position, since_entry, (newest, newest_offset), indexed)
+    segments.note_appends(base_offsets, positions, base_offset, bool(indexed))
     return base_offsets, position - begin
 
 

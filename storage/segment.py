@@ -59,9 +59,10 @@ _READ_BYTES: Final = 4096
 _SMALLEST_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
-PlacedBatch: TypeAlias = tuple[int, int, int, int]
-"""A batch and its place: position, size, last offset, largest timestamp. A plain tuple, since it is made for
-each batch that producers send."""
+IndexedBatch: TypeAlias = tuple[int, int, int, int, int]
+"""A batch that gets an index entry: its position, end and last offset, the largest timestamp so far and the
+last offset of the batch that has it. A plain tuple, since one is made for each large batch that producers
+send."""
 
 
 class Located(NamedTuple):
@@ -168,22 +169,22 @@ class Segment:
             self.first_timestamp = max_timestamp
         return False
 
-    def appended_in_row(self, placed: Sequence[PlacedBatch], interval: int) -> bool:
-        """Does as `appended` for consecutive batches, of which none is the segment's first."""
-        since, largest, is_indexed = self.bytes_since_index_entry, self.max_timestamp, False
-        for position, size_bytes, last_offset, max_timestamp in placed:
-            if max_timestamp > largest:
-                self.max_timestamp = largest = max_timestamp
-                self.max_timestamp_offset = last_offset
-            if since > interval:
-                self.size_bytes = position + size_bytes
-                self._index(last_offset, position)
-                since, is_indexed = 0, True
-            since += size_bytes
-        position, size_bytes, _, _ = placed[-1]
-        self.size_bytes = position + size_bytes
-        self.bytes_since_index_entry = since
-        return is_indexed
+    def appended_in_row(
+        self,
+        end: int,
+        bytes_since_index_entry: int,
+        newest: tuple[int, int],
+        indexed: Sequence[IndexedBatch],
+    ) -> None:
+        """Does as `appended` for consecutive batches, of which none is the segment's first.
+
+        newest: the largest timestamp and its offset. indexed: the batches that get an index entry.
+        """
+        for position, self.size_bytes, last_offset, self.max_timestamp, self.max_timestamp_offset in indexed:
+            self._index(last_offset, position)
+        self.max_timestamp, self.max_timestamp_offset = newest
+        self.size_bytes = end
+        self.bytes_since_index_entry = bytes_since_index_entry
 
     def _index(self, last_offset: int, position: int) -> None:
         """Adds an entry for a batch to both indexes."""

@@ -58,7 +58,7 @@ class TimeIndex:
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Adds an entry if its timestamp is above the last one's."""
-        if timestamp > self.last()[0]:
+        if timestamp > (self._last or self.last())[0]:
             self._file.append(_ENTRY.pack(timestamp, offset - self.base_offset))
             self._last = (timestamp, offset)
 

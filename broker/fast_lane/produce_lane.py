@@ -253,7 +253,7 @@ class ProduceLane:
             if plain is None or not (run := _like_requests(plain, view, at, end, left, most))[0]:
                 return at
         self.has_declined = True
-        return self._append(connection, plain, view, at, *run, out)
+        return self._append(connection, plain, view, at, run, out)
 
     def _find(self, view: memoryview, at: int, end: int) -> PlainProduce | None:
         found = self.remembered.find(view, at, end)
@@ -268,11 +268,11 @@ class ProduceLane:
         plain: PlainProduce,
         view: memoryview,
         at: int,
-        correlation_ids: list[int],
-        batches: list[tuple[int, int]],
+        run: _Run,
         out: list[Piece],
     ) -> int:
         """Appends the batches of like requests and answers them; returns the position behind the last one."""
+        correlation_ids, batches = run
         partition, waiting = plain.partition, connection.waiting
         is_replicated = partition.is_alone or not plain.acks_all
         if self._appends.failing or not (is_replicated or _may_be_replicated(partition)):

@@ -26,7 +26,7 @@ compressed). Bytes after the one batch that are no second batch are ignored as K
 `header.size_bytes` only.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from protocol.crc import crc32c
@@ -144,7 +144,7 @@ def plain_headers(
     rules: ValidationRules,
     now_ms: int,
     request_version: int,
-) -> Iterator[tuple[int, ...]]:
+) -> list[tuple[int, ...]]:
     """The headers of the batches up to the first that is not plain: good by its header and checksum alone, of
     no transaction, and stored as it came but for its offset and leader epoch. Everything else is looked at in
     the order of Kafka's checks by `validate_client_batch`, which would accept plain ones, too.
@@ -152,8 +152,9 @@ def plain_headers(
     batches: position and size of each; none is smaller than a header. The fields are in the order of
     `BatchHeader`; the attributes hold a codec and nothing else. 0.4 µs a batch and the checksum.
     """
+    found: list[tuple[int, ...]] = []
     if rules.compacted or rules.log_append_time or rules.before_max_ms != NO_BOUND_MS:
-        return
+        return found
     view = buffer if buffer.__class__ is memoryview else memoryview(buffer)
     codec, last_codec = rules.codec, ZSTD if request_version >= FIRST_VERSION_WITH_ZSTD else ZSTD - 1
     largest_bytes, latest_ms = rules.max_message_bytes, now_ms + rules.after_max_ms
@@ -176,8 +177,9 @@ def plain_headers(
             or max_timestamp > latest_ms
             or crc32c(view[position + CRC_START : position + size_bytes]) != crc
         ):
-            return
-        yield fields
+            break
+        found.append(fields)
+    return found
 
 
 def place(

@@ -38,7 +38,7 @@ from protocol.records.header import HEADER, seal
 from protocol.records.validation import plain_headers
 from storage import plain_appends
 from storage.faulty_files import Fault
-from storage.segment import PlacedBatch, Segment
+from storage.segment import Segment
 from tests.support.rigs.produce_world import WALKED, ProduceWorld
 from tests.support.samples import bad_batches as bad
 
@@ -350,10 +350,8 @@ def test_the_lane_changes_nothing() -> None:
     assert taken > requests // 10
 
 
-def _appended_without_index(self: Segment, placed: Sequence[PlacedBatch], interval: int) -> bool:
-    for position, size_bytes, last_offset, max_timestamp in placed:
-        self.appended(position, last_offset, max_timestamp, size_bytes, 1 << 40)
-    return False
+def _appended_without_index(self: Segment, end: int, since: int, newest: Any, indexed: object) -> None:
+    _APPENDED_IN_ROW(self, end, since, newest, [])
 
 
 def _count_without_bytes(
@@ -424,6 +422,7 @@ _LIKE_REQUESTS: Final = produce_lane._like_requests
 _PLAIN_HEADERS: Final = plain_headers
 ATTRIBUTES: Final = slice(21, 23)
 _WRITE: Final = plain_appends._write
+_APPENDED_IN_ROW: Final = Segment.appended_in_row
 
 
 class Mutant(NamedTuple):
