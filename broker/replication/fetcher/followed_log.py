@@ -24,7 +24,8 @@ from broker.replication.fetcher.fetch_transitions import FetchState
 from broker.replication.fetcher.partition_fetch import PartitionFetch
 from broker.replication.partition import Partition
 from broker.replication.roles import NO_EPOCH
-from protocol.records.header import ReadBuffer
+from protocol.records.errors import RecordsError
+from protocol.records.header import ReadBuffer, headers
 from storage.append import AppendResult
 from storage.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, LeaderEpochs
 from storage.waiting_append import WaitingAppend
@@ -78,8 +79,18 @@ class FollowedLog:
         return partition.leader_epoch == leader_epoch and not partition.is_leader and not partition.is_offline
 
     def append(self, records: ReadBuffer, leader_epoch: int, now_ms: int) -> AppendResult | WaitingAppend:
-        """Appends as `PartitionLog.append_as_follower` does."""
-        return self.partition.log.append_as_follower(records, now_ms, leader_epoch)
+        """Appends as `PartitionLog.append_as_follower` does. An empty log may begin before the offset that it
+        asked for: the leader's log start may lie within a batch, which comes as a whole."""
+        log = self.partition.log
+        if log.log_end_offset == log.log_start_offset and not log.appends.queue.prepared:
+            first = _batch_around(records, log.log_end_offset)
+            if first is not None:
+                _log.info(
+                    "%s is empty and begins at offset %d, with the batch in which its leader's log starts",
+                    log.name, first,
+                )  # fmt: skip
+                log.truncate_fully_and_start_at(first, now_ms=now_ms)
+        return log.append_as_follower(records, now_ms, leader_epoch)
 
     def follow_leader(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
         """Takes over the leader's high watermark and log start offset.
@@ -134,6 +145,19 @@ class FollowedLog:
             log.name, offset, end,
         )  # fmt: skip
         self.partition.tell_changed()
+
+
+def _batch_around(records: ReadBuffer, offset: int) -> int | None:
+    """The offset with which the first batch begins, if it begins before `offset` and ends there or later."""
+    try:
+        first = next(headers(records), None)
+    except RecordsError:
+        return None  # the append says what is wrong
+    if first is None:
+        return None
+    _, header = first
+    last_offset = header.base_offset + header.last_offset_delta
+    return header.base_offset if header.base_offset < offset <= last_offset else None
 
 
 def truncation_offset(

@@ -172,6 +172,33 @@ def test_a_follower_whose_offsets_are_deleted_at_the_leader_begins_anew() -> Non
     assert log.log_end_offset == 101
 
 
+def test_a_log_that_begins_anew_within_a_batch_of_its_leader_has_it_whole() -> None:
+    """DeleteRecords may move the leader's log start into a batch, which is sent and stored as a whole."""
+    rig = FetcherRig()
+    story = rig.host()
+    story.append(b"old", epoch=1)
+    rig.follow(leader_epoch=2)
+    rig.answer(failure(ErrorCode.OFFSET_OUT_OF_RANGE))
+    rig.tell_offsets(end=120, start=100)
+    rig.answer()
+    assert rig.asked()[0].fetch_offset == 100
+    around = leader_batch(98, b"98", b"99", b"100", b"101", epoch=2)
+    rig.answer(records(around, high_watermark=102, log_start=100))
+    log = story.log
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (100, 102, 102)
+    assert log.leader_epochs.entries() == [(2, 100)]
+    assert (rig.asked()[0].fetch_offset, rig.asked()[0].log_start_offset) == (102, 100)
+
+
+def test_a_batch_before_the_end_of_a_log_with_records_is_refused() -> None:
+    rig = FetcherRig()
+    story = rig.host()
+    story.append(b"a", epoch=1)
+    rig.follow(leader_epoch=2)
+    rig.answer(records(leader_batch(0, b"0", b"1", epoch=2), high_watermark=2))
+    assert story.log.log_end_offset == 1
+
+
 def test_an_offset_that_is_in_range_after_all_is_fetched_again() -> None:
     rig = FetcherRig()
     story = rig.host()
