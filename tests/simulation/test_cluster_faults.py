@@ -226,6 +226,20 @@ def test_a_life_ends_between_two_changes_of_files() -> None:
     assert run.world.coverage.counts["crash between two changes of files"] >= 2
 
 
+def test_a_node_crashes_while_it_starts() -> None:
+    run = with_topic(started())
+    for bits in range(5):
+        with without_logs():
+            play(run, "crash at start", bits, bits)
+            run.world.loop.run_for(12_000)
+        heal(run, "crash at start")
+        heal(run, "kill")
+        until_well(run)
+    counts = run.world.coverage.counts
+    assert counts["crash of a node that starts"]
+    assert counts["crash between two changes of files"]
+
+
 def test_a_broker_that_lost_its_disk_comes_back_with_another_directory() -> None:
     run = with_topic(started(brokers_alone=1))
     assert run.world.nodes[4].image is not None

@@ -58,18 +58,22 @@ class DiskTrouble:
         self._random = random
         self._until_end = 0
         self._end: Callable[[], bool] | None = None
+        self._is_for_next_life = False
 
     def begin_life(self) -> None:
         self.errors = 0
-        self._end = None
+        if not self._is_for_next_life:
+            self._end = None
+        self._is_for_next_life = False
 
-    def end_after(self, changes: int, end: Callable[[], bool]) -> None:
-        """The life ends in place of a change: the next one for 1. end: ends it, and says whether it did."""
-        self._until_end, self._end = changes, end
+    def end_after(self, changes: int, end: Callable[[], bool], *, next_life: bool = False) -> None:
+        """The life, or the next one, ends in place of a change: of its first one from now on for 1. end: ends
+        it, and says whether it did."""
+        self._until_end, self._end, self._is_for_next_life = changes, end, next_life
 
     def disarm(self) -> None:
         """The end that was to come does not come any more."""
-        self._end = None
+        self._end, self._is_for_next_life = None, False
 
     @property
     def is_armed(self) -> bool:

@@ -6,7 +6,7 @@ budget of losses does not allow is a smaller fault in its place: a power cut bec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -140,9 +140,33 @@ def _crash(run: ClusterRun, step: ClusterStep) -> str | None:
         return None
     random, trouble = step.random(), node.machine.trouble
     changes = 1 + random.below(1 << random.below(MOST_CHANGES_BITS))
+    trouble.end_after(changes, _end_of_crash(run, node, random))
+    run.world.faults.begin("crash", ARMED_MS, trouble.disarm)
+    return f"{node} crashes before its {changes}. change of a file from now"
+
+
+def _crash_at_start(run: ClusterRun, step: ClusterStep) -> str | None:
+    """Ends a life, and arms the machine for the next one: while it recovers its logs, or soon after."""
+    node = whose_turn(run, step)
+    if node is None or node.machine.trouble.is_armed:
+        return None
+    random, trouble = step.random(), node.machine.trouble
+    changes = 1 + random.below(1 << random.below(MOST_CHANGES_BITS))
+    down_ms = drawn_duration_ms(random, most_ms=ARMED_MS // 4)
+    how = end_without_order(run, node, random, down_ms)
+    if how is None:
+        return None
+    trouble.end_after(changes, _end_of_crash(run, node, random), next_life=True)
+    run.world.faults.begin("crash at start", ARMED_MS, trouble.disarm)
+    return f"{node} {how}, and crashes again before its {changes}. change of a file"
+
+
+def _end_of_crash(run: ClusterRun, node: SimulatedNode, random: SeededRandom) -> Callable[[], bool]:
+    """Ends the life of an armed machine when its time has come, if the budget allows it then."""
     is_power_cut, down_ms = random.below(2) > 0, drawn_duration_ms(random)
 
     def end() -> bool:
+        is_starting = node.machine.is_starting
         if is_power_cut:
             has_ended = end_without_order(run, node, random, down_ms) is not None
         else:
@@ -150,13 +174,11 @@ def _crash(run: ClusterRun, step: ClusterStep) -> str | None:
             if has_ended:
                 run.world.restarts.after(node, down_ms)
                 node.machine.kill()
-        run.world.coverage.count("crash between two changes of files" if has_ended else "crash put off")
+        when = "crash of a node that starts" if is_starting else "crash between two changes of files"
+        run.world.coverage.count(when if has_ended else "crash put off")
         return has_ended
 
-    trouble.end_after(changes, end)
-    run.world.faults.begin("crash", ARMED_MS, trouble.disarm)
-    what = "the power of {} fails" if is_power_cut else "{} is killed"
-    return f"{what.format(node)} before its {changes}. change of a file from now"
+    return end
 
 
 def _lose_disk(run: ClusterRun, step: ClusterStep) -> str | None:
@@ -199,6 +221,7 @@ MACHINE_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "stop": Verb(_stop, 6, _start_all_now),
         "cut power": Verb(_cut_power, 10, _start_all_now),
         "crash": Verb(_crash, 10, healing("crash")),
+        "crash at start": Verb(_crash_at_start, 6, healing("crash at start")),
         "lose disk": Verb(_lose_disk, 3, _start_all_now),
         "pause": Verb(_pause, 6, healing("pause")),
     }

@@ -85,7 +85,7 @@ class Machine:
         """Is called after the end of each life of a node."""
         self._network = network
         self._life: _Life | None = None
-        self._runs_node = self._is_starting = False
+        self._runs_node = self.is_starting = False
         self._untold: LifeEnd | None = None
 
     @property
@@ -105,7 +105,7 @@ class Machine:
         had started. Raises what the start of a node raises; its process has ended then."""
         self.ready_line, self.has_stopped = None, False
         surroundings = self.surroundings()
-        self._runs_node = self._is_starting = True
+        self._runs_node = self.is_starting = True
         try:
             node = self.node = Node(
                 surroundings, config, cluster_id, on_ready=self._ready, on_stopped=self._stopped
@@ -122,7 +122,7 @@ class Machine:
             self._end_process(LifeEnd("failed at its start", True, self.trouble.errors, str(error)))
             raise
         finally:
-            self._is_starting = False
+            self.is_starting = False
             self.tell_end()
 
     def _ready(self, line: str) -> None:
@@ -186,7 +186,7 @@ class Machine:
         if self._runs_node:
             self._runs_node = False
             self._untold = end
-        if life is None or not (life.timers.is_in_turn or self._is_starting):
+        if life is None or not (life.timers.is_in_turn or self.is_starting):
             self.tell_end()
 
     def tell_end(self) -> None:
