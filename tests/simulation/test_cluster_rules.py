@@ -414,6 +414,22 @@ def test_an_image_that_goes_back(traffic: Traffic) -> None:
     strikes(metadata_rules.IMAGE_GOES_BACK, lambda: traffic.turn(node))
 
 
+def test_a_replica_that_joins_an_isr_and_lacks_what_is_committed(traffic: Traffic) -> None:
+    node, _ = on_leader(traffic)
+    image, newest = node.image, traffic.seen.newest
+    assert image is not None
+    assert newest is not None
+    assert node.broker is not None
+    traffic.seen.newest = msgspec.structs.replace(newest, isr=(node.node_id,))
+    commit_more(traffic)
+    topic = image.topics.by_name[TOPIC]
+    joined = msgspec.structs.replace(newest, partition_epoch=newest.partition_epoch + 1)
+    changed = msgspec.structs.replace(topic, partitions={0: joined})
+    topics = TopicsImage({TOPIC: changed}, {topic.id: changed})
+    node.broker.metadata.image = msgspec.structs.replace(image, topics=topics)
+    strikes(partition_rules.JOINS_BEHIND, lambda: traffic.turn(node))
+
+
 def quorum_rules(traffic: Traffic) -> metadata_rules.QuorumRules:
     return next(rule for rule in traffic.world.rules if isinstance(rule, metadata_rules.QuorumRules))
 

@@ -5,6 +5,7 @@
     epochs of a partition never go back         in the images of a node, and as it hosts the partition
     the high watermark never falls              as long as one node leads in one epoch
     the high watermark is within the log
+    who joins an ISR has what is committed      in the registration of its broker with which it joins
     the high watermark is held by the ISR       by all of the ISR in the metadata, and by those that the
                                                 leader has to count beside them
 
@@ -21,7 +22,7 @@ from typing import Final
 
 from broker.replication.roles import Leader
 from broker.simulation.cluster.simulated_node import SimulatedNode
-from broker.simulation.rules.seen_partitions import SeenCluster, SeenReplica
+from broker.simulation.rules.seen_partitions import SeenCluster, SeenPartition, SeenReplica
 from broker.simulation.verdict import Violation
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import PartitionRegistration, TopicImage
@@ -30,6 +31,7 @@ __all__ = [
     "HIGH_WATERMARK_FALLS",
     "HIGH_WATERMARK_OUTSIDE",
     "ISR_OUTSIDE",
+    "JOINS_BEHIND",
     "NOT_HELD",
     "OLD_EPOCH",
     "TWO_LEADERS",
@@ -42,6 +44,7 @@ ISR_OUTSIDE: Final = "an ISR is a part of the replicas"
 OLD_EPOCH: Final = "epochs of a partition never go back"
 HIGH_WATERMARK_FALLS: Final = "the high watermark never falls"
 HIGH_WATERMARK_OUTSIDE: Final = "the high watermark is within the log"
+JOINS_BEHIND: Final = "who joins an ISR has what is committed"
 NOT_HELD: Final = "the high watermark is held by the ISR"
 
 _NO_PARTITIONS: Final[Mapping[int, PartitionRegistration]] = MappingProxyType({})
@@ -88,6 +91,27 @@ class RegistrationRules:
             newest = partition.newest
             if newest is None or newest.partition_epoch < registration.partition_epoch:
                 partition.newest = registration
+                if newest is not None and newest.leader_epoch == registration.leader_epoch:
+                    for node_id in registration.isr:
+                        if node_id not in newest.isr:
+                            self._joins(partition, node_id, image)
+
+    def _joins(self, partition: SeenPartition, node_id: int, image: ClusterImage) -> None:
+        """The leader has asked for it, and has counted it since: nothing was committed without it. A broker
+        that has started again since may have lost what it had, but its registration is another one then."""
+        replica, broker = partition.replicas.get(node_id), image.brokers.get(node_id)
+        running = None if replica is None else replica.node.broker
+        if replica is None or broker is None or running is None or running.lifecycle.epoch != broker.epoch:
+            return
+        self._cluster.coverage.count("looked at: replica that joins an ISR")
+        has_it = replica.is_live and replica.life == replica.node.lives
+        end_offset = replica.now.log_end_offset if has_it else 0
+        if end_offset < partition.committed.end_offset and partition.unclean_epoch < 0:
+            raise Violation(
+                JOINS_BEHIND,
+                f"node {node_id} joins the ISR of {partition} with the epoch {broker.epoch} of its broker; "
+                f"its log ends at {end_offset}, all below {partition.committed.end_offset} is committed",
+            )
 
 
 class LeaderRules:

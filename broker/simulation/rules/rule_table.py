@@ -30,6 +30,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         partitions.OLD_EPOCH: "leader epoch and partition epoch grow, in images and where it is hosted",
         partitions.HIGH_WATERMARK_FALLS: "as long as one node leads in one epoch, what is committed stays so",
         partitions.HIGH_WATERMARK_OUTSIDE: "log start <= high watermark <= log end",
+        partitions.JOINS_BEHIND: "in the life in which it joins, as the controller has registered it",
         partitions.NOT_HELD: "all that may be elected, as the leader has to reckon, hold what is committed",
         logs.GAP: "each batch begins where the one before ends, but where the cleaner has been",
         logs.EPOCH_FALLS: "no batch is of an earlier leader epoch than one before it",
