@@ -16,6 +16,7 @@ from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.histories.checker import Verdict, check
 from broker.simulation.histories.history import READ_UNCOMMITTED, History
 from broker.simulation.verdict import without_logs
+from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from storage.memory_files import Torn
 
@@ -138,6 +139,32 @@ def test_what_clients_were_told_holds_though_nodes_are_lost(seed: int) -> None:
     assert answered["Produce: no answer"] > 0
     assert answered["AddPartitionsToTxn: NONE"] > 0
     assert answered["OffsetForLeaderEpoch: NONE"] > 0
+
+
+class Grower(ClusterClient):
+    """Makes a topic of one partition, and later gives it another one."""
+
+    async def run(self) -> None:
+        topic = CreateTopicsRequest.CreatableTopic("fire", 1, 1)
+        await self.ask_any(CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
+        await self.sleep_ms(20_000)
+        grown = CreatePartitionsRequest.CreatePartitionsTopic("fire", 2, None)
+        await self.ask_any(CreatePartitionsRequest(topics=[grown], timeout_ms=5_000))
+
+
+def test_the_leader_of_a_classic_group_distributes_new_partitions() -> None:
+    place = NodePlace(1, True, True, {"offsets.topic.replication.factor": "1"})
+    world = ClusterWorld(1, [place])
+    grower = Grower(world, ClientPlan("", "grower", ("fire",)), HOSTS[:1])
+    plan = ClientPlan("classic_consumer", "member", ("fire",), group="g")
+    with without_logs():
+        world.start_all()
+        grower.start()
+        make_client(world, plan, HOSTS[:1]).start()
+        world.loop.run_until(
+            lambda: any(each.partitions == ("fire-0", "fire-1") for each in world.history), limit_ms=120_000
+        )
+    assert any(each.partitions == ("fire-0",) for each in world.history)
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -70,6 +70,8 @@ class ClassicConsumer(GroupConsumer):
         self._lost: ErrorCode | None = None
         """Why its place in the group is gone."""
         self._is_joining = False
+        self._distributed: dict[str, int] | None = None
+        """How many partitions each topic had when it distributed them; None while another one leads."""
 
     def heard(self, error: ErrorCode) -> None:
         """See `GroupConsumer`; heartbeats are answered so, too."""
@@ -100,7 +102,12 @@ class ClassicConsumer(GroupConsumer):
     # The place in the group
 
     async def keep_place(self) -> bool:
-        """See `GroupConsumer`."""
+        """See `GroupConsumer`. The leader also joins when the topics are not as it has distributed them."""
+        if self._distributed is not None:
+            await self.refresh_if_old()
+            if self._distributed is not None and self._distributed != self._counts():
+                self.world.coverage.count("classic consumers: topics have changed")
+                self._must_join = True
         if self._must_join:
             await self._prepare_to_join()
             if not await self._join():
@@ -179,8 +186,12 @@ class ClassicConsumer(GroupConsumer):
     async def _sync(self, joined: JoinGroupResponse) -> list[Place] | None:
         """What it gets in the new generation; the leader says what everybody gets."""
         assignments = []
-        if joined.leader == joined.member_id and not joined.skip_assignment:
-            assignments = await self._distribute(joined)
+        self._distributed = None
+        if joined.leader == joined.member_id:
+            # Who leads without having distributed (KIP-814) does not know whether topics have changed since.
+            self._distributed = {}
+            if not joined.skip_assignment:
+                assignments = await self._distribute(joined)
         request = SyncGroupRequest(
             group_id=self.group,
             generation_id=joined.generation_id,
@@ -214,7 +225,7 @@ class ClassicConsumer(GroupConsumer):
     ) -> list[SyncGroupRequest.SyncGroupRequestAssignment]:
         """The leader's part."""
         await self.refresh()
-        counts = {topic: self.metadata.partition_counts.get(topic, 0) for topic in self.plan.topics}
+        counts = self._distributed = self._counts()
         members = [subscriber(each) for each in joined.members]
         assigned = ASSIGNORS[joined.protocol_name or self.assignor](members, counts)
         self.world.coverage.count("classic consumers: distributed as the leader")
@@ -234,6 +245,9 @@ class ClassicConsumer(GroupConsumer):
             )
             for member_id, places in assigned.items()
         ]
+
+    def _counts(self) -> dict[str, int]:
+        return {topic: self.metadata.partition_counts.get(topic, 0) for topic in self.plan.topics}
 
     async def _take_over(self, assigned: Sequence[Place]) -> None:
         """Under the cooperative protocol what it must give up goes first, and then it joins once more."""

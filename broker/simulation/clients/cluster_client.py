@@ -222,10 +222,17 @@ class ClusterClient(SimulatedClient):
         if topic not in metadata.topics:
             metadata.topics[topic] = None
             metadata.expire()
-        is_old = metadata.taken_ms is None or self.now_ms() - metadata.taken_ms > METADATA_AGE_MS
-        if is_old or metadata.leader(topic, partition) is None:
+        if not await self.refresh_if_old() and metadata.leader(topic, partition) is None:
             await self.refresh()
         return metadata.leader(topic, partition)
+
+    async def refresh_if_old(self) -> bool:
+        """Asks for metadata if something has called it old, or it is of a certain age; whether it did."""
+        taken_ms = self.metadata.taken_ms
+        is_old = taken_ms is None or self.now_ms() - taken_ms > METADATA_AGE_MS
+        if is_old:
+            await self.refresh()
+        return is_old
 
     async def partitions(self, topic: str) -> int:
         """How many the topic has; 0 if nobody knows it."""
