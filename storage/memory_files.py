@@ -26,9 +26,6 @@ class Torn(NamedTuple):
     """The number of these bytes that are left."""
     zero_bytes: int = 0
     """The number of zeros behind them: the file's length had reached the disk, its content had not."""
-    wrong_bit: int = -1
-    """The number of the bit in the kept bytes that is not as it was written, because the sector was being
-    written when the power failed. Below 0 there is none."""
 
 
 VOLUME_BYTES: Final = 1 << 40
@@ -172,8 +169,6 @@ class MemoryFiles:
             behind = max(len(content.data) - len(content.synced), 0)
             torn = plan(path, behind)
             kept = content.data[len(content.synced) : len(content.synced) + torn.kept_bytes]
-            if 0 <= torn.wrong_bit < 8 * len(kept):
-                kept[torn.wrong_bit // 8] ^= 1 << torn.wrong_bit % 8
             content.data = bytearray(content.synced) + kept + bytes(torn.zero_bytes)
             content.synced = bytes(content.data)
         self._durable = dict(self._entries)

@@ -79,7 +79,6 @@ def _properties(random: SeededRandom) -> dict[str, str]:
         "auto.leader.rebalance.enable": random.one_of(("true", "false")),
         "leader.imbalance.check.interval.seconds": "15",
         "unclean.leader.election.enable": "false",
-        "barnabas.recovery.corrupt": "truncate",
         "log.dirs": random.one_of(("/data", "/data", "/data,/data-2")),
     }
 

@@ -15,9 +15,7 @@ from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.coverage import Coverage
 from broker.simulation.seeded_random import SeededRandom
-from storage.file_names import LOG_SUFFIX
 from storage.memory_files import Torn
-from storage.recovery import OnDamage
 
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
@@ -29,7 +27,6 @@ LONGEST_MS: Final = 40_000
 MOST_CHANGES_BITS: Final = 10
 ARMED_MS: Final = 20_000
 """For so long a crash that was planned waits for its change of a file."""
-ON_DAMAGE: Final = "barnabas.recovery.corrupt"
 _MS: Final = 1_000_000
 
 
@@ -87,27 +84,25 @@ def end_without_order(run: ClusterRun, node: SimulatedNode, random: SeededRandom
         node.machine.kill()
         return "is killed, as its power must not be cut now"
     run.budget.lost(node)
-    garbles = node.place.properties.get(ON_DAMAGE) == OnDamage.TRUNCATE.value
-    tear = _Tear(run.world.coverage, random, garbles=garbles)
+    tear = _Tear(run.world.coverage, random)
     node.machine.cut_power(tear.leaves, keep_names=random.below(3) > 0)
     return "loses its power"
 
 
 class _Tear:
     """What one power cut leaves of what was written and not synced: nothing, all, or of each file a part,
-    with zeros behind it or with a wrong bit in it.
+    sometimes with zeros behind it.
 
-    garbles: whether bits of logs may be wrong. A node that does not cut such a log refuses it, and waits for
-    its operator. Small files, which fit a sector, are whole or not there.
+    No bit is wrong in what is left. The checksum of a batch does not cover its base offset and its leader
+    epoch, in Kafka's format, so a wrong bit there would be believed.
     """
 
-    def __init__(self, coverage: Coverage, random: SeededRandom, *, garbles: bool) -> None:
+    def __init__(self, coverage: Coverage, random: SeededRandom) -> None:
         self._coverage = coverage
         self._random = random
-        self._garbles = garbles
         self._kind = random.below(4)
 
-    def leaves(self, path: str, unsynced_bytes: int) -> Torn:
+    def leaves(self, _: str, unsynced_bytes: int) -> Torn:
         """A `storage.memory_files.TearPlan`."""
         random, count = self._random, self._coverage.count
         if self._kind == 0:
@@ -119,15 +114,11 @@ class _Tear:
         gone_bytes = unsynced_bytes - kept_bytes
         self._lose(gone_bytes)
         zero_bytes = random.below(gone_bytes + 1) if random.below(4) == 0 else 0
-        is_garbled = self._garbles and path.endswith(LOG_SUFFIX) and kept_bytes > 0 and random.below(4) == 0
-        wrong_bit = random.below(8 * kept_bytes) if is_garbled else -1
         if kept_bytes and gone_bytes:
             count("torn writes")
         if zero_bytes:
             count("zeros behind a torn write")
-        if wrong_bit >= 0:
-            count("wrong bits in a torn write")
-        return Torn(kept_bytes, zero_bytes, wrong_bit)
+        return Torn(kept_bytes, zero_bytes)
 
     def _lose(self, size_bytes: int) -> None:
         self._coverage.add({"bytes lost in a power cut": size_bytes})
