@@ -3,6 +3,8 @@
     one leader per leader epoch                 of all nodes that ever lived, each in one life
     an ISR is a part of the replicas            in every image, and as every leader sees it
     epochs of a partition never go back         in the images of a node, and as it hosts the partition
+    who is fenced leads nothing                 in every image; nor is he in sync with a leader
+    a reassignment ends when all are in sync    who was to be added, and is a replica from then on
     the high watermark never falls              as long as one node leads in one epoch
     the high watermark is within the log
     who joins an ISR has what is committed      in the registration of its broker with which it joins
@@ -25,9 +27,12 @@ from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.rules.seen_partitions import SeenCluster, SeenPartition, SeenReplica
 from broker.simulation.verdict import Violation
 from controller.metadata.image.cluster_image import ClusterImage
-from controller.metadata.image.topics import PartitionRegistration, TopicImage
+from controller.metadata.image.partition_index import Group
+from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage
 
 __all__ = [
+    "ENDS_EARLY",
+    "FENCED_LEADER",
     "HIGH_WATERMARK_FALLS",
     "HIGH_WATERMARK_OUTSIDE",
     "ISR_OUTSIDE",
@@ -42,6 +47,8 @@ __all__ = [
 TWO_LEADERS: Final = "one leader per leader epoch"
 ISR_OUTSIDE: Final = "an ISR is a part of the replicas"
 OLD_EPOCH: Final = "epochs of a partition never go back"
+FENCED_LEADER: Final = "who is fenced leads nothing"
+ENDS_EARLY: Final = "a reassignment ends when all are in sync"
 HIGH_WATERMARK_FALLS: Final = "the high watermark never falls"
 HIGH_WATERMARK_OUTSIDE: Final = "the high watermark is within the log"
 JOINS_BEHIND: Final = "who joins an ISR has what is committed"
@@ -88,6 +95,8 @@ class RegistrationRules:
                 or registration.partition_epoch < earlier.partition_epoch
             ):
                 raise Violation(OLD_EPOCH, f"{partition} on {node}: {earlier} became {registration}")
+            if earlier is not None:
+                _check_end_of_reassignment(partition, node, earlier, registration)
             newest = partition.newest
             if newest is None or newest.partition_epoch < registration.partition_epoch:
                 partition.newest = registration
@@ -95,6 +104,8 @@ class RegistrationRules:
                     for node_id in registration.isr:
                         if node_id not in newest.isr:
                             self._joins(partition, node_id, image)
+        if image.brokers is not before.brokers or image.topics is not before.topics:
+            self._check_fenced(node, image)
 
     def _joins(self, partition: SeenPartition, node_id: int, image: ClusterImage) -> None:
         """The leader has asked for it, and has counted it since: nothing was committed without it. A broker
@@ -112,6 +123,35 @@ class RegistrationRules:
                 f"node {node_id} joins the ISR of {partition} with the epoch {broker.epoch} of its broker; "
                 f"its log ends at {end_offset}, all below {partition.committed.end_offset} is committed",
             )
+
+    def _check_fenced(self, node: SimulatedNode, image: ClusterImage) -> None:
+        index, topics = image.topics.index, image.topics.by_id
+        for broker in image.brokers.by_id.values():
+            if not broker.fenced:
+                continue
+            self._cluster.coverage.count("looked at: partitions of a fenced broker")
+            for topic_id, number in index.partitions(Group.IN_ISR, broker.id):
+                partition = topics[topic_id].partitions[number]
+                if partition.leader != NO_LEADER:
+                    raise Violation(
+                        FENCED_LEADER,
+                        f"{topics[topic_id].name}-{number} in the image of {node}, where broker {broker.id} "
+                        f"is fenced: {partition}",
+                    )
+
+
+def _check_end_of_reassignment(
+    partition: SeenPartition,
+    node: SimulatedNode,
+    earlier: PartitionRegistration,
+    now: PartitionRegistration,
+) -> None:
+    """One that is taken back, or that gets another goal, ends without those who were to come."""
+    if now.adding or now.removing:
+        return
+    late = [each for each in earlier.adding if each in now.replicas and each not in now.isr]
+    if late and now.partition_epoch == earlier.partition_epoch + 1:
+        raise Violation(ENDS_EARLY, f"{partition} in the image of {node}: {earlier} became {now}")
 
 
 class LeaderRules:

@@ -28,6 +28,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         partitions.TWO_LEADERS: "of all nodes that ever lived, each in one life, one leads in an epoch",
         partitions.ISR_OUTSIDE: "in every image and for every leader, who is in sync is a replica",
         partitions.OLD_EPOCH: "leader epoch and partition epoch grow, in images and where it is hosted",
+        partitions.FENCED_LEADER: "in every image, it leads nothing and is in sync with no leader",
+        partitions.ENDS_EARLY: "who was to be added is in sync when a reassignment is over",
         partitions.HIGH_WATERMARK_FALLS: "as long as one node leads in one epoch, what is committed stays so",
         partitions.HIGH_WATERMARK_OUTSIDE: "log start <= high watermark <= log end",
         partitions.JOINS_BEHIND: "in the life in which it joins, as the controller has registered it",

@@ -1,0 +1,171 @@
+"""Small clusters in which mutants are caught soon: each is in one kind of trouble, and works hard.
+
+An arena draws its steps from a seed as any run does; what it is does not depend on the seed. So mutants that
+are caught under the same seed of one arena share the run that shows that nothing is wrong without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
+from broker.simulation.cluster.cluster_running import ClusterRecipe
+from broker.simulation.cluster.cluster_steps import draw_steps
+from broker.simulation.cluster.simulated_node import NodePlace
+
+__all__ = ["ARENAS", "recipe_in"]
+
+PROPERTIES: Final = MappingProxyType(
+    {
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "600",
+        "replica.lag.time.max.ms": "2000",
+        "replica.fetch.wait.max.ms": "500",
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.min.session.timeout.ms": "5000",
+        "group.consumer.session.timeout.ms": "5000",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.heartbeat.interval.ms": "500",
+        "min.insync.replicas": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
+        "leader.imbalance.check.interval.seconds": "5",
+        "unclean.leader.election.enable": "false",
+        "barnabas.recovery.corrupt": "truncate",
+    }
+)
+
+SLOWLY: Final = MappingProxyType({"replica.fetch.wait.max.ms": "150", "replica.fetch.min.bytes": "100000"})
+"""Followers are behind most of the time: a leader that fails has records that nobody else has."""
+
+TOPIC: Final = TopicPlan("topic-1", 4, 3, {"min.insync.replicas": "2"})
+FAST: Final = MappingProxyType({"pause_ms": "40"})
+
+PRODUCERS: Final = (
+    ClientPlan("producer", "producer-1", ("topic-1",), options={"acks": "all", **FAST}),
+    ClientPlan("producer", "producer-2", ("topic-1",), options={"acks": "1", "idempotent": "false", **FAST}),
+)
+READER: Final = ClientPlan(
+    "reader", "reader-1", ("topic-1",), options={"isolation": "read_uncommitted", "checks": "ask"}
+)
+
+
+def _places(brokers: int, controllers: int, properties: Mapping[str, str]) -> tuple[NodePlace, ...]:
+    settings = {**PROPERTIES, **properties}
+    return (
+        *(NodePlace(100 + number, False, True, settings) for number in range(1, controllers + 1)),
+        *(NodePlace(number, True, False, settings) for number in range(1, brokers + 1)),
+    )
+
+
+def _plan(
+    weights: Mapping[str, int],
+    clients: tuple[ClientPlan, ...] = (*PRODUCERS, READER),
+    *,
+    seconds: int = 12,
+    gap_ms: int = 800,
+    brokers: int = 3,
+    controllers: int = 1,
+    topics: tuple[TopicPlan, ...] = (TOPIC,),
+    properties: Mapping[str, str] = SLOWLY,
+) -> ClusterPlan:
+    return ClusterPlan(
+        places=_places(brokers, controllers, properties),
+        topics=topics,
+        clients=clients,
+        weights=weights,
+        duration_ms=seconds * 1_000,
+        gap_ms=gap_ms,
+    )
+
+
+def _failures() -> ClusterPlan:
+    """Processes are killed and stand still, ways are cut: leaders change, ISRs shrink and grow."""
+    return _plan({"kill": 6, "pause": 3, "cut one way": 2, "cut both ways": 2, "elect preferred leaders": 3})
+
+
+def _churn() -> ClusterPlan:
+    """Followers fall behind and catch up, while leaders change."""
+    weights = {
+        "cut both ways": 4,
+        "cut one way": 4,
+        "pause": 4,
+        "slow link": 3,
+        "kill": 3,
+        "elect preferred leaders": 6,
+        "isolate from controllers": 2,
+    }
+    return _plan(weights, seconds=15, gap_ms=500, properties={**SLOWLY, "replica.lag.time.max.ms": "500"})
+
+
+def _power_cuts() -> ClusterPlan:
+    """What was not synced is lost."""
+    return _plan({"cut power": 6, "crash": 4, "lose disk": 2, "kill": 1, "stop": 1}, seconds=20, gap_ms=1_500)
+
+
+def _moves() -> ClusterPlan:
+    """Partitions go to other brokers, and brokers restart in order."""
+    weights = {"reassign a partition": 8, "stop": 2, "kill": 2, "elect preferred leaders": 3, "pause": 1}
+    return _plan(weights, brokers=4)
+
+
+def _quorum() -> ClusterPlan:
+    """Three controllers, which lead in turn."""
+    weights = {"kill": 5, "pause": 3, "cut both ways": 4, "cut one way": 4, "cut power": 3}
+    return _plan(weights, PRODUCERS[:1], controllers=3, gap_ms=500)
+
+
+def _transactions() -> ClusterPlan:
+    """Producers of both protocols, some of which read what they commit."""
+    clients = tuple(
+        ClientPlan(
+            "transactional",
+            f"transactional-{number}",
+            ("topic-1",),
+            f"transformers-{number}" if number < 3 else "",
+            {
+                "protocol": str(1 + number % 2),
+                "pause_ms": "60",
+                "timeout_ms": "3000",
+                **({"source": "topic-1"} if number < 3 else {}),
+            },
+        )
+        for number in range(1, 5)
+    )
+    reader = ClientPlan("reader", "reader-1", ("topic-1",), options={"isolation": "read_committed"})
+    return _plan({"kill": 4, "pause": 3, "cut one way": 2, "stop": 2}, (*clients, reader), gap_ms=900)
+
+
+def _groups() -> ClusterPlan:
+    """Members of a group of either protocol come and go, and so do their coordinators."""
+    clients = [ClientPlan("producer", "producer-1", ("topic-1",), options={"pause_ms": "150"})]
+    for kind in ("classic_consumer", "consumer"):
+        options = {"assignor": "range"} if kind == "classic_consumer" else {}
+        clients += [
+            ClientPlan(kind, f"{kind}-{number}", ("topic-1",), f"group-of-{kind}s", options)
+            for number in range(1, 4)
+        ]
+    topics = (TopicPlan("topic-1", 4, 3, {"min.insync.replicas": "2"}),)
+    weights = {"kill": 4, "pause": 2, "cut one way": 3, "cut both ways": 3, "stop": 1}
+    return _plan(weights, tuple(clients), topics=topics, seconds=20, gap_ms=1_200)
+
+
+ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
+    {
+        "failures": _failures,
+        "churn": _churn,
+        "power cuts": _power_cuts,
+        "moves": _moves,
+        "quorum": _quorum,
+        "transactions": _transactions,
+        "groups": _groups,
+    }
+)
+
+
+def recipe_in(arena: str, seed: int) -> ClusterRecipe:
+    plan = ARENAS[arena]()
+    return ClusterRecipe(seed, plan, tuple(draw_steps(seed, plan.weights, plan.duration_ms, plan.gap_ms)))

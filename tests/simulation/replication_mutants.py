@@ -1,0 +1,330 @@
+"""Rules of leaders and followers, each broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broker.replication import reading
+from broker.replication.coordinator_log import CoordinatorLog
+from broker.replication.delayed_produce import DelayedProduce
+from broker.replication.fetcher import followed_log
+from broker.replication.fetcher.followed_log import FollowedLog
+from broker.replication.fetcher.partition_fetch import PartitionFetch, Verdict
+from broker.replication.isr_maintenance import IsrMaintenance
+from broker.replication.partition import Partition
+from broker.replication.partition_state import CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr
+from broker.replication.roles import Leader, ReplicaState
+from broker.simulation.cluster import cluster_run
+from broker.simulation.rules import log_rules, partition_rules
+from protocol.errors import ErrorCode
+from storage.append_queue import AppendQueue
+from storage.leader_epochs import LeaderEpochs
+from storage.partition_log import PartitionLog
+from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
+
+__all__ = ["REPLICATION_MUTANTS"]
+
+InSync = tuple[ReplicaState, ...]
+
+
+def _counts(choose: Callable[[InSync], InSync]) -> Callable[[Patch], None]:
+    """The high watermark counts other followers than those in sync."""
+
+    def apply(patch: Patch) -> None:
+        def advance(genuine: Any, self: Partition) -> None:
+            state = self.state
+            if not isinstance(state, Leader):
+                return
+            in_sync, outside = state.in_sync_followers, state.followers_outside
+            state.in_sync_followers, state.followers_outside = choose(in_sync), ()
+            genuine(self)
+            state.in_sync_followers, state.followers_outside = in_sync, outside
+
+        wrapped(patch, Partition, "advance_high_watermark", advance)
+
+    return apply
+
+
+def _foremost(in_sync: InSync) -> InSync:
+    return (max(in_sync, key=lambda each: each.log_end_offset),) if in_sync else ()
+
+
+def _commits_one_too_few(patch: Patch) -> None:
+    def update(genuine: Any, self: PartitionLog, offset: int) -> bool:
+        return bool(genuine(self, offset - 1))
+
+    wrapped(patch, PartitionLog, "update_high_watermark", update)
+
+
+def _lets_it_fall(patch: Patch) -> None:
+    """A leader that hears of a follower in its ISR that is behind goes back to it."""
+
+    def note_fetch(
+        genuine: Any, self: Partition, replica_id: int, fetch_offset: int, *rest: Any, **named: Any
+    ) -> int:
+        error = int(genuine(self, replica_id, fetch_offset, *rest, **named))
+        if not error and replica_id in self.isr and fetch_offset < self.log.high_watermark:
+            self.log.high_watermark = max(fetch_offset, self.log.log_start_offset)
+        return error
+
+    wrapped(patch, Partition, "follower_fetched", note_fetch)
+
+
+def _ignores_who_joins(patch: Patch) -> None:
+    patch.setattr(PendingExpandIsr, "maximal_isr", property(lambda self: self.isr))
+    patch.setattr(IsrMaintenance, "is_joining", lambda *_: False)
+
+
+def _drops_who_leaves(patch: Patch) -> None:
+    def maximal(self: PendingShrinkIsr) -> tuple[int, ...]:
+        return tuple(each for each in self.isr if each not in self.out_of_sync_replica_ids)
+
+    patch.setattr(PendingShrinkIsr, "maximal_isr", property(maximal))
+
+
+def _takes_anybody_in(patch: Patch) -> None:
+    def ask(self: Partition, state: Leader, replica_id: int, replica: ReplicaState) -> None:
+        is_settled = isinstance(state.partition_state, CommittedPartitionState)
+        if is_settled and replica_id not in self.isr and self.isr_keeper.may_join(replica_id, replica):
+            self.isr_keeper.caught_up(self, replica_id)
+
+    patch.setattr(Partition, "_ask_to_take_in", ask)
+
+
+def _forgets_its_beginning(patch: Patch) -> None:
+    """What the leader had when its epoch began may be committed; it takes in whoever has its high
+    watermark."""
+
+    def ask(genuine: Any, self: Partition, state: Leader, replica_id: int, replica: ReplicaState) -> None:
+        begin, state.epoch_start_offset = state.epoch_start_offset, 0
+        genuine(self, state, replica_id, replica)
+        state.epoch_start_offset = begin
+
+    wrapped(patch, Partition, "_ask_to_take_in", ask)
+
+
+def _keeps_laggards(patch: Patch) -> None:
+    patch.setattr(Partition, "out_of_sync_replicas", lambda *_: {})
+
+
+def _notes_before_it_looks(patch: Patch) -> None:
+    def fetch(genuine: Any, params: Any, partition: Partition, wanted: Any, *rest: Any) -> Any:
+        if params.follower is not None:
+            reading._note_follower(params.replica_id, params.follower, partition, wanted)
+        return genuine(params, partition, wanted, *rest)
+
+    genuine = reading.fetch_records
+    everywhere(patch, genuine, lambda *arguments: fetch(genuine, *arguments))
+
+
+def _sees_no_divergence(patch: Patch) -> None:
+    """The end of every epoch is the log's end."""
+    patch.setattr(LeaderEpochs, "end_offset_for", lambda self, epoch, end: (epoch, end))
+
+
+def _skips_truncation(patch: Patch) -> None:
+    patch.setattr(FollowedLog, "truncate_to", lambda self, offset, now_ms: None)
+
+
+def truncates_to_its_high_watermark(patch: Patch) -> None:
+    """As before KIP-101: whenever a follower has another leader."""
+
+    def begin(genuine: Any, partition: Partition) -> PartitionFetch:
+        log = partition.log
+        if log.high_watermark < log.log_end_offset:
+            log.truncate_to(log.high_watermark, now_ms=0)
+        return genuine(partition)  # type: ignore[no-any-return]
+
+    genuine = followed_log.begin_fetch
+    everywhere(patch, genuine, lambda partition: begin(genuine, partition))
+
+
+def _truncates_all(patch: Patch) -> None:
+    everywhere(patch, followed_log.truncation_offset, lambda *_, **__: 0)
+
+
+def _appends_across_a_gap(patch: Patch) -> None:
+    """And asks for what lies a little further on, when it has fallen behind."""
+
+    def append(self: AppendQueue, batches: Any, leader_epoch: int) -> Any:
+        return genuine(self, batches[batches_skipped(batches) :], leader_epoch)
+
+    def batches_skipped(batches: Any) -> int:
+        first = 12 + int.from_bytes(bytes(batches[8:12]), "big")
+        return first if first < len(batches) else 0
+
+    genuine = AppendQueue.prepare_copies
+    patch.setattr(AppendQueue, "prepare_copies", append)
+
+
+def _takes_late_answers(patch: Patch) -> None:
+    def judge(genuine: Any, self: PartitionFetch, asked: Any, answer: Any, now_ms: int) -> Verdict:
+        verdict: Verdict = genuine(self, asked, answer, now_ms)
+        return Verdict.APPEND if verdict is Verdict.IGNORE and not answer.error_code else verdict
+
+    wrapped(patch, PartitionFetch, "judge", judge)
+
+
+def _believes_more_than_it_has(patch: Patch) -> None:
+    def update(self: PartitionLog, offset: int) -> bool:
+        has_moved = offset > self.high_watermark
+        self.high_watermark = max(offset, self.high_watermark)
+        return has_moved
+
+    patch.setattr(PartitionLog, "update_high_watermark", update)
+
+
+def _takes_all_for_committed(patch: Patch) -> None:
+    def follow(genuine: Any, self: FollowedLog, high_watermark: int, start: int, size_bytes: int) -> None:
+        genuine(self, self.log_end_offset, start, size_bytes)
+
+    wrapped(patch, FollowedLog, "follow_leader", follow)
+
+
+def _writes_in_the_epoch_before(patch: Patch) -> None:
+    def append(genuine: Any, self: PartitionLog, *arguments: Any, leader_epoch: int, **named: Any) -> Any:
+        return genuine(self, *arguments, leader_epoch=max(0, leader_epoch - 1), **named)
+
+    wrapped(patch, PartitionLog, "append_as_leader", append)
+
+
+def _writes_in_the_first_epoch(patch: Patch) -> None:
+    """And lets its list of epochs alone."""
+
+    def append(genuine: Any, self: PartitionLog, *arguments: Any, leader_epoch: int, **named: Any) -> Any:
+        latest, self.leader_epochs.latest_epoch = self.leader_epochs.latest_epoch, 0
+        try:
+            return genuine(self, *arguments, leader_epoch=0, **named)
+        finally:
+            self.leader_epochs.latest_epoch = latest
+
+    wrapped(patch, PartitionLog, "append_as_leader", append)
+
+
+def _keeps_epochs_that_were_cut(patch: Patch) -> None:
+    patch.setattr(LeaderEpochs, "truncate_from_end", lambda self, offset: None)
+
+
+def _acknowledges_at_once(patch: Patch) -> None:
+    def wait(self: Any, partition: Partition, answer: Any, last_offset: int) -> None:
+        """The leader has it."""
+
+    patch.setattr(DelayedProduce, "wait", wait)
+
+
+def _needs_no_min_isr(patch: Patch) -> None:
+    patch.setattr(Partition, "effective_min_isr", property(lambda self: 1))
+
+
+def _acknowledges_what_it_lost(patch: Patch) -> None:
+    def fail(genuine: Any, self: Partition, error: ErrorCode) -> None:
+        genuine(self, ErrorCode.NONE)
+
+    wrapped(patch, Partition, "fail_commit_waiters", fail)
+
+
+def _believes_old_images(patch: Patch) -> None:
+    def follow(genuine: Any, self: Partition, *, partition_epoch: int, **named: Any) -> bool:
+        known, self.partition_epoch = self.partition_epoch, -1
+        changed = bool(genuine(self, partition_epoch=partition_epoch, **named))
+        del known
+        return changed
+
+    wrapped(patch, Partition, "follow_image", follow)
+
+
+def _coordinators_do_not_wait(patch: Patch) -> None:
+    from broker.replication import coordinator_log
+
+    def answer(partition: Partition, on_result: Any, outcome: Any) -> None:
+        on_result(outcome)
+
+    patch.setattr(coordinator_log, "_answer_when_replicated", answer)
+    assert CoordinatorLog
+
+
+_NOT_HELD = partition_rules.NOT_HELD
+_LOST = (log_rules.LOST, log_rules.CHANGED, log_rules.CUT_OFF, partition_rules.JOINS_BEHIND)
+_PROMISES = cluster_run.PROMISES
+
+REPLICATION_MUTANTS = (
+    ClusterMutant(
+        "commits what only the leader has", (_NOT_HELD,), _counts(lambda in_sync: ()), "failures", 1
+    ),
+    ClusterMutant("commits what the foremost follower has", (_NOT_HELD,), _counts(_foremost), "failures", 1),
+    ClusterMutant("commits one record too few", (log_rules.WRONG_END,), _commits_one_too_few, "failures", 1),
+    ClusterMutant(
+        "lets the high watermark fall", (partition_rules.HIGH_WATERMARK_FALLS,), _lets_it_fall, "failures", 1
+    ),
+    ClusterMutant(
+        "does not count who is about to join", (_NOT_HELD, *_LOST), _ignores_who_joins, "failures", 1
+    ),
+    ClusterMutant(
+        "does not count who is about to leave", (_NOT_HELD, *_LOST), _drops_who_leaves, "failures", 1
+    ),
+    ClusterMutant("takes in who has not caught up", (_NOT_HELD,), _takes_anybody_in, "failures", 1),
+    ClusterMutant(
+        "takes in who lacks what an epoch began with",
+        (_NOT_HELD, *_LOST),
+        _forgets_its_beginning,
+        "failures",
+        1,
+    ),
+    ClusterMutant("never shrinks an ISR", (cluster_run.CLIENTS_FINISH,), _keeps_laggards, "failures", 1),
+    ClusterMutant(
+        "notes a fetch before it looks where the logs part",
+        (_NOT_HELD, *_LOST),
+        _notes_before_it_looks,
+        "failures",
+        1,
+    ),
+    ClusterMutant(
+        "sees no divergence",
+        (*_LOST, log_rules.EPOCH_FALLS, log_rules.EPOCHS_DISAGREE),
+        _sees_no_divergence,
+        "failures",
+        1,
+    ),
+    ClusterMutant("skips truncation", (*_LOST, cluster_run.BECOMES_WELL), _skips_truncation, "failures", 1),
+    ClusterMutant("truncates to its high watermark", _LOST, truncates_to_its_high_watermark, "failures", 1),
+    ClusterMutant("truncates all", (log_rules.CUT_OFF,), _truncates_all, "failures", 1),
+    ClusterMutant("appends across a gap", (log_rules.GAP, *_LOST), _appends_across_a_gap, "failures", 1),
+    ClusterMutant(
+        "appends what it did not ask for", (log_rules.GAP, *_LOST), _takes_late_answers, "failures", 1
+    ),
+    ClusterMutant(
+        "believes more to be committed than it has",
+        (partition_rules.HIGH_WATERMARK_OUTSIDE,),
+        _believes_more_than_it_has,
+        "failures",
+        1,
+    ),
+    ClusterMutant(
+        "takes all that it has for committed", (log_rules.AHEAD,), _takes_all_for_committed, "failures", 1
+    ),
+    ClusterMutant(
+        "writes in the epoch before",
+        (*_LOST, log_rules.EPOCHS_DISAGREE, log_rules.EPOCH_FALLS),
+        _writes_in_the_epoch_before,
+        "failures",
+        1,
+    ),
+    ClusterMutant(
+        "writes in the first epoch", (log_rules.EPOCH_FALLS,), _writes_in_the_first_epoch, "failures", 1
+    ),
+    ClusterMutant(
+        "keeps epochs that were cut",
+        (log_rules.EPOCHS_DISAGREE, *_LOST),
+        _keeps_epochs_that_were_cut,
+        "failures",
+        1,
+    ),
+    ClusterMutant("acknowledges at once", (_PROMISES,), _acknowledges_at_once, "failures", 1),
+    ClusterMutant("needs no min.insync.replicas", (*_LOST, _PROMISES), _needs_no_min_isr, "failures", 1),
+    ClusterMutant("acknowledges what it has lost", (_PROMISES,), _acknowledges_what_it_lost, "failures", 1),
+    ClusterMutant("believes old images", (partition_rules.OLD_EPOCH,), _believes_old_images, "failures", 1),
+    ClusterMutant(
+        "coordinators do not wait for replicas", (_PROMISES,), _coordinators_do_not_wait, "transactions", 1
+    ),
+)
