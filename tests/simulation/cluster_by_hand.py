@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 
 from broker.replication.partition import Partition
@@ -29,6 +30,7 @@ class ClusterByHand:
 
     def __init__(
         self,
+        seed: int = 1,
         *,
         clients: tuple[ClientPlan, ...] = (PRODUCER,),
         features: Mapping[str, int] = MappingProxyType({}),
@@ -40,8 +42,9 @@ class ClusterByHand:
             *(NodePlace(number, True, False, settings) for number in (1, 2, 3)),
         )
         topics = (TopicPlan(TOPIC, 1, 3, {"min.insync.replicas": "2"}),)
-        self.run = ClusterRun(1, ClusterPlan(places, topics, clients, {}, 1_000, features=features), ())
+        self.run = ClusterRun(seed, ClusterPlan(places, topics, clients, {}, 1_000, features=features), ())
         self.world = self.run.world
+        self._cut: list[tuple[str, str]] = []
         with without_logs():
             self.run.start()
 
@@ -76,7 +79,16 @@ class ClusterByHand:
         epoch = -1 if node.broker is None else node.broker.lifecycle.epoch
         return broker is not None and broker.active and broker.epoch == epoch
 
+    def is_fenced(self, node: SimulatedNode) -> bool:
+        image = newest_image(self.world)
+        broker = None if image is None else image.brokers.get(node.node_id)
+        return broker is not None and broker.fenced
+
     # What happens
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """For whatever runs code of a node outside the loop."""
+        return without_logs()
 
     def wait_ms(self, duration_ms: int) -> None:
         with without_logs():
@@ -89,8 +101,14 @@ class ClusterByHand:
     def cut(self, source: str, target: str) -> None:
         """Nothing comes from one machine to another."""
         self.world.network.links.of(source, target).cuts += 1
+        self._cut.append((source, target))
+
+    def join_all(self) -> None:
+        for way in tuple(self._cut):
+            self.join(*way)
 
     def join(self, source: str, target: str) -> None:
+        self._cut.remove((source, target))
         self.world.network.links.of(source, target).cuts -= 1
         self.world.network.flow()
 

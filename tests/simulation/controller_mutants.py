@@ -11,11 +11,11 @@ from broker.metadata.loader import MetadataLoader
 from broker.simulation.cluster import cluster_run
 from broker.simulation.rules import log_rules, metadata_rules, partition_rules
 from controller.metadata.image.cluster_image import ClusterImage
-from controller.metadata.image.replayer import ImageReplayer
 from controller.metadata.image.topics import NO_LEADER_CHANGE, PartitionRegistration
 from controller.subjects import alter_partition, brokers, partition_change
 from controller.subjects.alter_partition import NO_EPOCH
-from controller.subjects.partitions import broker_departs
+from controller.subjects.partitions import broker_departs, broker_died
+from controller.subjects.result import Decision
 from protocol.errors import ErrorCode
 from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
 from tests.simulation.mutants import MUTANTS
@@ -141,12 +141,12 @@ def _takes_the_epoch_of_the_leader(patch: Patch) -> None:
 
 
 def _overlooks_unclean_shutdowns(patch: Patch) -> None:
-    everywhere(patch, brokers.broker_died, broker_departs)
+    everywhere(patch, broker_died, broker_departs)
 
 
 def _fences_without_moves(patch: Patch) -> None:
     def fence(image: ClusterImage, broker: Any, rules: Any) -> Any:
-        return brokers.Decision([brokers._change(broker, fenced=1)], None)
+        return Decision([brokers._change(broker, fenced=1)], None)
 
     everywhere(patch, brokers.fence_broker, fence)
 
@@ -190,7 +190,6 @@ def _overlooks_the_last_record(patch: Patch) -> None:
 
 _LOST = (log_rules.LOST, log_rules.CHANGED, log_rules.CUT_OFF, partition_rules.JOINS_BEHIND)
 _NOT_HELD = partition_rules.NOT_HELD
-assert ImageReplayer
 
 CONTROLLER_MUTANTS = (
     ClusterMutant(

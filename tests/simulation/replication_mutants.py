@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker.replication import reading
-from broker.replication.coordinator_log import CoordinatorLog
+from broker.replication import coordinator_log, reading
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.fetcher import followed_log
 from broker.replication.fetcher.followed_log import FollowedLog
@@ -235,13 +234,10 @@ def _believes_old_images(patch: Patch) -> None:
 
 
 def _coordinators_do_not_wait(patch: Patch) -> None:
-    from broker.replication import coordinator_log
-
     def answer(partition: Partition, on_result: Any, outcome: Any) -> None:
         on_result(outcome)
 
     patch.setattr(coordinator_log, "_answer_when_replicated", answer)
-    assert CoordinatorLog
 
 
 _NOT_HELD = partition_rules.NOT_HELD

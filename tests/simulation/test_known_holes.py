@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from broker.replication.partition import Partition
-from broker.replication.partition_state import PendingExpandIsr
-from broker.replication.roles import Leader
 from broker.simulation.clients.transactional_producers import TransactionalProducer
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.verdict import Violation
-from storage.memory_files import lose_all
-from tests.simulation.cluster_by_hand import CONTROLLER, TOPIC, ClusterByHand
+from tests.simulation.cluster_by_hand import TOPIC, ClusterByHand
+from tests.simulation.cluster_fates import (
+    last_in_sync_fails,
+    leader_fails,
+    old_fetch_arrives,
+    old_request_arrives,
+)
 from tests.simulation.cluster_mutant import Patch, wrapped
 from tests.simulation.controller_mutants import takes_any_broker_epoch
 from tests.simulation.replication_mutants import truncates_to_its_high_watermark
@@ -27,33 +30,20 @@ def test_truncation_by_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before KIP-101 a follower with a new leader truncated its log to its own high watermark, which it hears
     of one fetch late. So it cut off what was committed, and if the new leader failed before it had copied
     that back, it was lost. Since then the leader's epochs tell where two logs part."""
-    _leader_fails()
+    leader_fails()
     truncates_to_its_high_watermark(monkeypatch)
     with pytest.raises(Violation, match="only what is not committed is cut off"):
-        _leader_fails()
-
-
-def _leader_fails() -> None:
-    cluster = ClusterByHand(properties={"replica.fetch.wait.max.ms": "400"})
-    cluster.wait_ms(2_000)
-    node = cluster.leader
-    end = cluster.hosted(node).log.log_end_offset
-    cluster.wait_until(lambda: cluster.hosted(node).log.high_watermark > end)
-    cluster.world.restarts.after(node, 1_000)
-    node.machine.kill()
-    cluster.wait_until(lambda: cluster.registration.leader not in (-1, node.node_id))
-    cluster.wait_ms(2_000)
-    cluster.end()
+        leader_fails()
 
 
 def test_a_fetch_that_outlives_a_restart_of_its_follower(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fetch of a follower's former life, in its former session, arrives late: the follower has restarted
     with an empty disk meanwhile, and the leader takes it for caught up. Since KIP-903 a fetch says the epoch
     in which its broker is registered, and one of a former registration is refused."""
-    _old_fetch_arrives()
+    old_fetch_arrives()
     _believes_old_fetches(monkeypatch)
     with pytest.raises(Violation, match="who joins an ISR has what is committed"):
-        _old_fetch_arrives()
+        old_fetch_arrives()
 
 
 def _believes_old_fetches(patch: Patch) -> None:
@@ -64,78 +54,23 @@ def _believes_old_fetches(patch: Patch) -> None:
     wrapped(patch, Partition, "follower_fetched", fetched)
 
 
-def _old_fetch_arrives() -> None:
-    cluster = ClusterByHand(properties={"broker.session.timeout.ms": "9000"})
-    cluster.wait_ms(2_000)
-    cluster.producer.finish()
-    cluster.wait_ms(2_000)
-    leader, follower = cluster.leader, cluster.followers[0]
-    cluster.cut(str(follower), str(leader))
-    cluster.wait_ms(600)
-    cluster.stop(follower)
-    cluster.start_empty(follower)
-    cluster.join(str(follower), str(leader))
-    cluster.wait_ms(2_000)
-    cluster.end()
-
-
 def test_an_old_broker_epoch_in_an_isr(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader asks for an ISR with a follower that has caught up, and the request is late: the follower has
     restarted meanwhile, and has lost its log. Since KIP-903 the request says in which epoch the follower's
     broker was registered when it had caught up, and the controller takes no other."""
-    _old_request_arrives()
+    old_request_arrives()
     takes_any_broker_epoch(monkeypatch)
     with pytest.raises(Violation, match="who joins an ISR has what is committed"):
-        _old_request_arrives()
-
-
-def _old_request_arrives() -> None:
-    cluster = ClusterByHand(properties={"broker.session.timeout.ms": "9000"})
-    cluster.wait_ms(1_000)
-    leader, follower = cluster.leader, cluster.followers[0]
-    cluster.cut_both_ways(str(leader), str(follower))
-    cluster.wait_until(lambda: follower.node_id not in cluster.registration.isr)
-    cluster.wait_ms(1_000)
-    cluster.cut(str(leader), CONTROLLER)
-    cluster.join_both_ways(str(leader), str(follower))
-
-    def has_asked() -> bool:
-        state = cluster.hosted(leader).state
-        return isinstance(state, Leader) and isinstance(state.partition_state, PendingExpandIsr)
-
-    cluster.wait_until(has_asked)
-    cluster.cut_both_ways(str(leader), str(follower))
-    cluster.stop(follower)
-    cluster.lose_log(follower)
-    cluster.start(follower)
-    cluster.join(str(leader), CONTROLLER)
-    cluster.wait_ms(2_000)
-    cluster.join_both_ways(str(leader), str(follower))
-    cluster.end()
+        old_request_arrives()
 
 
 def test_the_last_replica_standing() -> None:
     """The last one in sync loses its power, and with it what it had not synced, though the others have it:
     they have left the ISR, and so it leads again. Since KIP-966 who leaves an ISR that is too small for
     acks=all stays eligible, and who has died is not."""
-    _last_in_sync_fails(eligible_leader_replicas=1)
+    last_in_sync_fails(eligible_leader_replicas=1)
     with pytest.raises(Violation, match="committed records are never lost"):
-        _last_in_sync_fails(eligible_leader_replicas=0)
-
-
-def _last_in_sync_fails(*, eligible_leader_replicas: int) -> None:
-    cluster = ClusterByHand(features={"eligible.leader.replicas.version": eligible_leader_replicas})
-    cluster.wait_ms(1_000)
-    leader, followers = cluster.leader, cluster.followers
-    for each in followers:
-        cluster.cut_both_ways(str(leader), str(each))
-    cluster.wait_until(lambda: cluster.registration.isr == (leader.node_id,))
-    cluster.world.restarts.after(leader, 500)
-    leader.machine.cut_power(lose_all)
-    for each in followers:
-        cluster.join_both_ways(str(leader), str(each))
-    cluster.wait_ms(8_000)
-    cluster.end()
+        last_in_sync_fails(eligible_leader_replicas=0)
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(2, "2"), (1, "1")])

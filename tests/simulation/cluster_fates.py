@@ -1,0 +1,311 @@
+"""Fates of a small cluster that a mutant must meet, told step by step: a seed would rarely draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.replication.partition_state import PendingExpandIsr, PendingShrinkIsr
+from broker.replication.roles import Leader
+from broker.simulation.cluster.cluster_plan import ClientPlan
+from broker.simulation.cluster.simulated_node import SimulatedNode
+from storage.memory_files import lose_all
+from tests.simulation.cluster_by_hand import CONTROLLER, PRODUCER, TOPIC, ClusterByHand
+
+__all__ = ["FATES", "last_in_sync_fails", "leader_fails", "old_fetch_arrives", "old_request_arrives"]
+
+EAGER: Final = ClientPlan(
+    "producer", "producer-2", (TOPIC,), options={"acks": "1", "idempotent": "false", "pause_ms": "40"}
+)
+READER: Final = ClientPlan("reader", "reader-1", (TOPIC,), options={"isolation": "read_uncommitted"})
+BOTH: Final = (PRODUCER, EAGER, READER)
+LONG_SESSION: Final = MappingProxyType({"broker.session.timeout.ms": "9000"})
+LATE: Final = MappingProxyType({"replica.fetch.wait.max.ms": "400", "replica.fetch.min.bytes": "100000"})
+"""Followers hear late of what is committed."""
+
+
+def has_asked(cluster: ClusterByHand, leader: SimulatedNode, kind: type = PendingExpandIsr) -> bool:
+    """Whether a leader waits for the answer to its wish for another ISR."""
+    state = cluster.hosted(leader).state
+    return isinstance(state, Leader) and isinstance(state.partition_state, kind)
+
+
+def leader_fails(seed: int = 1) -> None:
+    """It is killed while its followers have not heard how far all is committed."""
+    cluster = ClusterByHand(seed, properties=LATE)
+    cluster.wait_ms(2_000)
+    node = cluster.leader
+    end = cluster.hosted(node).log.log_end_offset
+    cluster.wait_until(lambda: cluster.hosted(node).log.high_watermark > end)
+    cluster.world.restarts.after(node, 1_000)
+    node.machine.kill()
+    cluster.wait_until(lambda: cluster.registration.leader not in (-1, node.node_id))
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def leader_fails_alone(seed: int) -> None:
+    """It has records that no follower has, and clients that wait for an answer; it comes back when another
+    one leads."""
+    cluster = ClusterByHand(seed, clients=BOTH)
+    cluster.wait_ms(1_500)
+    leader = cluster.leader
+    for each in cluster.followers:
+        cluster.cut_both_ways(str(leader), str(each))
+    cluster.wait_ms(1_200)
+    leader.machine.kill()
+    cluster.wait_until(lambda: cluster.registration.leader not in (-1, leader.node_id))
+    cluster.join_all()
+    cluster.wait_ms(1_500)
+    with cluster.quiet():
+        leader.start()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def leader_is_deposed(seed: int) -> None:
+    """It lives, and hears of nobody but its clients for longer than its session."""
+    cluster = ClusterByHand(seed, clients=BOTH)
+    cluster.wait_ms(1_500)
+    leader = cluster.leader
+    for each in (*map(str, cluster.followers), CONTROLLER):
+        cluster.cut_both_ways(str(leader), each)
+    cluster.wait_until(lambda: cluster.registration.leader not in (-1, leader.node_id))
+    cluster.wait_ms(1_500)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def follower_is_behind(seed: int) -> None:
+    """And out of the ISR, and the first in the order of the replicas; then the leader is killed."""
+    cluster = ClusterByHand(seed, clients=BOTH)
+    cluster.wait_ms(1_500)
+    leader, behind = cluster.leader, cluster.followers[0]
+    cluster.cut_both_ways(str(leader), str(behind))
+    cluster.wait_until(lambda: behind.node_id not in cluster.registration.isr)
+    cluster.wait_ms(1_000)
+    cluster.world.restarts.after(leader, 6_000)
+    leader.machine.kill()
+    cluster.wait_ms(5_000)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def all_followers_are_behind(seed: int) -> None:
+    """They leave the ISR one after the other, and the leader goes on alone; then it is killed."""
+    cluster = ClusterByHand(seed, clients=BOTH)
+    cluster.wait_ms(1_500)
+    leader, (one, other) = cluster.leader, cluster.followers
+    cluster.cut_both_ways(str(leader), str(one))
+    cluster.wait_until(lambda: one.node_id not in cluster.registration.isr)
+    cluster.wait_ms(1_000)
+    cluster.cut_both_ways(str(leader), str(other))
+    cluster.wait_until(lambda: cluster.registration.isr == (leader.node_id,))
+    cluster.wait_ms(1_000)
+    leader.machine.kill()
+    cluster.wait_ms(4_000)
+    cluster.join_all()
+    cluster.world.restarts.after(leader, 1)
+    with cluster.quiet():
+        leader.start()
+    cluster.wait_ms(3_000)
+    cluster.end()
+
+
+def follower_returns_to_another_leader(seed: int) -> None:
+    """A follower leaves the ISR. What waited for it is committed, and before the other follower hears of
+    that, it leads."""
+    cluster = ClusterByHand(seed, properties=LATE)
+    cluster.wait_ms(2_000)
+    leader, behind = cluster.leader, cluster.followers[1]
+    cluster.cut_both_ways(str(leader), str(behind))
+    log = cluster.hosted(leader).log
+    cluster.wait_ms(1_500)
+    committed = log.high_watermark
+    cluster.wait_until(lambda: log.high_watermark > committed)
+    leader.machine.kill()
+    cluster.world.restarts.after(leader, 6_000)
+    cluster.join_all()
+    cluster.wait_until(lambda: cluster.registration.leader not in (-1, leader.node_id))
+    cluster.wait_ms(2_000)
+    with cluster.quiet():
+        leader.start()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def newcomer_is_late(seed: int) -> None:
+    """A leader asks for an ISR with a follower that has caught up, and does not hear whether it is granted;
+    the follower falls behind again."""
+    cluster = ClusterByHand(seed, properties=LONG_SESSION)
+    cluster.wait_ms(1_000)
+    leader, follower = cluster.leader, cluster.followers[0]
+    cluster.cut_both_ways(str(leader), str(follower))
+    cluster.wait_until(lambda: follower.node_id not in cluster.registration.isr)
+    cluster.wait_ms(1_000)
+    cluster.cut(CONTROLLER, str(leader))
+    cluster.join_both_ways(str(leader), str(follower))
+    cluster.wait_until(lambda: has_asked(cluster, leader))
+    cluster.cut_both_ways(str(leader), str(follower))
+    cluster.wait_ms(3_000)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def leaver_leads(seed: int) -> None:
+    """A leader asks for an ISR without a follower, and before that is granted the leader fails."""
+    cluster = ClusterByHand(seed, clients=BOTH)
+    cluster.wait_ms(1_000)
+    leader, follower = cluster.leader, cluster.followers[0]
+    cluster.cut_both_ways(str(leader), str(follower))
+    cluster.wait_ms(1_000)
+    cluster.cut_both_ways(str(leader), CONTROLLER)
+    cluster.wait_until(lambda: has_asked(cluster, leader, PendingShrinkIsr))
+    cluster.wait_ms(500)
+    leader.machine.kill()
+    cluster.wait_ms(4_000)
+    cluster.join_all()
+    with cluster.quiet():
+        leader.start()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def newcomer_is_fenced(seed: int) -> None:
+    """A follower fetches and has caught up; the controller does not hear of it, and fences it."""
+    cluster = ClusterByHand(seed)
+    cluster.wait_ms(1_000)
+    leader, follower = cluster.leader, cluster.followers[0]
+    cluster.cut_both_ways(str(leader), str(follower))
+    cluster.wait_until(lambda: follower.node_id not in cluster.registration.isr)
+    cluster.cut(str(follower), CONTROLLER)
+    cluster.wait_ms(1_500)
+    cluster.cut(str(leader), CONTROLLER)
+    cluster.join_both_ways(str(leader), str(follower))
+    cluster.wait_until(lambda: has_asked(cluster, leader))
+    cluster.wait_until(lambda: cluster.is_fenced(follower))
+    cluster.join(str(leader), CONTROLLER)
+    cluster.wait_ms(2_000)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def old_wish_arrives(seed: int) -> None:
+    """A leader asks for an ISR with all. Before that arrives one of them is fenced and comes back."""
+    cluster = ClusterByHand(seed, properties={"broker.session.timeout.ms": "6000"})
+    cluster.wait_ms(1_000)
+    leader, (behind, other) = cluster.leader, cluster.followers
+    cluster.cut_both_ways(str(leader), str(behind))
+    cluster.wait_until(lambda: behind.node_id not in cluster.registration.isr)
+    cluster.cut(str(other), CONTROLLER)
+    cluster.wait_ms(4_500)
+    cluster.cut(str(leader), CONTROLLER)
+    cluster.join_both_ways(str(leader), str(behind))
+    cluster.wait_until(lambda: has_asked(cluster, leader))
+    cluster.wait_until(lambda: other.node_id not in cluster.registration.isr)
+    cluster.cut_both_ways(str(leader), str(other))
+    cluster.join(str(other), CONTROLLER)
+    cluster.wait_until(lambda: cluster.is_unfenced(other))
+    cluster.join(str(leader), CONTROLLER)
+    cluster.wait_ms(3_000)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def wish_of_a_former_leader_arrives(seed: int) -> None:
+    """It asks for an ISR with itself and the one that leads by then."""
+    cluster = ClusterByHand(seed, clients=BOTH)
+    cluster.wait_ms(1_000)
+    leader, (successor, leaver) = cluster.leader, cluster.followers
+    cluster.cut_both_ways(str(leader), str(leaver))
+    cluster.wait_ms(1_000)
+    cluster.cut(str(leader), CONTROLLER)
+    cluster.wait_until(lambda: has_asked(cluster, leader, PendingShrinkIsr))
+    cluster.wait_until(lambda: cluster.registration.leader == successor.node_id)
+    cluster.cut_both_ways(str(leader), str(successor))
+    cluster.wait_ms(500)
+    cluster.join(str(leader), CONTROLLER)
+    cluster.wait_ms(2_000)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def old_fetch_arrives(seed: int = 1) -> None:
+    """A fetch of a follower's former life, when it has another disk."""
+    cluster = ClusterByHand(seed, properties=LONG_SESSION)
+    cluster.wait_ms(2_000)
+    cluster.producer.finish()
+    cluster.wait_ms(2_000)
+    leader, follower = cluster.leader, cluster.followers[0]
+    cluster.cut(str(follower), str(leader))
+    cluster.wait_ms(600)
+    cluster.stop(follower)
+    cluster.start_empty(follower)
+    cluster.join(str(follower), str(leader))
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def old_request_arrives(seed: int = 1) -> None:
+    """A leader's wish for an ISR with a follower, when that has lost its log and lives again."""
+    cluster = ClusterByHand(seed, properties=LONG_SESSION)
+    cluster.wait_ms(1_000)
+    leader, follower = cluster.leader, cluster.followers[0]
+    cluster.cut_both_ways(str(leader), str(follower))
+    cluster.wait_until(lambda: follower.node_id not in cluster.registration.isr)
+    cluster.wait_ms(1_000)
+    cluster.cut(str(leader), CONTROLLER)
+    cluster.join_both_ways(str(leader), str(follower))
+    cluster.wait_until(lambda: has_asked(cluster, leader))
+    cluster.cut_both_ways(str(leader), str(follower))
+    cluster.stop(follower)
+    cluster.lose_log(follower)
+    cluster.start(follower)
+    cluster.join(str(leader), CONTROLLER)
+    cluster.wait_ms(2_000)
+    cluster.join_both_ways(str(leader), str(follower))
+    cluster.end()
+
+
+def last_in_sync_fails(seed: int = 1, *, eligible_leader_replicas: int = 1) -> None:
+    """It loses its power, and what it had not synced; all others had left the ISR."""
+    features = {"eligible.leader.replicas.version": eligible_leader_replicas}
+    cluster = ClusterByHand(seed, features=features)
+    cluster.wait_ms(1_000)
+    leader, followers = cluster.leader, cluster.followers
+    for each in followers:
+        cluster.cut_both_ways(str(leader), str(each))
+    cluster.wait_until(lambda: cluster.registration.isr == (leader.node_id,))
+    cluster.world.restarts.after(leader, 500)
+    leader.machine.cut_power(lose_all)
+    cluster.join_all()
+    cluster.wait_ms(8_000)
+    cluster.end()
+
+
+FATES: Final[Mapping[str, Callable[[int], None]]] = MappingProxyType(
+    {
+        "leader fails": leader_fails,
+        "leader fails alone": leader_fails_alone,
+        "leader is deposed": leader_is_deposed,
+        "follower is behind": follower_is_behind,
+        "all followers are behind": all_followers_are_behind,
+        "follower returns to another leader": follower_returns_to_another_leader,
+        "newcomer is late": newcomer_is_late,
+        "leaver leads": leaver_leads,
+        "newcomer is fenced": newcomer_is_fenced,
+        "old wish arrives": old_wish_arrives,
+        "wish of a former leader arrives": wish_of_a_former_leader_arrives,
+        "old fetch arrives": old_fetch_arrives,
+        "old request arrives": old_request_arrives,
+        "last in sync fails": last_in_sync_fails,
+    }
+)
+"""By name; each is given a seed, by which only the times within the network differ."""
