@@ -182,9 +182,15 @@ def _end_throttles(run: ClusterRun) -> None:
 
 def _eligible_leader_replicas(run: ClusterRun, step: ClusterStep) -> str | None:
     """Switched on and off; both are allowed at any time. While a node has not copied back what it lost, the
-    others are known by this feature to be the ones that may lead, so it stays as it is."""
+    others are known by this feature to be the ones that may lead, so it stays as it is. Nor is it switched
+    while a broker is away: without the feature such a one stays the only replica in sync, and with it the
+    one that comes back from a crash may not lead, so nobody would."""
     image = newest_image(run.world)
     if image is None or run.budget.has_lost:
+        return None
+    if any(not node.is_ready for node in run.world.brokers) or any(
+        broker.fenced for broker in image.brokers.by_id.values()
+    ):
         return None
     is_on = image.features.level(ELIGIBLE_LEADER_REPLICAS) > 0
     command = run.admin.update_feature(ELIGIBLE_LEADER_REPLICAS, 0 if is_on else 1, is_downgrade=is_on)
