@@ -3,7 +3,9 @@
 Records lie in both directories; the metadata log stays in the first one, which is never out of order. Where
 the user may mount file systems each disk is one of its own, of some megabytes, and a file takes all the room
 it has left; elsewhere it is a folder that can be taken away and cannot be filled. A directory that is renamed
-stands for a disk that is gone: for Apache Kafka as for Barnabas the next file to be made in it fails.
+stands for a disk that is gone: for Apache Kafka as for Barnabas the next file to be made in it fails. When a
+test fails, what is on the disks is copied into folders before they are unmounted, for those who look for the
+cause.
 
     with FailingDisks(folder) as disks:
         disks.attach(cluster)                   after its format, before the first start of its nodes
@@ -26,6 +28,7 @@ from tests.support.clients.wire_client import ConnectionEnded, WireClient
 
 __all__ = ["FailingDisks", "NodeDisk"]
 
+BALLAST: Final = "ballast"
 PIECE_BYTES: Final = 4096
 DESCRIBE_VERSION: Final = 4
 
@@ -38,7 +41,7 @@ class NodeDisk:
         self._cluster = cluster
         self._node = node
         self._away = home / "away"
-        self._ballast = home / "ballast"
+        self._ballast = home / BALLAST
 
     def fill(self) -> None:
         """Takes all the room that is left."""
@@ -123,5 +126,10 @@ class FailingDisks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            for home in self._mounted:
+                copy = home.with_name(f"{home.name}-at-failure")
+                with contextlib.suppress(OSError):  # nodes that still run may change it meanwhile
+                    shutil.copytree(home, copy, ignore=shutil.ignore_patterns(BALLAST))
         self.close()

@@ -29,9 +29,11 @@ FIRE: Final = {
     "broker.session.timeout.ms": str(SESSION_MS),
     "min.insync.replicas": "2",
     "log.segment.bytes": "1048576",
+    "metadata.log.max.record.bytes.between.snapshots": "10000",
     "offsets.topic.replication.factor": "3",
 }
-"""Properties of a cluster that is put under fire."""
+"""Properties of a cluster that is put under fire. There is a new snapshot of the metadata log each minute, so
+that most starts begin from one in which leaders are not what they are now."""
 
 ON_NODES: Final = ("kill -9", "clean stop", "short pause", "pause beyond the session")
 CUTS: Final = (

@@ -1,11 +1,14 @@
 """The logs of one partition on several nodes, compared byte by byte: as they lie on their disks, as the nodes
-serve them, and as `barnabas dump` shows them."""
+serve them, and as `barnabas dump` shows them. Each node's list of leader epochs must be what the batches say,
+and no node may have truncated what it knew to be committed.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -19,9 +22,11 @@ from tests.support.clients.wire_client import WireClient
 
 __all__ = [
     "await_high_watermark",
+    "await_right_epochs",
     "await_same_logs",
     "log_bytes",
     "log_end",
+    "require_nothing_committed_truncated",
     "require_same_dumps",
     "require_same_when_served",
 ]
@@ -30,6 +35,9 @@ DEBUGGING_REPLICA: Final = -2
 """As which `kafka-replica-verification` reads from leaders and followers alike, to the high watermark."""
 FETCH_VERSION: Final = 12
 PIECE_BYTES: Final = 4 << 20
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+COMMITTED_TRUNCATED: Final = re.compile(rb"Truncating (\S+) to offset \d+ below high watermark \d+")
+"""Barnabas warns of it as Apache Kafka does."""
 PLACE_IN_FILE: Final = re.compile(r"position: \d+ ")
 """Replicas need not begin their segments at the same offsets."""
 
@@ -66,6 +74,47 @@ def await_same_logs(
         return True
 
     cluster.wait(are_same, f"{topic} with the same bytes up to {end_offset} on {[n.node_id for n in nodes]}")
+
+
+def await_right_epochs(cluster: Cluster, topic: str, partitions: Iterable[int]) -> None:
+    """The leader epochs on the disk of each node are those of the batches beside them. With a list that has
+    lost some, a leader tells followers to truncate what they both have, and a follower truncates it."""
+    wrong: list[str] = []
+
+    def are_right() -> bool | None:
+        found = (_wrong_epoch(node, topic, each) for each in partitions for node in cluster.nodes.values())
+        wrong[:] = [each for each in found if each]
+        return None if wrong else True
+
+    try:
+        cluster.wait(are_right, f"right leader epochs of {topic}")
+    except RuntimeError as error:
+        raise RuntimeError("\n".join([*wrong, str(error)])) from error
+
+
+def _wrong_epoch(node: Node, topic: str, partition: int) -> str:
+    """What is wrong with a node's list of leader epochs; empty if nothing is. Barnabas writes it some seconds
+    after the first batch of an epoch."""
+    home = _home(node, topic, partition)
+    file = home / f"{topic}-{partition}" / EPOCHS_FILE
+    lines = file.read_text().splitlines()[2:] if file.exists() else []
+    entries = [tuple(map(int, line.split())) for line in lines]
+    starts = [start for _, start in entries]
+    for _, header in headers(log_bytes(home, topic, partition)):
+        number = bisect_right(starts, header.base_offset) - 1
+        if number < 0 or entries[number][0] != header.partition_leader_epoch:
+            epoch = header.partition_leader_epoch
+            place = f"{topic}-{partition} on node {node.node_id} has epoch {epoch} at {header.base_offset}"
+            return f"{place}, and in its list {entries}"
+    return ""
+
+
+def require_nothing_committed_truncated(cluster: Cluster) -> None:
+    """No node has written that it truncates a log below its high watermark. No test here elects a leader that
+    was not in sync, so none has a reason to."""
+    for node in cluster.nodes.values():
+        found = COMMITTED_TRUNCATED.search(node.log_file.read_bytes())
+        assert found is None, f"node {node.node_id}: {found[0].decode()}"
 
 
 def require_same_when_served(cluster: Cluster, topic: str, ends: dict[int, int]) -> None:

@@ -1,8 +1,9 @@
 """A cluster whose nodes are killed, stopped, paused, cut off and lose disks while clients write and read.
 
 Afterwards nothing that was acknowledged or shown may be missing (`tests.support.clients.checked_load`), no
-high watermark may have fallen (`tests.support.clients.watermarks`), and the logs of all replicas must be the
-same, byte for byte (`replica_logs`): for Apache Kafka as for Barnabas.
+high watermark may have fallen (`tests.support.clients.watermarks`), the logs of all replicas must be the
+same, byte for byte, and their lists of leader epochs must be right (`replica_logs`). After each fault no
+replica may have truncated what is committed. All this holds for Apache Kafka as for Barnabas.
 
 What happens to the nodes is in `faults`. By hand, for as long as one likes:
 `python -m tests.support.brokers.under_fire --seconds 3600 --seed 7`; with `--faults cuts` the network alone
@@ -26,7 +27,13 @@ from tests.support.brokers.cluster import KAFKAS, OURS, Cluster
 from tests.support.brokers.cut_network import CutNetwork
 from tests.support.brokers.failing_disks import FailingDisks
 from tests.support.brokers.faults import CUTS, FIRE, ON_DISKS, ON_NODES, Faults, await_in_sync
-from tests.support.brokers.replica_logs import await_same_logs, require_same_dumps, require_same_when_served
+from tests.support.brokers.replica_logs import (
+    await_right_epochs,
+    await_same_logs,
+    require_nothing_committed_truncated,
+    require_same_dumps,
+    require_same_when_served,
+)
 from tests.support.clients.checked_load import CheckedLoad
 from tests.support.clients.spread import create_placed
 from tests.support.clients.watermarks import Watermarks
@@ -113,6 +120,7 @@ class Fire:
             self.outcome.in_flight_at_faults += self._load.in_flight
             self._faults.run(name, node)
             await_in_sync(self._cluster, TOPIC, len(PLACES))
+            require_nothing_committed_truncated(self._cluster)
             time.sleep(self._random.uniform(*CALM_SECONDS))
             self._note_pause(name)
         self._load.end_writing()
@@ -121,6 +129,7 @@ class Fire:
         self._watermarks.check(ends, self._faults.given_up)
         for partition, end in ends.items():
             await_same_logs(self._cluster, TOPIC, [partition], end)
+        await_right_epochs(self._cluster, TOPIC, ends)
         require_same_when_served(self._cluster, TOPIC, ends)
         require_same_dumps(self._cluster, TOPIC, self._random.choice(list(ends)))
         outcome, load = self.outcome, self._load
