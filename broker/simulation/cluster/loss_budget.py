@@ -6,8 +6,9 @@ eligible leader replicas (KIP-966) while there are fewer in sync. So that it is 
 * At most min.insync.replicas - 1 nodes have lost data at a time. A node that lost data counts until it has
   copied it back: it is unfenced in its present life, and in the ISR of all its partitions.
 * A node whose process has ended without order has lost nothing, but the controller cannot know, and takes it
-  out of the eligible replicas. So while any node has lost data, each partition of such a node must keep a
-  replica, in sync or eligible, to which neither has happened.
+  out of the eligible replicas. A node with a log directory that has failed cannot end in order, however it is
+  stopped. So while any node has lost data, each partition of such a node must keep a replica, in sync or
+  eligible, to which none of this has happened.
 * Without eligible leader replicas the last of the ISR may lead whatever it has lost. So nobody may lose
   data then; a power cut is a kill in its place.
 * A disk that fails ends processes at any moment, so it does not come together with lost data.
@@ -70,7 +71,7 @@ class LossBudget:
         if any(each.machine.trouble.faults for each in self._world.nodes.values()):
             return False
         lost = {**self._lost, node.node_id: None}
-        return len(lost) <= self._most and self._are_safe(image, lost, {**self._unclean, node.node_id: None})
+        return len(lost) <= self._most and self._are_safe(image, lost, node)
 
     def may_end(self, node: SimulatedNode) -> bool:
         """Whether its process may end without order."""
@@ -80,7 +81,7 @@ class LossBudget:
         if not self._lost:
             return True
         image = newest_image(self._world)
-        return image is not None and self._are_safe(image, self._lost, {**self._unclean, node.node_id: None})
+        return image is not None and self._are_safe(image, self._lost, node)
 
     def may_fail(self, node: SimulatedNode) -> bool:
         """Whether its disk may fail for a while, so that its process may end at any moment."""
@@ -99,9 +100,10 @@ class LossBudget:
 
     # Within
 
-    @staticmethod
-    def _are_safe(image: ClusterImage, lost: dict[int, None], unclean: dict[int, None]) -> bool:
+    def _are_safe(self, image: ClusterImage, lost: dict[int, None], ending: SimulatedNode) -> bool:
         """Whether each partition of a node that has lost data keeps a replica to which nothing happened."""
+        failing = [each.node_id for each in self._world.brokers if each.machine.trouble.errors]
+        unclean = {*self._unclean, *failing, ending.node_id}
         return all(
             any(each not in unclean for each in (*partition.isr, *partition.elr))
             for partition in _partitions(image)
