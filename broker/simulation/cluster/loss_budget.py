@@ -6,9 +6,9 @@ eligible leader replicas (KIP-966) while there are fewer in sync. So that it is 
 * At most min.insync.replicas - 1 nodes have lost data at a time. A node that lost data counts until it has
   copied it back: it is unfenced in its present life, and in the ISR of all its partitions.
 * A node whose process has ended without order has lost nothing, but the controller cannot know, and takes it
-  out of the eligible replicas. A node with a log directory that has failed cannot end in order, however it is
-  stopped. So while any node has lost data, each partition of such a node must keep a replica, in sync or
-  eligible, to which none of this has happened.
+  out of the eligible replicas. A node that has not registered yet, or has a log directory that has failed,
+  cannot end in order, however it is stopped. So while any node has lost data, each partition of such a node
+  must keep a replica, in sync or eligible, to which none of this has happened.
 * Without eligible leader replicas the last of the ISR may lead whatever it has lost. So nobody may lose
   data then; a power cut is a kill in its place.
 * A disk that fails ends processes at any moment, so it does not come together with lost data.
@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Final
 
 from broker.simulation.cluster.cluster_changes import newest_image
 from broker.simulation.cluster.cluster_plan import ClusterPlan
-from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.cluster.simulated_node import DATA, SimulatedNode
 from broker.simulation.cluster.surroundings import LifeEnd
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
 from controller.metadata.image.topics import PartitionRegistration
+from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, read_clean_shutdown
 
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_world import ClusterWorld
@@ -95,15 +96,19 @@ class LossBudget:
             self._lost[node.node_id] = self._unclean[node.node_id] = None
 
     def life_has_ended(self, node: SimulatedNode, end: LifeEnd) -> None:
-        if node.place.is_broker and (end.how != IN_ORDER or end.disk_errors):
+        if node.place.is_broker and not (end.how == IN_ORDER and _tells_its_epoch(node)):
             self._unclean[node.node_id] = None
 
     # Within
 
     def _are_safe(self, image: ClusterImage, lost: dict[int, None], ending: SimulatedNode) -> bool:
         """Whether each partition of a node that has lost data keeps a replica to which nothing happened."""
-        failing = [each.node_id for each in self._world.brokers if each.machine.trouble.errors]
-        unclean = {*self._unclean, *failing, ending.node_id}
+        cannot_end_well = [
+            each.node_id
+            for each in self._world.brokers
+            if each.machine.trouble.errors or (each.is_up and not each.is_ready)
+        ]
+        unclean = {*self._unclean, *cannot_end_well, ending.node_id}
         return all(
             any(each not in unclean for each in (*partition.isr, *partition.elr))
             for partition in _partitions(image)
@@ -128,6 +133,15 @@ class LossBudget:
         if broker is None or not node.is_ready or registration.fenced:
             return False
         return registration.epoch == broker.lifecycle.epoch and all(node_id in each.isr for each in placed)
+
+
+def _tells_its_epoch(node: SimulatedNode) -> bool:
+    """Whether the controller will hear from its next life that this one has ended in order (KIP-966)."""
+    directories = node.place.properties.get("log.dirs", DATA).split(",")
+    epochs = {
+        read_clean_shutdown(node.machine.files, f"{each}/{CLEAN_SHUTDOWN_FILE}") for each in directories
+    }
+    return len(epochs) == 1 and epochs.isdisjoint({None, UNKNOWN_BROKER_EPOCH})
 
 
 def _partitions(image: ClusterImage) -> list[PartitionRegistration]:
