@@ -98,6 +98,8 @@ def _min_insync_replicas(run: ClusterRun, step: ClusterStep) -> str | None:
     topic = None if image is None else any_topic(image, random)
     if topic is None:
         return None
+    if any(partition.elr or not partition.isr for partition in topic.partitions.values()):
+        return None  # the change takes eligible replicas away (KIP-966), perhaps the last that may lead
     least = 1 if run.plan.allows_unclean else run.plan.min_insync_replicas
     most = min(len(partition.replicas) for partition in topic.partitions.values())
     if most < least:
