@@ -60,7 +60,7 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch >= EPOCH_MAX else epoch + 1
 
 
-class WantedPartition(msgspec.Struct, gc=False, eq=False):
+class WantedPartition(msgspec.Struct, eq=False):
     """What a reader wants of one partition, and what it was told last."""
 
     key: PartitionKey

@@ -5,6 +5,7 @@ BARNABAS_SIMULATED_CLUSTERS says how many, BARNABAS_SIMULATED_FIRST_CLUSTER from
 
 from __future__ import annotations
 
+import gc
 import os
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from broker.simulation.cluster import cluster_run
 from broker.simulation.cluster.cluster_running import ClusterRecipe, play, recipe_of, run_cluster
 from broker.simulation.cluster.cluster_shrinking import shrink_cluster
+from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.coverage import Coverage
 from broker.simulation.histories.history import read_history
@@ -148,3 +150,17 @@ def test_steps_of_a_later_release_are_refused(capsys: pytest.CaptureFixture[str]
     path.write_text(path.read_text().replace('"verb": "kill"', '"verb": "teleport"'))
     assert simulate(f"--replay {path}") == 2
     assert "teleport" in capsys.readouterr().err
+
+
+def test_nothing_of_a_world_outlives_its_run() -> None:
+    """A long run has thousands of them, of some fifty megabytes each."""
+    before = len(worlds())
+    for seed in (1, 2, 3):
+        run_cluster(seed, 5_000)
+    assert len(worlds()) == before
+
+
+def worlds() -> list[ClusterWorld]:
+    """Those that the collector cannot take."""
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, ClusterWorld)]

@@ -46,7 +46,7 @@ class Transaction(NamedTuple):
     """The producer's version of transactions, by which the log judges the epoch of a marker."""
 
 
-class Write(msgspec.Struct, gc=False, eq=False):
+class Write(msgspec.Struct, eq=False):
     """One batch that is being written to the log."""
 
     records: Sequence[CoordinatorRecord]

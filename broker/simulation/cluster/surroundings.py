@@ -174,6 +174,11 @@ class Machine:
         node is down."""
         self.files = MemoryFiles(self.clock.wall_ms)
 
+    def release(self) -> None:
+        """The simulation is over: nothing of this machine is held by the process that ran it."""
+        if self._life is not None:
+            self._life.release()
+
     def _end_process(self, end: LifeEnd) -> None:
         if self._life is not None:
             self._life.lose_process()
@@ -278,6 +283,10 @@ class _Life:
         self._stalls.waited_ns += duration_ns
         self.timers.stand_still(duration_ns)
 
+    def release(self) -> None:
+        """The interpreter calls the collector's pauses, and so keeps whatever they know."""
+        self._collector_pauses.remove()
+
     def lose_power(self) -> None:
         self._network.lose_power()
         self._end()
@@ -289,7 +298,7 @@ class _Life:
     def _end(self) -> None:
         self.timers.end()
         self._files.end()
-        self._collector_pauses.remove()
+        self.release()
 
 
 class SimulatedThread:
