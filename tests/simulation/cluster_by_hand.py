@@ -14,6 +14,7 @@ from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.simulated_node import DATA, NodePlace, SimulatedNode
 from broker.simulation.verdict import without_logs
 from controller.metadata.image.topics import PartitionRegistration
+from controller.raft.transitions import Role
 from tests.simulation.mutant_arenas import PROPERTIES
 
 __all__ = ["CONTROLLER", "TOPIC", "ClusterByHand"]
@@ -25,23 +26,26 @@ LIMIT_MS = 30_000
 
 
 class ClusterByHand:
-    """Three brokers and a controller; one topic with one partition, and a producer that waits for all in
-    sync."""
+    """Three brokers or more, and a controller; one topic with one partition of three replicas, and a producer
+    that waits for all in sync."""
 
     def __init__(
         self,
         seed: int = 1,
         *,
+        brokers: int = 3,
+        controllers: int = 1,
+        topic_partitions: int = 1,
         clients: tuple[ClientPlan, ...] = (PRODUCER,),
         features: Mapping[str, int] = MappingProxyType({}),
         properties: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         settings = {**PROPERTIES, **properties}
         places = (
-            NodePlace(101, False, True, settings),
-            *(NodePlace(number, True, False, settings) for number in (1, 2, 3)),
+            *(NodePlace(100 + number, False, True, settings) for number in range(1, controllers + 1)),
+            *(NodePlace(number, True, False, settings) for number in range(1, brokers + 1)),
         )
-        topics = (TopicPlan(TOPIC, 1, 3, {"min.insync.replicas": "2"}),)
+        topics = (TopicPlan(TOPIC, topic_partitions, 3, {"min.insync.replicas": "2"}),)
         self.run = ClusterRun(seed, ClusterPlan(places, topics, clients, {}, 1_000, features=features), ())
         self.world = self.run.world
         self._cut: list[tuple[str, str]] = []
@@ -64,6 +68,16 @@ class ClusterByHand:
     @property
     def followers(self) -> list[SimulatedNode]:
         return [self.world.nodes[each] for each in self.registration.replicas if each != self.leader.node_id]
+
+    @property
+    def controllers(self) -> list[SimulatedNode]:
+        """The one that leads comes first."""
+        nodes = [node for node in self.world.nodes.values() if node.place.is_controller]
+        return sorted(nodes, key=lambda node: not self.leads_quorum(node))
+
+    @staticmethod
+    def leads_quorum(node: SimulatedNode) -> bool:
+        return node.quorum_replica is not None and node.quorum_replica.role is Role.LEADER
 
     @property
     def producer(self) -> ClusterClient:

@@ -10,8 +10,10 @@ from broker.replication.partition_state import PendingExpandIsr, PendingShrinkIs
 from broker.replication.roles import Leader
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.simulated_node import SimulatedNode
-from storage.memory_files import lose_all
+from storage.memory_files import Torn, lose_all
 from tests.simulation.cluster_by_hand import CONTROLLER, PRODUCER, TOPIC, ClusterByHand
+from tests.simulation.group_fates import GROUP_FATES
+from tests.simulation.transaction_fates import TRANSACTION_FATES
 
 __all__ = ["FATES", "last_in_sync_fails", "leader_fails", "old_fetch_arrives", "old_request_arrives"]
 
@@ -21,6 +23,7 @@ EAGER: Final = ClientPlan(
 READER: Final = ClientPlan("reader", "reader-1", (TOPIC,), options={"isolation": "read_uncommitted"})
 BOTH: Final = (PRODUCER, EAGER, READER)
 LONG_SESSION: Final = MappingProxyType({"broker.session.timeout.ms": "9000"})
+TAIL_BYTES: Final = 30
 LATE: Final = MappingProxyType({"replica.fetch.wait.max.ms": "400", "replica.fetch.min.bytes": "100000"})
 """Followers hear late of what is committed."""
 
@@ -29,6 +32,12 @@ def has_asked(cluster: ClusterByHand, leader: SimulatedNode, kind: type = Pendin
     """Whether a leader waits for the answer to its wish for another ISR."""
     state = cluster.hosted(leader).state
     return isinstance(state, Leader) and isinstance(state.partition_state, kind)
+
+
+def has_heard(cluster: ClusterByHand, leader: SimulatedNode, follower: SimulatedNode) -> bool:
+    """Whether a follower has fetched from a leader."""
+    state = cluster.hosted(leader).state
+    return isinstance(state, Leader) and state.replicas[follower.node_id].log_end_offset >= 0
 
 
 def leader_fails(seed: int = 1) -> None:
@@ -117,7 +126,7 @@ def all_followers_are_behind(seed: int) -> None:
 
 def follower_returns_to_another_leader(seed: int) -> None:
     """A follower leaves the ISR. What waited for it is committed, and before the other follower hears of
-    that, it leads."""
+    that, it leads; the one that was behind asks it for more, and gets none."""
     cluster = ClusterByHand(seed, properties=LATE)
     cluster.wait_ms(2_000)
     leader, behind = cluster.leader, cluster.followers[1]
@@ -127,12 +136,42 @@ def follower_returns_to_another_leader(seed: int) -> None:
     committed = log.high_watermark
     cluster.wait_until(lambda: log.high_watermark > committed)
     leader.machine.kill()
-    cluster.world.restarts.after(leader, 6_000)
-    cluster.join_all()
     cluster.wait_until(lambda: cluster.registration.leader not in (-1, leader.node_id))
-    cluster.wait_ms(2_000)
+    successor = cluster.leader
+    cluster.wait_until(lambda: has_heard(cluster, successor, behind))
+    cluster.cut(str(successor), str(behind))
+    cluster.wait_ms(1_500)
+    cluster.join_all()
     with cluster.quiet():
         leader.start()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def former_leader_returns(seed: int) -> None:
+    """With records that nobody else has. The new leader has others at their offsets; it hears from where the
+    former one fetches, and its answer is late."""
+    cluster = ClusterByHand(seed, clients=BOTH)
+    cluster.wait_ms(1_500)
+    leader = cluster.leader
+    for each in cluster.followers:
+        cluster.cut_both_ways(str(leader), str(each))
+    cluster.wait_ms(500)
+    cluster.cut_both_ways(str(leader), CONTROLLER)
+    cluster.wait_until(lambda: cluster.registration.leader not in (-1, leader.node_id))
+    cluster.wait_ms(1_500)
+    successor = cluster.leader
+    assert successor.broker is not None
+    sessions = successor.broker.services.fetches.sessions
+    for client in cluster.run.clients:
+        cluster.cut_both_ways(client.name, str(successor))
+    before = len(sessions)
+    cluster.join_both_ways(str(leader), CONTROLLER)
+    cluster.join_both_ways(str(leader), str(successor))
+    cluster.wait_until(lambda: len(sessions) > before)
+    cluster.cut(str(successor), str(leader))
+    cluster.wait_ms(1_000)
+    cluster.join_all()
     cluster.wait_ms(2_000)
     cluster.end()
 
@@ -237,6 +276,23 @@ def wish_of_a_former_leader_arrives(seed: int) -> None:
     cluster.end()
 
 
+def partition_moves(seed: int) -> None:
+    """To another broker, which the leader does not hear at first."""
+    cluster = ClusterByHand(seed, brokers=4)
+    cluster.wait_ms(1_000)
+    leader, (leaving, staying) = cluster.leader, cluster.followers
+    coming = next(each for each in cluster.world.brokers if each.node_id not in cluster.registration.replicas)
+    cluster.cut_both_ways(str(leader), str(coming))
+    wanted = [leader.node_id, coming.node_id, staying.node_id]
+    cluster.run.admin.carry_out(cluster.run.admin.reassign(TOPIC, 0, wanted))
+    cluster.wait_ms(2_000)
+    assert leaving.node_id in cluster.registration.replicas
+    cluster.join_all()
+    cluster.wait_until(lambda: not cluster.registration.adding)
+    assert set(cluster.registration.replicas) == set(wanted)
+    cluster.end()
+
+
 def old_fetch_arrives(seed: int = 1) -> None:
     """A fetch of a follower's former life, when it has another disk."""
     cluster = ClusterByHand(seed, properties=LONG_SESSION)
@@ -290,6 +346,95 @@ def last_in_sync_fails(seed: int = 1, *, eligible_leader_replicas: int = 1) -> N
     cluster.end()
 
 
+def eligible_one_loses_its_power(seed: int) -> None:
+    """Two are eligible and not in sync; one stops in order, the other loses what it had not synced. Then the
+    last one in sync fails."""
+    cluster = ClusterByHand(seed)
+    cluster.wait_ms(1_000)
+    leader, (one, other) = cluster.leader, cluster.followers
+    for each in (one, other):
+        cluster.cut_both_ways(str(leader), str(each))
+    cluster.wait_until(lambda: cluster.registration.isr == (leader.node_id,))
+    cluster.stop(other)
+    cluster.world.restarts.after(one, 100)
+    one.machine.cut_power(lose_all)
+    cluster.wait_until(lambda: one.is_ready and cluster.is_unfenced(one))
+    leader.machine.kill()
+    cluster.wait_ms(5_000)
+    cluster.join_all()
+    for each in (other, leader):
+        with cluster.quiet():
+            each.start()
+    cluster.wait_ms(3_000)
+    cluster.end()
+
+
+def controller_and_follower_restart(seed: int) -> None:
+    """A new controller has no session of the follower's former life, and registers the new one at once."""
+    cluster = ClusterByHand(seed, properties=LONG_SESSION)
+    cluster.wait_ms(1_500)
+    follower, controller = cluster.followers[0], cluster.world.nodes[101]
+    for each in (controller, follower):
+        cluster.world.restarts.after(each, 200)
+        each.machine.kill()
+    cluster.wait_ms(4_000)
+    cluster.end()
+
+
+def follower_catches_up_in_steps(seed: int) -> None:
+    """What is committed by then is more than it is sent at once."""
+    cluster = ClusterByHand(seed, clients=BOTH, properties={"replica.fetch.max.bytes": "2000"})
+    cluster.wait_ms(1_000)
+    leader, follower = cluster.leader, cluster.followers[0]
+    cluster.cut_both_ways(str(leader), str(follower))
+    cluster.wait_ms(5_000)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def power_fails_within_a_write(seed: int) -> None:
+    """Of a follower, whose log then ends with some zeros: the length of the file had reached the disk. Later
+    it leads."""
+    properties = {"auto.leader.rebalance.enable": "false"}
+    cluster = ClusterByHand(seed, clients=BOTH, properties=properties)
+    cluster.wait_ms(1_500)
+
+    def torn(path: str, unsynced_bytes: int) -> Torn:
+        zero_bytes = min(TAIL_BYTES, unsynced_bytes) if path.endswith(".log") else 0
+        return Torn(unsynced_bytes - zero_bytes, zero_bytes)
+
+    follower = cluster.followers[0]
+    cluster.world.restarts.after(follower, 500)
+    follower.machine.cut_power(torn)
+    cluster.wait_ms(6_000)
+    while cluster.leader is not follower:
+        leader = cluster.leader
+        cluster.world.restarts.after(leader, 5_000)
+        leader.machine.kill()
+        cluster.wait_ms(9_000)
+    cluster.end()
+
+
+def controller_is_deposed(seed: int) -> None:
+    """It writes what no other controller has, while the others elect another one of them; then it comes
+    back."""
+    cluster = ClusterByHand(seed, controllers=3)
+    cluster.wait_ms(1_500)
+    former, others = cluster.controllers[0], cluster.controllers[1:]
+    for each in others:
+        cluster.cut_both_ways(str(former), str(each))
+    follower = cluster.followers[0]
+    cluster.stop(follower)
+    cluster.wait_until(lambda: any(map(cluster.leads_quorum, others)))
+    with cluster.quiet():
+        follower.start()
+    cluster.wait_ms(2_000)
+    cluster.join_all()
+    cluster.wait_ms(3_000)
+    cluster.end()
+
+
 FATES: Final[Mapping[str, Callable[[int], None]]] = MappingProxyType(
     {
         "leader fails": leader_fails,
@@ -298,14 +443,23 @@ FATES: Final[Mapping[str, Callable[[int], None]]] = MappingProxyType(
         "follower is behind": follower_is_behind,
         "all followers are behind": all_followers_are_behind,
         "follower returns to another leader": follower_returns_to_another_leader,
+        "former leader returns": former_leader_returns,
         "newcomer is late": newcomer_is_late,
         "leaver leads": leaver_leads,
         "newcomer is fenced": newcomer_is_fenced,
         "old wish arrives": old_wish_arrives,
         "wish of a former leader arrives": wish_of_a_former_leader_arrives,
+        "partition moves": partition_moves,
         "old fetch arrives": old_fetch_arrives,
         "old request arrives": old_request_arrives,
+        "eligible one loses its power": eligible_one_loses_its_power,
+        "controller and follower restart": controller_and_follower_restart,
+        "controller is deposed": controller_is_deposed,
+        "follower catches up in steps": follower_catches_up_in_steps,
+        "power fails within a write": power_fails_within_a_write,
         "last in sync fails": last_in_sync_fails,
+        **TRANSACTION_FATES,
+        **GROUP_FATES,
     }
 )
 """By name; each is given a seed, by which only the times within the network differ."""

@@ -18,10 +18,11 @@ _PRODUCT = ("broker", "controller", "storage")
 
 @dataclass(frozen=True)
 class ClusterMutant:
-    """breaks: the rules, one of which must strike. arena, seed: where one does, see `mutant_arenas`."""
+    """breaks: the rule that strikes. arena, seed: where it does, a key of `mutant_arenas.ARENAS` or of
+    `cluster_fates.FATES`."""
 
     name: str
-    breaks: tuple[str, ...]
+    breaks: str
     apply: Callable[[Patch], None]
     arena: str
     seed: int

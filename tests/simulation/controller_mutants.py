@@ -7,16 +7,21 @@ from typing import Any
 
 import msgspec
 
+from broker.metadata.cache import MetadataCache
 from broker.metadata.loader import MetadataLoader
 from broker.simulation.cluster import cluster_run
 from broker.simulation.rules import log_rules, metadata_rules, partition_rules
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER_CHANGE, PartitionRegistration
+from controller.raft.identity import NOBODY
+from controller.raft.replica import Replica
+from controller.raft.transitions import Role
 from controller.subjects import alter_partition, brokers, partition_change
 from controller.subjects.alter_partition import NO_EPOCH
 from controller.subjects.partitions import broker_departs, broker_died
 from controller.subjects.result import Decision
 from protocol.errors import ErrorCode
+from protocol.metadata_log.topics import PartitionChangeRecord
 from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
 from tests.simulation.mutants import MUTANTS
 
@@ -168,149 +173,244 @@ def _leaves_the_new_life_in_sync(patch: Patch) -> None:
 
 
 def _goes_back(patch: Patch) -> None:
-    """What a publisher is given is the image before."""
+    """A broker goes on from an image that it had before, now and then."""
 
     def replay(genuine: Any, self: MetadataLoader, batches: Any) -> Any:
         before = self.image
         yield from genuine(self, batches)
-        if before.offset > 60 and before.offset % 7 == 0:
+        if self.caught_up and before.offset > LATE_OFFSET:
             self._replayer.image = before
 
     wrapped(patch, MetadataLoader, "_replay", replay)
 
 
-def _overlooks_the_last_record(patch: Patch) -> None:
-    """Of a long batch, on brokers only."""
+LATE_OFFSET = 40
+"""By then a small cluster is ready."""
+
+
+def _shows_what_was(patch: Patch) -> None:
+    """Each third image is an earlier one."""
+    shown: dict[MetadataCache, list[ClusterImage]] = {}
+
+    def apply(genuine: Any, self: MetadataCache, image: ClusterImage, *rest: Any) -> None:
+        images = shown.setdefault(self, [])
+        images.append(image)
+        is_late = image.offset > LATE_OFFSET and len(images) % 3 == 0
+        genuine(self, images[-3] if is_late else image, *rest)
+
+    wrapped(patch, MetadataCache, "apply", apply)
+
+
+def _overlooks_a_record(patch: Patch) -> None:
+    """Changes of partitions, on brokers only, when a small cluster is ready."""
 
     def replay(genuine: Any, self: MetadataLoader, batches: Any) -> Any:
-        return genuine(self, [each._replace(records=each.records[:3]) for each in batches])
+        if self.caught_up and self.image.offset > LATE_OFFSET:
+            batches = [
+                each._replace(
+                    records=[one for one in each.records if not isinstance(one, PartitionChangeRecord)]
+                )
+                for each in batches
+            ]
+        return genuine(self, batches)
 
     wrapped(patch, MetadataLoader, "_replay", replay)
 
 
-_LOST = (log_rules.LOST, log_rules.CHANGED, log_rules.CUT_OFF, partition_rules.JOINS_BEHIND)
-_NOT_HELD = partition_rules.NOT_HELD
+# The quorum
+
+
+def _leads_in_the_epoch_of_another(patch: Patch) -> None:
+    """By its own vote, in the epoch that has a leader."""
+    _quorums("wins with a minority")(patch)
+
+    def begin(genuine: Any, self: Replica, epoch: int) -> None:
+        if self.role is not Role.PROSPECTIVE or not self.epoch:
+            genuine(self, epoch)
+        else:
+            self.leader_id = NOBODY
+
+    def vote(genuine: Any, self: Replica, candidate: Any) -> None:
+        if self.role is not Role.PROSPECTIVE or not self.epoch:
+            genuine(self, candidate)
+
+    wrapped(patch, Replica, "begin_epoch", begin)
+    wrapped(patch, Replica, "vote", vote)
+
+
+def _follows_in_the_epoch_before(patch: Patch) -> None:
+    def follow(genuine: Any, self: Replica, *arguments: Any) -> None:
+        genuine(self, *arguments)
+        self.epoch = max(1, self.epoch - 1)
+
+    wrapped(patch, Replica, "follow", follow)
+
+
+def _takes_back_what_is_committed(patch: Patch) -> None:
+    """Now and then."""
+
+    def raise_high_watermark(genuine: Any, self: Replica, offset: int) -> bool:
+        if offset > LATE_OFFSET and offset % 5 == 0 and self.high_watermark > offset - 5:
+            self.high_watermark = offset - 5
+            return True
+        return bool(genuine(self, offset))
+
+    wrapped(patch, Replica, "raise_high_watermark", raise_high_watermark)
+
 
 CONTROLLER_MUTANTS = (
     ClusterMutant(
-        "changes an ISR of an old partition epoch",
-        (_NOT_HELD, partition_rules.FENCED_LEADER, *_LOST),
-        _forgives(ErrorCode.INVALID_UPDATE_VERSION),
-        "failures",
-        1,
-    ),
-    ClusterMutant(
         "changes an ISR of an old leader epoch",
-        (_NOT_HELD, partition_rules.FENCED_LEADER, *_LOST),
+        partition_rules.JOINS_BEHIND,
         _forgives(ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.INVALID_REQUEST),
-        "failures",
+        "wish of a former leader arrives",
         1,
     ),
     ClusterMutant(
-        "takes replicas in by any broker epoch", (_NOT_HELD, *_LOST), takes_any_broker_epoch, "power cuts", 1
+        "takes replicas in by any broker epoch",
+        partition_rules.JOINS_BEHIND,
+        takes_any_broker_epoch,
+        "old request arrives",
+        1,
     ),
     ClusterMutant(
-        "takes fenced replicas in", (partition_rules.FENCED_LEADER,), _takes_fenced_replicas, "failures", 1
+        "takes fenced replicas in",
+        partition_rules.FENCED_LEADER,
+        _takes_fenced_replicas,
+        "newcomer is fenced",
+        1,
     ),
     ClusterMutant(
-        "elects any replica", (*_LOST, partition_rules.FENCED_LEADER), _elects_anybody, "failures", 1
+        "elects any replica",
+        log_rules.LOST,
+        _elects_anybody,
+        "follower is behind",
+        1,
     ),
-    ClusterMutant("elects outside the ELR", _LOST, _elects_outside_the_elr, "failures", 1),
-    ClusterMutant("fills no ELR", (*_LOST, cluster_run.BECOMES_WELL), _fills_no_elr, "power cuts", 1),
-    ClusterMutant("never clears the ELR", _LOST, _never_clears_the_elr, "failures", 1),
+    ClusterMutant(
+        "elects outside the ELR",
+        log_rules.LOST,
+        _elects_outside_the_elr,
+        "all followers are behind",
+        1,
+    ),
+    ClusterMutant(
+        "fills no ELR",
+        log_rules.LOST,
+        _fills_no_elr,
+        "last in sync fails",
+        1,
+    ),
+    ClusterMutant(
+        "never clears the ELR",
+        log_rules.LOST,
+        _never_clears_the_elr,
+        "all followers are behind",
+        1,
+    ),
     ClusterMutant(
         "ends a reassignment too early",
-        (partition_rules.ENDS_EARLY,),
+        partition_rules.ENDS_EARLY,
         _ends_reassignments_early,
-        "moves",
+        "partition moves",
         1,
     ),
     ClusterMutant(
         "leaves removed replicas in the ISR",
-        (partition_rules.ISR_OUTSIDE,),
+        partition_rules.ISR_OUTSIDE,
         _leaves_removed_replicas_in_sync,
-        "moves",
+        "partition moves",
         1,
     ),
     ClusterMutant(
         "keeps the leader epoch when it elects",
-        (partition_rules.TWO_LEADERS,),
+        partition_rules.TWO_LEADERS,
         _keeps_the_leader_epoch,
-        "failures",
+        "leader fails",
         1,
     ),
     ClusterMutant(
         "lets a leader epoch go back",
-        (partition_rules.OLD_EPOCH,),
+        partition_rules.OLD_EPOCH,
         _takes_the_epoch_of_the_leader,
-        "failures",
+        "leader fails",
         1,
     ),
-    ClusterMutant("overlooks unclean shutdowns", _LOST, _overlooks_unclean_shutdowns, "power cuts", 1),
+    ClusterMutant(
+        "overlooks unclean shutdowns",
+        log_rules.LOST,
+        _overlooks_unclean_shutdowns,
+        "eligible one loses its power",
+        1,
+    ),
     ClusterMutant(
         "leaves leaderships to fenced brokers",
-        (partition_rules.FENCED_LEADER,),
+        partition_rules.FENCED_LEADER,
         _fences_without_moves,
-        "failures",
+        "leader fails",
         1,
     ),
     ClusterMutant(
         "leaves a new life in the ISR",
-        (partition_rules.FENCED_LEADER, *_LOST),
+        partition_rules.FENCED_LEADER,
         _leaves_the_new_life_in_sync,
-        "power cuts",
+        "controller and follower restart",
         1,
     ),
     ClusterMutant(
-        "goes back to an earlier image", (metadata_rules.IMAGE_GOES_BACK,), _goes_back, "failures", 1
-    ),
-    ClusterMutant(
-        "overlooks records of the metadata",
-        (metadata_rules.IMAGES_DIFFER,),
-        _overlooks_the_last_record,
+        "goes on from an earlier image",
+        metadata_rules.IMAGES_DIFFER,
+        _goes_back,
         "failures",
         1,
     ),
     ClusterMutant(
-        "two lead the quorum",
-        (metadata_rules.TWO_QUORUM_LEADERS,),
-        _quorums("votes twice in an epoch"),
-        "quorum",
+        "shows an earlier image",
+        metadata_rules.IMAGE_GOES_BACK,
+        _shows_what_was,
+        "leader fails",
         1,
     ),
     ClusterMutant(
-        "the quorum forgets its epoch",
-        (metadata_rules.TWO_QUORUM_LEADERS, metadata_rules.QUORUM_EPOCH_FALLS),
-        _quorums("forgets epoch and vote in a restart"),
-        "quorum",
-        1,
-    ),
-    ClusterMutant(
-        "the quorum believes old leaders",
-        (metadata_rules.QUORUM_EPOCH_FALLS,),
-        _quorums("believes leaders of old epochs"),
-        "quorum",
-        1,
-    ),
-    ClusterMutant(
-        "the quorum's high watermark falls",
-        (metadata_rules.QUORUM_HIGH_WATERMARK_FALLS,),
-        _quorums("lets the high watermark fall"),
-        "quorum",
+        "overlooks records of the metadata",
+        cluster_run.BECOMES_WELL,
+        _overlooks_a_record,
+        "leader fails",
         1,
     ),
     ClusterMutant(
         "the quorum commits what it has sent",
-        (metadata_rules.METADATA_DIFFERS, metadata_rules.IMAGES_DIFFER),
+        metadata_rules.METADATA_DIFFERS,
         _quorums("counts what it has sent"),
-        "quorum",
+        "controller is deposed",
         1,
     ),
     ClusterMutant(
         "the quorum ignores divergence",
-        (metadata_rules.METADATA_DIFFERS,),
+        metadata_rules.METADATA_DIFFERS,
         _quorums("ignores the diverging epoch"),
-        "quorum",
+        "controller is deposed",
+        1,
+    ),
+    ClusterMutant(
+        "leads the quorum in the epoch of another",
+        metadata_rules.TWO_QUORUM_LEADERS,
+        _leads_in_the_epoch_of_another,
+        "controller is deposed",
+        1,
+    ),
+    ClusterMutant(
+        "follows in the epoch before",
+        metadata_rules.QUORUM_EPOCH_FALLS,
+        _follows_in_the_epoch_before,
+        "controller is deposed",
+        1,
+    ),
+    ClusterMutant(
+        "takes back what the quorum has committed",
+        metadata_rules.QUORUM_HIGH_WATERMARK_FALLS,
+        _takes_back_what_is_committed,
+        "controller is deposed",
         1,
     ),
 )

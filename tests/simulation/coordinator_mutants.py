@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from broker.coordinator.classic import rebalance
-from broker.coordinator.consumer import consumer_group_requests, heartbeat, reconciliation
-from broker.coordinator.consumer.consumer_groups import ConsumerGroups
+from broker.coordinator.consumer import consumer_group_requests, reconciliation
+from broker.coordinator.consumer.consumer_group_requests import ConsumerGroupRequests
 from broker.coordinator.group_shard import GroupShard
-from broker.coordinator.offsets import commit
+from broker.coordinator.offsets import commit, fetch
 from broker.coordinator.runtime.coordinator_context import CoordinatorContext
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from broker.coordinator.runtime.partition_load import PartitionLoad
 from broker.coordinator.transaction import (
     end_transaction,
     init_producer_id,
-    partitions,
     transaction_markers,
     transaction_metadata,
 )
@@ -27,7 +27,11 @@ from broker.coordinator.transaction.transaction_markers import TransactionMarker
 from broker.coordinator.transaction.transaction_metadata import NO_EPOCH, TransactionMetadata
 from broker.coordinator.transaction.transaction_shard import TransactionShard
 from broker.coordinator.transaction.transaction_states import TransactionState
+from broker.simulation.clients.transactional_producers import REFUSED
 from broker.simulation.cluster import cluster_run
+from broker.simulation.rules import group_claims, group_rules, offset_registers
+from broker.simulation.rules.group_claims import GroupClaims
+from broker.simulation.verdict import Violation
 from protocol.errors import ErrorCode
 from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
 
@@ -159,15 +163,13 @@ def _forgets_what_is_decided(patch: Patch) -> None:
 
 
 def _adds_no_partitions(patch: Patch) -> None:
-    """It says so, and forgets some."""
+    """But the first; it says that it does."""
 
     def add(genuine: Any, metadata: Any, places: Any, *rest: Any) -> Any:
-        first = sorted(places)[:1] if metadata.partitions else list(places)
-        return genuine(metadata, first, *rest)
+        return genuine(metadata, metadata.partitions or sorted(places)[:1], *rest)
 
     genuine = transaction_metadata.with_partitions
     everywhere(patch, genuine, partial(add, genuine))
-    assert partitions
 
 
 def _asks_nobody_before_it_writes(patch: Patch) -> None:
@@ -207,6 +209,48 @@ class _NoStates:
 _NO_STATES = _NoStates()
 
 
+def _takes_commits_of_old_generations_unseen(patch: Patch) -> None:
+    """Nobody looks at generations, but at what is committed."""
+    _takes_commits_of_old_generations(patch)
+    patch.setattr(GroupClaims, "why_stale", lambda *_: None)
+
+
+def _tells_an_older_offset(patch: Patch) -> None:
+    """Than what is committed."""
+
+    def fetch_one(genuine: Any, *arguments: Any) -> Any:
+        found = genuine(*arguments)
+        return msgspec.structs.replace(found, offset=found.offset - 1) if found.offset > 0 else found
+
+    patch.setattr(fetch, "_fetch_one", partial(fetch_one, fetch._fetch_one))
+
+
+def _advances_members_beyond_the_group(patch: Patch) -> None:
+    def moved(genuine: Any, member: Any, state: Any, epoch: int, *rest: Any) -> Any:
+        return genuine(member, state, epoch + 2, *rest)
+
+    patch.setattr(reconciliation, "_moved", partial(moved, reconciliation._moved))
+
+
+def _hands_on_unseen(patch: Patch) -> None:
+    """Nobody looks at what members are told, but at what the coordinator knows and they do not."""
+
+    def takes(genuine: Any, self: GroupClaims, event: Any) -> None:
+        with suppress(Violation):
+            genuine(self, event)
+
+    wrapped(patch, GroupClaims, "takes", takes)
+    patch.setattr(group_rules, "check_members", lambda group: None)
+    _hands_on_at_once(patch)
+
+
+def _takes_silence_for_giving_up(patch: Patch) -> None:
+    def holds_any(genuine: Any, owned: Any, revoked: Any) -> bool:
+        return owned is not None and bool(genuine(owned, revoked))
+
+    patch.setattr(reconciliation, "_holds_any", partial(holds_any, reconciliation._holds_any))
+
+
 def _hands_on_at_once(patch: Patch) -> None:
     """A partition goes to its next owner before the old one has given it up."""
 
@@ -230,13 +274,9 @@ def _keeps_the_members_epoch(patch: Patch) -> None:
     patch.setattr(reconciliation, "_moved", partial(moved, reconciliation._moved))
 
 
-def _believes_members_of_any_epoch(patch: Patch) -> None:
-    patch.setattr(heartbeat, "_check_epoch", lambda *_: None)
-
-
 def _fences_nobody(patch: Patch) -> None:
     """Of those who are silent."""
-    patch.setattr(ConsumerGroups, "session_is_due", lambda *_: None)
+    patch.setattr(ConsumerGroupRequests, "session_is_due", lambda *_: None)
 
 
 def _keeps_dead_members(patch: Patch) -> None:
@@ -254,112 +294,194 @@ def _keeps_the_generation(patch: Patch) -> None:
     wrapped(patch, ClassicGroup, "next_generation", following)
 
 
-_PROMISES = cluster_run.PROMISES
-_WELL = cluster_run.BECOMES_WELL
-_FINISH = cluster_run.CLIENTS_FINISH
-_REFUSED = "a fenced producer is refused"
-_SETTLE = "a group settles when the trouble is over"
-_ONE_OWNER = "a partition has one owner in a generation"
-_GIVEN_UP = "a partition is given up before it is handed on"
-_ONE_MEMBER = "a partition belongs to one member"
-_EPOCHS = "epochs of a group are in order"
-_STALE = "nobody commits in a generation that has passed"
-_BACK = "committed offsets never go back"
-_REMEMBERED = "what was committed is found later"
-_KNOWN = "the coordinator knows what was committed"
-
 COORDINATOR_MUTANTS = (
     ClusterMutant(
-        "coordinates what another broker leads", (_WELL,), _stays_when_another_leads, "transactions", 1
+        "coordinates what another broker leads",
+        cluster_run.CLIENTS_FINISH,
+        _stays_when_another_leads,
+        "transactions",
+        1,
     ),
     ClusterMutant(
         "answers before it is stored",
-        (_PROMISES, _KNOWN, _REMEMBERED, _BACK),
+        group_rules.KNOWN,
         _answers_before_it_is_stored,
-        "groups",
+        "coordinator of a classic group fails",
         1,
     ),
     ClusterMutant(
         "leaves out the end of what it loads",
-        (_PROMISES, _KNOWN, _REMEMBERED, _BACK, _REFUSED),
+        group_rules.KNOWN,
         _stops_loading_early,
-        "groups",
+        "coordinator of a classic group fails",
         1,
     ),
     ClusterMutant(
         "ends a transaction before that is stored",
-        (_PROMISES, _REFUSED),
+        cluster_run.PROMISES,
         _ends_before_it_is_stored,
         "transactions",
         1,
     ),
-    ClusterMutant("forgets the fence", (_REFUSED, _PROMISES), _forgets_the_fence, "transactions", 1),
+    ClusterMutant(
+        "forgets the fence",
+        REFUSED,
+        _forgets_the_fence,
+        "zombie wakes",
+        1,
+    ),
     ClusterMutant(
         "leaves another's transaction open",
-        (_PROMISES, _WELL, _REFUSED),
+        cluster_run.BECOMES_WELL,
         _leaves_transactions_open,
         "transactions",
         1,
     ),
     ClusterMutant(
-        "ends a transaction for anybody", (_REFUSED, _PROMISES), _ends_for_anybody, "transactions", 1
+        "ends a transaction for anybody",
+        REFUSED,
+        _ends_for_anybody,
+        "zombie goes on",
+        1,
     ),
     ClusterMutant(
-        "writes half of the markers", (_WELL, _PROMISES), _writes_half_of_the_markers, "transactions", 1
-    ),
-    ClusterMutant(
-        "takes a refused marker for written",
-        (_WELL, _PROMISES),
-        _takes_no_answer_for_done,
+        "writes half of the markers",
+        cluster_run.BECOMES_WELL,
+        _writes_half_of_the_markers,
         "transactions",
         1,
     ),
-    ClusterMutant("commits what is aborted", (_PROMISES,), _commits_what_is_aborted, "transactions", 1),
-    ClusterMutant("forgets what is decided", (_WELL, _PROMISES), _forgets_what_is_decided, "transactions", 1),
+    ClusterMutant(
+        "takes a refused marker for written",
+        cluster_run.PROMISES,
+        _takes_no_answer_for_done,
+        "transactions",
+        3,
+    ),
+    ClusterMutant(
+        "commits what is aborted",
+        cluster_run.PROMISES,
+        _commits_what_is_aborted,
+        "write arrives late",
+        1,
+    ),
+    ClusterMutant(
+        "forgets what is decided",
+        cluster_run.PROMISES,
+        _forgets_what_is_decided,
+        "old marker arrives",
+        1,
+    ),
     ClusterMutant(
         "forgets partitions of a transaction",
-        (_WELL, _PROMISES),
+        cluster_run.CLIENTS_FINISH,
         _adds_no_partitions,
         "transactions",
         1,
     ),
     ClusterMutant(
-        "asks nobody before it writes", (_WELL, _PROMISES), _asks_nobody_before_it_writes, "transactions", 1
-    ),
-    ClusterMutant(
-        "commits offsets of aborted transactions",
-        (_PROMISES,),
-        _takes_offsets_of_aborted_transactions,
-        "transactions",
+        "asks nobody before it writes",
+        cluster_run.BECOMES_WELL,
+        _asks_nobody_before_it_writes,
+        "write arrives late",
         1,
     ),
     ClusterMutant(
-        "drops offsets of transactions", (_PROMISES,), _drops_offsets_of_transactions, "transactions", 1
+        "commits offsets of aborted transactions",
+        cluster_run.PROMISES,
+        _takes_offsets_of_aborted_transactions,
+        "transactions",
+        2,
+    ),
+    ClusterMutant(
+        "drops offsets of transactions",
+        cluster_run.PROMISES,
+        _drops_offsets_of_transactions,
+        "transactions",
+        2,
     ),
     ClusterMutant(
         "takes commits of old generations",
-        (_STALE, _BACK),
+        offset_registers.STALE,
         _takes_commits_of_old_generations,
         "groups",
         1,
     ),
     ClusterMutant(
-        "hands partitions on at once", (_GIVEN_UP, _ONE_MEMBER, _ONE_OWNER), _hands_on_at_once, "groups", 1
-    ),
-    ClusterMutant(
-        "waits for no revocation", (_GIVEN_UP, _ONE_MEMBER, _ONE_OWNER), _waits_for_no_revocation, "groups", 1
-    ),
-    ClusterMutant(
-        "keeps a member's epoch", (_ONE_OWNER, _SETTLE, _FINISH), _keeps_the_members_epoch, "groups", 1
-    ),
-    ClusterMutant(
-        "believes members of any epoch",
-        (_GIVEN_UP, _ONE_OWNER, _SETTLE),
-        _believes_members_of_any_epoch,
-        "groups",
+        "hands partitions on at once",
+        group_rules.ONE_MEMBER,
+        _hands_on_at_once,
+        "member of a consumer group dies",
         1,
     ),
-    ClusterMutant("fences no silent member", (_SETTLE,), _fences_nobody, "groups", 1),
-    ClusterMutant("keeps dead members", (_SETTLE,), _keeps_dead_members, "groups", 1),
-    ClusterMutant("keeps the generation", (_ONE_OWNER,), _keeps_the_generation, "groups", 1),
+    ClusterMutant(
+        "waits for no revocation",
+        group_claims.ONE_OWNER,
+        _waits_for_no_revocation,
+        "member of a consumer group dies",
+        1,
+    ),
+    ClusterMutant(
+        "keeps a member's epoch",
+        group_claims.ONE_OWNER,
+        _keeps_the_members_epoch,
+        "member of a consumer group dies",
+        1,
+    ),
+    ClusterMutant(
+        "fences no silent member",
+        group_rules.GROUPS_SETTLE,
+        _fences_nobody,
+        "member of a consumer group dies",
+        1,
+    ),
+    ClusterMutant(
+        "keeps dead members",
+        group_rules.GROUPS_SETTLE,
+        _keeps_dead_members,
+        "member of a classic group dies",
+        1,
+    ),
+    ClusterMutant(
+        "keeps the generation",
+        group_claims.ONE_OWNER,
+        _keeps_the_generation,
+        "member of a classic group dies",
+        1,
+    ),
+    ClusterMutant(
+        "lets commits of old generations pass",
+        offset_registers.GOES_BACK,
+        _takes_commits_of_old_generations_unseen,
+        "member stands still",
+        1,
+    ),
+    ClusterMutant(
+        "tells an older offset",
+        offset_registers.REMEMBERED,
+        _tells_an_older_offset,
+        "member of a classic group dies",
+        1,
+    ),
+    ClusterMutant(
+        "advances members beyond the group",
+        group_rules.EPOCHS,
+        _advances_members_beyond_the_group,
+        "member of a consumer group dies",
+        1,
+    ),
+    ClusterMutant(
+        "takes silence for giving up",
+        group_claims.ONE_OWNER,
+        _takes_silence_for_giving_up,
+        "member of a consumer group dies",
+        1,
+    ),
+    ClusterMutant(
+        "hands on what is in use",
+        group_rules.GIVEN_UP,
+        _hands_on_unseen,
+        "member of a consumer group dies",
+        1,
+    ),
 )

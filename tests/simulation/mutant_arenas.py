@@ -149,8 +149,8 @@ def _groups() -> ClusterPlan:
             for number in range(1, 4)
         ]
     topics = (TopicPlan("topic-1", 4, 3, {"min.insync.replicas": "2"}),)
-    weights = {"kill": 4, "pause": 2, "cut one way": 3, "cut both ways": 3, "stop": 1}
-    return _plan(weights, tuple(clients), topics=topics, seconds=20, gap_ms=1_200)
+    weights = {"kill": 2, "cut both ways": 2, "kill a consumer": 6, "pause a client": 8}
+    return _plan(weights, tuple(clients), topics=topics, seconds=20, gap_ms=900)
 
 
 ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(

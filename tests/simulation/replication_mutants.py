@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from broker.replication import coordinator_log, reading
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.fetcher import followed_log
 from broker.replication.fetcher.followed_log import FollowedLog
-from broker.replication.fetcher.partition_fetch import PartitionFetch, Verdict
+from broker.replication.fetcher.partition_fetch import PartitionFetch
 from broker.replication.isr_maintenance import IsrMaintenance
 from broker.replication.partition import Partition
 from broker.replication.partition_state import CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr
-from broker.replication.roles import Leader, ReplicaState
+from broker.replication.roles import NO_EPOCH, Leader, ReplicaState
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import log_rules, partition_rules
+from broker.simulation.rules import log_rules, offset_registers, partition_rules
+from controller.metadata.topic_names import METADATA_TOPIC
 from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchRequest
 from storage.append_queue import AppendQueue
 from storage.leader_epochs import LeaderEpochs
 from storage.partition_log import PartitionLog
@@ -57,17 +61,16 @@ def _commits_one_too_few(patch: Patch) -> None:
 
 
 def _lets_it_fall(patch: Patch) -> None:
-    """A leader that hears of a follower in its ISR that is behind goes back to it."""
+    """Whoever follows it is waited for, also one that has lost its log and begins anew."""
 
-    def note_fetch(
-        genuine: Any, self: Partition, replica_id: int, fetch_offset: int, *rest: Any, **named: Any
-    ) -> int:
-        error = int(genuine(self, replica_id, fetch_offset, *rest, **named))
-        if not error and replica_id in self.isr and fetch_offset < self.log.high_watermark:
-            self.log.high_watermark = max(fetch_offset, self.log.log_start_offset)
+    def fetched(genuine: Any, self: Partition, *arguments: Any, **named: Any) -> int:
+        error = int(genuine(self, *arguments, **named))
+        if not error and isinstance(self.state, Leader):
+            ends = [each.log_end_offset for each in self.state.replicas.values() if each.log_end_offset >= 0]
+            self.log.high_watermark = min(self.log.high_watermark, *ends)
         return error
 
-    wrapped(patch, Partition, "follower_fetched", note_fetch)
+    wrapped(patch, Partition, "follower_fetched", fetched)
 
 
 def _ignores_who_joins(patch: Patch) -> None:
@@ -103,10 +106,6 @@ def _forgets_its_beginning(patch: Patch) -> None:
     wrapped(patch, Partition, "_ask_to_take_in", ask)
 
 
-def _keeps_laggards(patch: Patch) -> None:
-    patch.setattr(Partition, "out_of_sync_replicas", lambda *_: {})
-
-
 def _notes_before_it_looks(patch: Patch) -> None:
     def fetch(genuine: Any, params: Any, partition: Partition, wanted: Any, *rest: Any) -> Any:
         if params.follower is not None:
@@ -122,8 +121,12 @@ def _sees_no_divergence(patch: Patch) -> None:
     patch.setattr(LeaderEpochs, "end_offset_for", lambda self, epoch, end: (epoch, end))
 
 
-def _skips_truncation(patch: Patch) -> None:
-    patch.setattr(FollowedLog, "truncate_to", lambda self, offset, now_ms: None)
+def _does_not_say_its_last_epoch(patch: Patch) -> None:
+    def asked(genuine: Any, self: PartitionFetch, max_bytes: int) -> FetchRequest.FetchPartition:
+        wanted: FetchRequest.FetchPartition = genuine(self, max_bytes)
+        return msgspec.structs.replace(wanted, last_fetched_epoch=NO_EPOCH)
+
+    wrapped(patch, PartitionFetch, "asked", asked)
 
 
 def truncates_to_its_high_watermark(patch: Patch) -> None:
@@ -144,25 +147,14 @@ def _truncates_all(patch: Patch) -> None:
 
 
 def _appends_across_a_gap(patch: Patch) -> None:
-    """And asks for what lies a little further on, when it has fallen behind."""
+    """It leaves out the first of several batches."""
 
-    def append(self: AppendQueue, batches: Any, leader_epoch: int) -> Any:
-        return genuine(self, batches[batches_skipped(batches) :], leader_epoch)
+    def prepare(genuine: Any, self: AppendQueue, batches: Any, leader_epoch: int) -> Any:
+        first_bytes = 12 + int.from_bytes(bytes(batches[8:12]), "big")
+        is_whole = self._log.topic == METADATA_TOPIC or self.end_offset == 0
+        return genuine(self, batches if is_whole else batches[first_bytes:] or batches, leader_epoch)
 
-    def batches_skipped(batches: Any) -> int:
-        first = 12 + int.from_bytes(bytes(batches[8:12]), "big")
-        return first if first < len(batches) else 0
-
-    genuine = AppendQueue.prepare_copies
-    patch.setattr(AppendQueue, "prepare_copies", append)
-
-
-def _takes_late_answers(patch: Patch) -> None:
-    def judge(genuine: Any, self: PartitionFetch, asked: Any, answer: Any, now_ms: int) -> Verdict:
-        verdict: Verdict = genuine(self, asked, answer, now_ms)
-        return Verdict.APPEND if verdict is Verdict.IGNORE and not answer.error_code else verdict
-
-    wrapped(patch, PartitionFetch, "judge", judge)
+    wrapped(patch, AppendQueue, "prepare_copies", prepare)
 
 
 def _believes_more_than_it_has(patch: Patch) -> None:
@@ -201,10 +193,6 @@ def _writes_in_the_first_epoch(patch: Patch) -> None:
     wrapped(patch, PartitionLog, "append_as_leader", append)
 
 
-def _keeps_epochs_that_were_cut(patch: Patch) -> None:
-    patch.setattr(LeaderEpochs, "truncate_from_end", lambda self, offset: None)
-
-
 def _acknowledges_at_once(patch: Patch) -> None:
     def wait(self: Any, partition: Partition, answer: Any, last_offset: int) -> None:
         """The leader has it."""
@@ -223,16 +211,6 @@ def _acknowledges_what_it_lost(patch: Patch) -> None:
     wrapped(patch, Partition, "fail_commit_waiters", fail)
 
 
-def _believes_old_images(patch: Patch) -> None:
-    def follow(genuine: Any, self: Partition, *, partition_epoch: int, **named: Any) -> bool:
-        known, self.partition_epoch = self.partition_epoch, -1
-        changed = bool(genuine(self, partition_epoch=partition_epoch, **named))
-        del known
-        return changed
-
-    wrapped(patch, Partition, "follow_image", follow)
-
-
 def _coordinators_do_not_wait(patch: Patch) -> None:
     def answer(partition: Partition, on_result: Any, outcome: Any) -> None:
         on_result(outcome)
@@ -240,87 +218,159 @@ def _coordinators_do_not_wait(patch: Patch) -> None:
     patch.setattr(coordinator_log, "_answer_when_replicated", answer)
 
 
-_NOT_HELD = partition_rules.NOT_HELD
-_LOST = (log_rules.LOST, log_rules.CHANGED, log_rules.CUT_OFF, partition_rules.JOINS_BEHIND)
-_PROMISES = cluster_run.PROMISES
-
 REPLICATION_MUTANTS = (
     ClusterMutant(
-        "commits what only the leader has", (_NOT_HELD,), _counts(lambda in_sync: ()), "failures", 1
-    ),
-    ClusterMutant("commits what the foremost follower has", (_NOT_HELD,), _counts(_foremost), "failures", 1),
-    ClusterMutant("commits one record too few", (log_rules.WRONG_END,), _commits_one_too_few, "failures", 1),
-    ClusterMutant(
-        "lets the high watermark fall", (partition_rules.HIGH_WATERMARK_FALLS,), _lets_it_fall, "failures", 1
-    ),
-    ClusterMutant(
-        "does not count who is about to join", (_NOT_HELD, *_LOST), _ignores_who_joins, "failures", 1
-    ),
-    ClusterMutant(
-        "does not count who is about to leave", (_NOT_HELD, *_LOST), _drops_who_leaves, "failures", 1
-    ),
-    ClusterMutant("takes in who has not caught up", (_NOT_HELD,), _takes_anybody_in, "failures", 1),
-    ClusterMutant(
-        "takes in who lacks what an epoch began with",
-        (_NOT_HELD, *_LOST),
-        _forgets_its_beginning,
-        "failures",
+        "commits what only the leader has",
+        partition_rules.NOT_HELD,
+        _counts(lambda in_sync: ()),
+        "leader fails",
         1,
     ),
-    ClusterMutant("never shrinks an ISR", (cluster_run.CLIENTS_FINISH,), _keeps_laggards, "failures", 1),
+    ClusterMutant(
+        "commits what the foremost follower has",
+        partition_rules.NOT_HELD,
+        _counts(_foremost),
+        "leader fails",
+        1,
+    ),
+    ClusterMutant(
+        "commits one record too few",
+        log_rules.WRONG_END,
+        _commits_one_too_few,
+        "leader fails",
+        1,
+    ),
+    ClusterMutant(
+        "lets the high watermark fall",
+        partition_rules.HIGH_WATERMARK_FALLS,
+        _lets_it_fall,
+        "leader fails alone",
+        1,
+    ),
+    ClusterMutant(
+        "does not count who is about to join",
+        partition_rules.NOT_HELD,
+        _ignores_who_joins,
+        "newcomer is late",
+        1,
+    ),
+    ClusterMutant(
+        "does not count who is about to leave",
+        partition_rules.NOT_HELD,
+        _drops_who_leaves,
+        "leader is deposed",
+        1,
+    ),
+    ClusterMutant(
+        "takes in who has not caught up",
+        partition_rules.NOT_HELD,
+        _takes_anybody_in,
+        "leader fails alone",
+        1,
+    ),
+    ClusterMutant(
+        "takes in who lacks what an epoch began with",
+        partition_rules.JOINS_BEHIND,
+        _forgets_its_beginning,
+        "follower returns to another leader",
+        1,
+    ),
     ClusterMutant(
         "notes a fetch before it looks where the logs part",
-        (_NOT_HELD, *_LOST),
+        log_rules.CHANGED,
         _notes_before_it_looks,
-        "failures",
+        "former leader returns",
         1,
     ),
     ClusterMutant(
         "sees no divergence",
-        (*_LOST, log_rules.EPOCH_FALLS, log_rules.EPOCHS_DISAGREE),
+        log_rules.CHANGED,
         _sees_no_divergence,
-        "failures",
+        "leader fails alone",
         1,
     ),
-    ClusterMutant("skips truncation", (*_LOST, cluster_run.BECOMES_WELL), _skips_truncation, "failures", 1),
-    ClusterMutant("truncates to its high watermark", _LOST, truncates_to_its_high_watermark, "failures", 1),
-    ClusterMutant("truncates all", (log_rules.CUT_OFF,), _truncates_all, "failures", 1),
-    ClusterMutant("appends across a gap", (log_rules.GAP, *_LOST), _appends_across_a_gap, "failures", 1),
     ClusterMutant(
-        "appends what it did not ask for", (log_rules.GAP, *_LOST), _takes_late_answers, "failures", 1
+        "does not say the epoch of its last record",
+        log_rules.CHANGED,
+        _does_not_say_its_last_epoch,
+        "leader fails alone",
+        1,
+    ),
+    ClusterMutant(
+        "truncates to its high watermark",
+        log_rules.CUT_OFF,
+        truncates_to_its_high_watermark,
+        "leader fails",
+        1,
+    ),
+    ClusterMutant(
+        "truncates all",
+        log_rules.CUT_OFF,
+        _truncates_all,
+        "leader fails",
+        1,
+    ),
+    ClusterMutant(
+        "appends across a gap",
+        log_rules.GAP,
+        _appends_across_a_gap,
+        "leader fails",
+        1,
     ),
     ClusterMutant(
         "believes more to be committed than it has",
-        (partition_rules.HIGH_WATERMARK_OUTSIDE,),
+        partition_rules.HIGH_WATERMARK_OUTSIDE,
         _believes_more_than_it_has,
-        "failures",
+        "follower catches up in steps",
         1,
     ),
     ClusterMutant(
-        "takes all that it has for committed", (log_rules.AHEAD,), _takes_all_for_committed, "failures", 1
+        "takes all that it has for committed",
+        log_rules.AHEAD,
+        _takes_all_for_committed,
+        "leader fails",
+        1,
     ),
     ClusterMutant(
         "writes in the epoch before",
-        (*_LOST, log_rules.EPOCHS_DISAGREE, log_rules.EPOCH_FALLS),
+        log_rules.EPOCHS_DISAGREE,
         _writes_in_the_epoch_before,
-        "failures",
+        "leader fails",
         1,
     ),
     ClusterMutant(
-        "writes in the first epoch", (log_rules.EPOCH_FALLS,), _writes_in_the_first_epoch, "failures", 1
-    ),
-    ClusterMutant(
-        "keeps epochs that were cut",
-        (log_rules.EPOCHS_DISAGREE, *_LOST),
-        _keeps_epochs_that_were_cut,
-        "failures",
+        "writes in the first epoch",
+        log_rules.EPOCH_FALLS,
+        _writes_in_the_first_epoch,
+        "leader fails alone",
         1,
     ),
-    ClusterMutant("acknowledges at once", (_PROMISES,), _acknowledges_at_once, "failures", 1),
-    ClusterMutant("needs no min.insync.replicas", (*_LOST, _PROMISES), _needs_no_min_isr, "failures", 1),
-    ClusterMutant("acknowledges what it has lost", (_PROMISES,), _acknowledges_what_it_lost, "failures", 1),
-    ClusterMutant("believes old images", (partition_rules.OLD_EPOCH,), _believes_old_images, "failures", 1),
     ClusterMutant(
-        "coordinators do not wait for replicas", (_PROMISES,), _coordinators_do_not_wait, "transactions", 1
+        "acknowledges at once",
+        cluster_run.PROMISES,
+        _acknowledges_at_once,
+        "leader is deposed",
+        1,
+    ),
+    ClusterMutant(
+        "needs no min.insync.replicas",
+        log_rules.LOST,
+        _needs_no_min_isr,
+        "all followers are behind",
+        1,
+    ),
+    ClusterMutant(
+        "acknowledges what it has lost",
+        cluster_run.PROMISES,
+        _acknowledges_what_it_lost,
+        "leader is deposed",
+        1,
+    ),
+    ClusterMutant(
+        "coordinators do not wait for replicas",
+        offset_registers.STALE,
+        _coordinators_do_not_wait,
+        "coordinator of a classic group fails",
+        1,
     ),
 )

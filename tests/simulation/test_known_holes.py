@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 
 from broker.replication.partition import Partition
-from broker.simulation.clients.transactional_producers import TransactionalProducer
-from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.verdict import Violation
-from tests.simulation.cluster_by_hand import TOPIC, ClusterByHand
 from tests.simulation.cluster_fates import (
     last_in_sync_fails,
     leader_fails,
@@ -24,6 +21,7 @@ from tests.simulation.cluster_fates import (
 from tests.simulation.cluster_mutant import Patch, wrapped
 from tests.simulation.controller_mutants import takes_any_broker_epoch
 from tests.simulation.replication_mutants import truncates_to_its_high_watermark
+from tests.simulation.transaction_fates import write_arrives_late
 
 
 def test_truncation_by_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,50 +71,11 @@ def test_the_last_replica_standing() -> None:
         last_in_sync_fails(eligible_leader_replicas=0)
 
 
-@pytest.mark.parametrize(("version", "protocol"), [(2, "2"), (1, "1")])
-def test_a_write_that_comes_after_the_end_of_its_transaction(version: int, protocol: str) -> None:
+def test_a_write_that_comes_after_the_end_of_its_transaction() -> None:
     """A batch of a transaction that is aborted meanwhile arrives late, in the same epoch: it began another
     transaction, which nobody knew of and nobody ended, and the last stable offset stood still for ever. Since
     KIP-890 each transaction has an epoch of its own; before, a leader could not tell it from the first batch
     of the next one, unless it asked the coordinator, which is switched off here."""
-    if version == 2:
-        _write_arrives_late(version, protocol)
-        return
+    write_arrives_late(version=2, protocol=2, verification=False)
     with pytest.raises(Violation, match="has an open transaction"):
-        _write_arrives_late(version, protocol)
-
-
-def _write_arrives_late(version: int, protocol: str) -> None:
-    plan = ClientPlan("transactional", "transactional-1", (TOPIC,), options={"protocol": protocol})
-    cluster = ClusterByHand(
-        clients=(),
-        features={"transaction.version": version},
-        properties={"transaction.partition.verification.enable": "false"},
-    )
-    client = TransactionalProducer(cluster.world, plan, cluster.run.bootstrap)
-    cluster.world.add_client(client)
-    cluster.run.clients.append(client)
-    done: list[str] = []
-
-    async def abort() -> None:
-        session = await client._ready_session()
-        assert session is not None
-        place = (TOPIC, 0)
-        first, late = session.batch(place, ["first"]), session.batch(place, ["late"])
-        records = [record for batch in (first, late) for record in batch.records]
-        client.history.begin_transaction(client.transactional_id, records)
-        assert await session.produce([first]) == ""
-        cluster.cut(client.name, str(cluster.leader))
-        client.begin(session.produce_once([late]))
-        await client.sleep_ms(50)
-        client.history.asks("abort")
-        assert await session.end(committed=False) == "done"
-        client.history.ends("fail")
-        await client.sleep_ms(1_000)
-        done.append("aborted")
-
-    client.begin(abort())
-    cluster.wait_until(lambda: done)
-    cluster.join(client.name, str(cluster.leader))
-    cluster.wait_ms(2_000)
-    cluster.end()
+        write_arrives_late(version=1, protocol=1, verification=False)

@@ -4,7 +4,7 @@
     an ISR is a part of the replicas            in every image, and as every leader sees it
     epochs of a partition never go back         in the images of a node, and as it hosts the partition
     who is fenced leads nothing                 in every image; nor is he in sync with a leader
-    a reassignment ends when all are in sync    who was to be added, and is a replica from then on
+    a reassignment ends when all are in sync    who has come, before anybody goes
     the high watermark never falls              as long as one node leads in one epoch
     the high watermark is within the log
     who joins an ISR has what is committed      in the registration of its broker with which it joins
@@ -146,11 +146,19 @@ def _check_end_of_reassignment(
     earlier: PartitionRegistration,
     now: PartitionRegistration,
 ) -> None:
-    """One that is taken back, or that gets another goal, ends without those who were to come."""
-    if now.adding or now.removing:
+    """When somebody goes, who has come for him is in sync. A new goal may name newcomers that are not."""
+    if now.replicas == earlier.replicas or now.partition_epoch != earlier.partition_epoch + 1:
         return
-    late = [each for each in earlier.adding if each in now.replicas and each not in now.isr]
-    if late and now.partition_epoch == earlier.partition_epoch + 1:
+    if all(each in now.replicas for each in earlier.replicas):
+        return
+    late = [
+        each
+        for each in now.replicas
+        if (each not in earlier.replicas or each in earlier.adding)
+        and each not in now.isr
+        and each not in now.adding
+    ]
+    if late:
         raise Violation(ENDS_EARLY, f"{partition} in the image of {node}: {earlier} became {now}")
 
 

@@ -29,7 +29,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         partitions.ISR_OUTSIDE: "in every image and for every leader, who is in sync is a replica",
         partitions.OLD_EPOCH: "leader epoch and partition epoch grow, in images and where it is hosted",
         partitions.FENCED_LEADER: "in every image, it leads nothing and is in sync with no leader",
-        partitions.ENDS_EARLY: "who was to be added is in sync when a reassignment is over",
+        partitions.ENDS_EARLY: "before a replica goes, those that have come for it are in sync",
         partitions.HIGH_WATERMARK_FALLS: "as long as one node leads in one epoch, what is committed stays so",
         partitions.HIGH_WATERMARK_OUTSIDE: "log start <= high watermark <= log end",
         partitions.JOINS_BEHIND: "in the life in which it joins, as the controller has registered it",
