@@ -91,8 +91,10 @@ class ReplicaDisk:
         return [each for each in self.log.leader_epochs.entries() if each[1] < end_offset]
 
     def read(self, offset: int, max_bytes: int) -> Records:
-        """A slice of the log. It is retained for the one that sends it, who releases it."""
-        piece = self.log.read(offset, max_bytes=max_bytes)
+        """A slice of the log. It is retained for the one that sends it, who releases it. Raises
+        MetadataLogFailed."""
+        with named_refusals(self.directory, "read"):
+            piece = self.log.read(offset, max_bytes=max_bytes)
         if piece is None:
             return b""
         piece.retain()
@@ -115,11 +117,13 @@ class ReplicaDisk:
         return read_control(self.files, self._path(snapshot))
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
-        file = self.files.open(self._path(snapshot))
-        try:
-            return file.pread(max_bytes, position)
-        finally:
-            file.close()
+        """A part of a snapshot. Raises MetadataLogFailed."""
+        with named_refusals(self.directory, "read"):
+            file = self.files.open(self._path(snapshot))
+            try:
+                return file.pread(max_bytes, position)
+            finally:
+                file.close()
 
     def snapshot_size(self, snapshot: SnapshotId) -> int | None:
         path = self._path(snapshot)

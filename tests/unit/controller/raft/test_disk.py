@@ -61,6 +61,8 @@ def test_a_log_that_cannot_be_read_when_its_records_are_applied(monkeypatch: pyt
     monkeypatch.setattr(type(disk.log), "read", refuse)
     with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: Input/output error\. "):
         disk.read_bytes(0, 100)
+    with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: "):
+        disk.read(0, 100)
 
 
 def test_a_log_that_begins_behind_a_snapshot_has_no_epoch_of_before() -> None:
