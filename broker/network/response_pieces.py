@@ -67,8 +67,13 @@ def release_pieces(pieces: Iterable[Piece]) -> None:
 
 
 def joined_bytes(pieces: Iterable[Piece]) -> bytes:
-    """The bytes of an answer, for a wire that cannot send files; the files are given back."""
-    return b"".join(piece if isinstance(piece, BYTES_LIKE) else _read(piece) for piece in pieces)
+    """The bytes of an answer, for a wire that cannot send files; the files are given back. Raises OSError."""
+    left = iter(pieces)
+    try:
+        return b"".join(piece if isinstance(piece, BYTES_LIKE) else _read(piece) for piece in left)
+    except OSError:
+        release_pieces(left)
+        raise
 
 
 def _read(piece: FileSlice) -> bytes:

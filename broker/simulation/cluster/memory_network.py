@@ -147,7 +147,11 @@ class MemoryChannel:
         if not self.open or self._is_broken:
             release_pieces(pieces)
             return
-        data = joined_bytes(pieces)
+        try:
+            data = joined_bytes(pieces)
+        except OSError as error:  # of the disk, as sendfile would say it
+            self.broken(str(error))
+            return
         self._traffic.sent_bytes += len(data)
         random = self._network.random
         if len(data) > 1 and random.happens(SPLIT_PROBABILITY):
