@@ -238,15 +238,18 @@ class Node:
     # End
 
     def stop(self) -> None:
-        """Begins a graceful stop; `on_stopped` is called at its end."""
+        """Begins a graceful stop; `on_stopped` is called at its end.
+
+        The listeners stay open until the controller lets the broker go, as in Apache Kafka: the others must
+        reach it to copy what it leads, and to move its leaders if it is the active controller itself.
+        """
         if self.is_stopping:
             return
         self.is_stopping = True
         self._shared.health.set_not_ready("the broker is shutting down")
         if self.broker is None:
-            self._resign()  # its successor may need a connection to it
+            self._resign()
             return
-        self._shared.server.stop()
         if self.broker.lifecycle.state is BrokerState.SHUTTING_DOWN:
             self._resign()
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_world import ClusterWorld
-from broker.simulation.cluster.simulated_node import BROKER_PORT, NodePlace, SimulatedNode
+from broker.simulation.cluster.simulated_node import BROKER_PORT, CONTROLLER_PORT, NodePlace, SimulatedNode
 from broker.simulation.histories.history import Event
 from broker.simulation.verdict import without_logs
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -66,3 +66,17 @@ def test_a_quorum_may_be_dynamic_and_a_cluster_begin_with_other_levels() -> None
     assert broker.image is not None
     assert broker.image.features.level("eligible.leader.replicas.version") == 0
     assert broker.image.features.level("transaction.version") == 2
+
+
+def test_a_node_that_shuts_down_listens_until_the_controller_lets_it_go() -> None:
+    """Whoever leads the quorum is the only one who can move leaders, so the others must reach it."""
+    world = started_world(3, Counting())
+    node = world.nodes[1]
+    ports = {(node.place.host, BROKER_PORT), (node.place.host, CONTROLLER_PORT)}
+    node.machine.stop()
+    world.loop.run_for(1)
+    assert node.node is not None
+    assert node.node.is_stopping
+    assert ports <= world.network.listeners.keys()
+    world.loop.run_until(lambda: not node.is_up, limit_ms=20_000)
+    assert not ports & world.network.listeners.keys()
