@@ -30,6 +30,8 @@ __all__ = ["CHANGE_VERBS", "EXTRA_PREFIX", "any_topic", "is_internal", "newest_i
 EXTRA_PREFIX: Final = "extra-"
 """The names of topics that only the administrator uses: it makes and deletes them, and empties them."""
 
+MIN_ISR: Final = "min.insync.replicas"
+
 Values = Sequence[str | None]
 """Of a config, one of which it gets; None takes the config away."""
 
@@ -98,13 +100,18 @@ def _min_insync_replicas(run: ClusterRun, step: ClusterStep) -> str | None:
     topic = None if image is None else any_topic(image, random)
     if topic is None:
         return None
-    if any(partition.elr or not partition.isr for partition in topic.partitions.values()):
+    if run.budget.has_lost or any(
+        partition.elr or not partition.isr for partition in topic.partitions.values()
+    ):
         return None  # the change takes eligible replicas away (KIP-966), perhaps the last that may lead
     least = 1 if run.plan.allows_unclean else run.plan.min_insync_replicas
     most = min(len(partition.replicas) for partition in topic.partitions.values())
     if most < least:
         return None
-    return _set_of_topic(run, topic.name, "min.insync.replicas", str(random.between(least, most)))
+    value = str(random.between(least, most))
+    change = run.admin.alter_config(TOPIC_CONFIG, topic.name, MIN_ISR, value)
+    run.admin.carry_out(run.budget.while_nothing_is_lost(change))
+    return f"{MIN_ISR} of {topic.name} shall be {value}"
 
 
 def _unclean_elections(run: ClusterRun, step: ClusterStep) -> str | None:
@@ -196,7 +203,7 @@ def _eligible_leader_replicas(run: ClusterRun, step: ClusterStep) -> str | None:
         return None
     is_on = image.features.level(ELIGIBLE_LEADER_REPLICAS) > 0
     command = run.admin.update_feature(ELIGIBLE_LEADER_REPLICAS, 0 if is_on else 1, is_downgrade=is_on)
-    run.admin.carry_out(command)
+    run.admin.carry_out(run.budget.while_nothing_is_lost(command))
     return f"{ELIGIBLE_LEADER_REPLICAS} shall be switched {'off' if is_on else 'on'}"
 
 

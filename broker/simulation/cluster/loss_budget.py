@@ -19,7 +19,8 @@ are synced before they are answered for, and no controller's disk is ever taken 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.simulation.cluster.cluster_changes import newest_image
 from broker.simulation.cluster.cluster_plan import ClusterPlan
@@ -50,7 +51,20 @@ class LossBudget:
         self._unclean: dict[int, None] = {}
         """Nodes of which a life has ended without order, and that are not in sync again. Those that have lost
         data are among them."""
+        self._known_offset = -1
+        """Of the metadata that any broker has known."""
+        self._changes = 0
+        """Changes of the rules of elections that are under way."""
         world.life_listeners.append(self.life_has_ended)
+
+    async def while_nothing_is_lost(self, change: Coroutine[Any, None, object]) -> None:
+        """Carries out a change that takes eligible replicas away: of `min.insync.replicas` or of the feature.
+        When it comes into force nobody knows beforehand, so nobody loses anything until it is answered."""
+        self._changes += 1
+        try:
+            await change
+        finally:
+            self._changes -= 1
 
     # What verbs ask
 
@@ -66,8 +80,8 @@ class LossBudget:
         if self._allows_all or not node.place.is_broker:
             return True
         self._look()
-        image = newest_image(self._world)
-        if image is None or image.features.level(ELIGIBLE_LEADER_REPLICAS) < 1:
+        image = self._newest_image()
+        if self._changes or image is None or image.features.level(ELIGIBLE_LEADER_REPLICAS) < 1:
             return False
         if any(each.machine.trouble.faults for each in self._world.nodes.values()):
             return False
@@ -79,9 +93,11 @@ class LossBudget:
         if self._allows_all or not node.place.is_broker:
             return True
         self._look()
+        if self._changes:
+            return False
         if not self._lost:
             return True
-        image = newest_image(self._world)
+        image = self._newest_image()
         return image is not None and self._are_safe(image, self._lost, node)
 
     def may_fail(self, node: SimulatedNode) -> bool:
@@ -101,6 +117,14 @@ class LossBudget:
 
     # Within
 
+    def _newest_image(self) -> ClusterImage | None:
+        """None while whoever is up knows less than somebody has known before, who is down."""
+        image = newest_image(self._world)
+        if image is None or image.offset < self._known_offset:
+            return None
+        self._known_offset = image.offset
+        return image
+
     def _are_safe(self, image: ClusterImage, lost: dict[int, None], ending: SimulatedNode) -> bool:
         """Whether each partition of a node that has lost data keeps a replica to which nothing happened."""
         cannot_end_well = [
@@ -117,7 +141,7 @@ class LossBudget:
 
     def _look(self) -> None:
         """Forgets those that have copied back whatever they may have lost."""
-        image = newest_image(self._world)
+        image = self._newest_image()
         if image is None:
             return
         for node_id in [each for each in self._unclean if self._is_whole(image, each)]:

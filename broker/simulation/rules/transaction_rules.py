@@ -158,6 +158,8 @@ class TransactionRules:
             return
         self._count("looked at: sequence of a producer")
         is_new = batch.producer_epoch > known.epoch
+        if not is_new and known.sequence < 0 and not replica.log.is_from_the_beginning:
+            return  # of this epoch only a marker is left, what came before it has been deleted
         expected = 0 if is_new else _after(known.sequence)
         if batch.base_sequence != expected:
             raise Violation(
