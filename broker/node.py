@@ -24,7 +24,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from broker.admin.pages import Pages
-from broker.controller_channel.lifecycle import BrokerState
+from broker.controller_channel.lifecycle import NO_EPOCH, BrokerState
 from broker.metrics.log_families import log_collector
 from broker.metrics.loop_health import LoopHealth, next_second_ms, slow_turn_family
 from broker.metrics.network_families import network_collector
@@ -290,6 +290,12 @@ class Node:
         self._health.stop()
         self._on_stopped()
 
+    def _last_broker_epoch(self) -> int:
+        """That of the registration after which the logs were last changed: a life that ends before it has
+        registered has changed nothing, and the end in order of the life before it still counts (KIP-966)."""
+        epoch = NO_EPOCH if self.broker is None else self.broker.lifecycle.epoch
+        return self._shared.previous_broker_epoch if epoch == NO_EPOCH else epoch
+
     def close(self) -> None:
         """Writes everything to the disk, and the marker of a clean shutdown. Called after the loop has
         ended."""
@@ -298,8 +304,7 @@ class Node:
         self._surroundings.close()
         if self.replica is not None:
             self.replica.close()
-        epoch = -1 if self.broker is None else self.broker.lifecycle.epoch
-        self._shared.close_directories(epoch)
+        self._shared.close_directories(self._last_broker_epoch())
         _log.info("Stopped")
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_world import ClusterWorld
-from broker.simulation.cluster.simulated_node import BROKER_PORT, CONTROLLER_PORT, NodePlace, SimulatedNode
+from broker.simulation.cluster.simulated_node import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    DATA,
+    NodePlace,
+    SimulatedNode,
+)
 from broker.simulation.histories.history import Event
 from broker.simulation.verdict import without_logs
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, read_clean_shutdown
 
 
 class Counting:
@@ -80,3 +87,19 @@ def test_a_node_that_shuts_down_listens_until_the_controller_lets_it_go() -> Non
     assert ports <= world.network.listeners.keys()
     world.loop.run_until(lambda: not node.is_up, limit_ms=20_000)
     assert not ports & world.network.listeners.keys()
+
+
+def test_a_life_without_a_registration_leaves_the_clean_end_of_the_one_before() -> None:
+    """Otherwise the controller takes the broker out of the ISR as one that has crashed."""
+    world = started_world(3, Counting())
+    node = world.nodes[4]
+    assert node.broker is not None
+    epoch = node.broker.lifecycle.epoch
+    for life in (1, 2):
+        node.machine.stop()
+        world.loop.run_until(lambda: not node.is_up, limit_ms=20_000)
+        assert read_clean_shutdown(node.machine.files, f"{DATA}/{CLEAN_SHUTDOWN_FILE}") == epoch, life
+        node.start()
+    world.loop.run_until(lambda: node.is_ready, limit_ms=20_000)
+    assert node.broker is not None
+    assert node.broker.lifecycle.epoch > epoch

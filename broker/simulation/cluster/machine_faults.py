@@ -54,9 +54,12 @@ def _kill(run: ClusterRun, step: ClusterStep) -> str | None:
 
 
 def _stop(run: ClusterRun, step: ClusterStep) -> str | None:
-    """A controlled shutdown, as `barnabas stop` asks for it."""
+    """A controlled shutdown, as SIGTERM asks for it. A node that may have registered without having heard of
+    it cannot tell the controller later that it has ended in order."""
     node = whose_turn(run, step)
     if node is None or node.node is None or node.node.is_stopping or node.machine.is_still:
+        return None
+    if not node.is_ready and not run.budget.may_end(node):
         return None
     down_ms = drawn_duration_ms(step.random())
     run.world.restarts.after(node, down_ms)
