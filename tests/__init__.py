@@ -8,8 +8,8 @@ What each folder is for, from the pure core outwards:
     contracts/       one set of tests for all implementations of a port: the machine's, and those of tests
     wire/            our messages against Kafka's schemas, Kafka's Java classes and recorded conversations
     properties/      models, random sequences of operations and Hypothesis; `log_stories` is the largest
-    simulation/      whole quorums under one seed, their mutants and transcripts; those of a partition's
-                     leader and of a transaction coordinator
+    simulation/      whole quorums and whole clusters under one seed, their mutants and transcripts; those of
+                     a partition's leader and of a transaction coordinator; how to use it: GUIDE.md
     scenarios/       a broker as users start it, doing what the book and the README promise
     interop/         the genuine clients and tools, one file for each client, tool or subject
     side_by_side/    the same calls put to Barnabas and to Apache Kafka, and the differences that are left
