@@ -53,12 +53,10 @@ READER: Final = ClientPlan(
 )
 
 
-def _places(brokers: int, controllers: int, properties: Mapping[str, str]) -> tuple[NodePlace, ...]:
-    settings = {**PROPERTIES, **properties}
-    return (
-        *(NodePlace(100 + number, False, True, settings) for number in range(1, controllers + 1)),
-        *(NodePlace(number, True, False, settings) for number in range(1, brokers + 1)),
-    )
+def _places() -> tuple[NodePlace, ...]:
+    settings = {**PROPERTIES, **SLOWLY}
+    brokers = (NodePlace(number, True, False, settings) for number in (1, 2, 3))
+    return (NodePlace(101, False, True, settings), *brokers)
 
 
 def _plan(
@@ -67,13 +65,10 @@ def _plan(
     *,
     seconds: int = 12,
     gap_ms: int = 800,
-    brokers: int = 3,
-    controllers: int = 1,
     topics: tuple[TopicPlan, ...] = (TOPIC,),
-    properties: Mapping[str, str] = SLOWLY,
 ) -> ClusterPlan:
     return ClusterPlan(
-        places=_places(brokers, controllers, properties),
+        places=_places(),
         topics=topics,
         clients=clients,
         weights=weights,
@@ -85,37 +80,6 @@ def _plan(
 def _failures() -> ClusterPlan:
     """Processes are killed and stand still, ways are cut: leaders change, ISRs shrink and grow."""
     return _plan({"kill": 6, "pause": 3, "cut one way": 2, "cut both ways": 2, "elect preferred leaders": 3})
-
-
-def _churn() -> ClusterPlan:
-    """Followers fall behind and catch up, while leaders change."""
-    weights = {
-        "cut both ways": 4,
-        "cut one way": 4,
-        "pause": 4,
-        "slow link": 3,
-        "kill": 3,
-        "elect preferred leaders": 6,
-        "isolate from controllers": 2,
-    }
-    return _plan(weights, seconds=15, gap_ms=500, properties={**SLOWLY, "replica.lag.time.max.ms": "500"})
-
-
-def _power_cuts() -> ClusterPlan:
-    """What was not synced is lost."""
-    return _plan({"cut power": 6, "crash": 4, "lose disk": 2, "kill": 1, "stop": 1}, seconds=20, gap_ms=1_500)
-
-
-def _moves() -> ClusterPlan:
-    """Partitions go to other brokers, and brokers restart in order."""
-    weights = {"reassign a partition": 8, "stop": 2, "kill": 2, "elect preferred leaders": 3, "pause": 1}
-    return _plan(weights, brokers=4)
-
-
-def _quorum() -> ClusterPlan:
-    """Three controllers, which lead in turn."""
-    weights = {"kill": 5, "pause": 3, "cut both ways": 4, "cut one way": 4, "cut power": 3}
-    return _plan(weights, PRODUCERS[:1], controllers=3, gap_ms=500)
 
 
 def _transactions() -> ClusterPlan:
@@ -156,10 +120,6 @@ def _groups() -> ClusterPlan:
 ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
     {
         "failures": _failures,
-        "churn": _churn,
-        "power cuts": _power_cuts,
-        "moves": _moves,
-        "quorum": _quorum,
         "transactions": _transactions,
         "groups": _groups,
     }
