@@ -190,8 +190,11 @@ async def _drained(run: ClusterRun, random: SeededRandom, broker_id: int) -> boo
             return True
         if run.is_calm or run.admin.now_ms() >= deadline_ms:
             return False
+        if image is None:  # no broker is up
+            await run.admin.sleep_ms(LOOK_EVERY_MS)
+            continue
         for name, index, replicas in held:
-            others = [each for each in usable_brokers(run, image) if each not in replicas] if image else []
+            others = [each for each in usable_brokers(run, image) if each not in replicas]
             stay = [replica for replica in replicas if replica != broker_id]
             await run.admin.reassign(name, index, [*stay, *some_of(random, others, 1)])
         await _until(run, lambda: not _holds(newest_image(run.world), broker_id), LOOK_EVERY_MS * 10)
