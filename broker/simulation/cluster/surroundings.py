@@ -237,7 +237,7 @@ class _Life:
         self._network = HostNetwork(network, machine.name, machine.clock, self.timers)
         self._files = HostFiles(machine.files, machine.trouble, self._wait)
         self._stalls = _Stalls(machine.clock)
-        self._collector_pauses = CollectorPauses(machine.clock)
+        self._collector_pauses = _NoPauses(machine.clock)
         self.appends = self._thread()
 
     def surroundings(self) -> Surroundings:
@@ -417,6 +417,13 @@ class _NoWatch:
         """Has no effect."""
 
     def stop(self) -> None:
+        """Has no effect."""
+
+
+class _NoPauses(CollectorPauses):
+    """The collector belongs to the process that runs the simulation, and takes no simulated time."""
+
+    def install(self) -> None:
         """Has no effect."""
 
 
