@@ -97,8 +97,6 @@ def play(recipe: ClusterRecipe, *, is_told: bool = False) -> ClusterResult:
         failure = Failure.of(error, world.loop.now_ns // 1_000)
         if not isinstance(error, Violation):
             errors = traceback.format_exc().splitlines()[-_LINES_OF_AN_ERROR:]
-    finally:
-        world.release()
     lines: list[str] = []
     if story is not None:
         lines = story.lines

@@ -138,13 +138,6 @@ class ClusterWorld:
             listener(node, end)
         self.restarts.has_ended(node, end)
 
-    def release(self) -> None:
-        """The run is over: no machine outlives it. A long run has thousands of worlds."""
-        for node in (*self.nodes.values(), *self.former_nodes.values()):
-            node.machine.release()
-        for client in self.clients:
-            client.machine.release()
-
     # What is told
 
     def note(self, event: Event) -> None:

@@ -174,11 +174,6 @@ class Machine:
         node is down."""
         self.files = MemoryFiles(self.clock.wall_ms)
 
-    def release(self) -> None:
-        """The simulation is over: nothing of this machine is held by the process that ran it."""
-        if self._life is not None:
-            self._life.release()
-
     def _end_process(self, end: LifeEnd) -> None:
         if self._life is not None:
             self._life.lose_process()
@@ -237,7 +232,6 @@ class _Life:
         self._network = HostNetwork(network, machine.name, machine.clock, self.timers)
         self._files = HostFiles(machine.files, machine.trouble, self._wait)
         self._stalls = _Stalls(machine.clock)
-        self._collector_pauses = _NoPauses(machine.clock)
         self.appends = self._thread()
 
     def surroundings(self) -> Surroundings:
@@ -254,7 +248,7 @@ class _Life:
             network=self._network,
             service_manager=_NoServiceManager(),
             loggers=_NoLoggers(),
-            collector_pauses=self._collector_pauses,
+            collector_pauses=_NoPauses(machine.clock),
             watch_loop=_NoWatch,
             serve_pages=_NoPages,
             halt=_halt,
@@ -283,10 +277,6 @@ class _Life:
         self._stalls.waited_ns += duration_ns
         self.timers.stand_still(duration_ns)
 
-    def release(self) -> None:
-        """The interpreter calls the collector's pauses, and so keeps whatever they know."""
-        self._collector_pauses.remove()
-
     def lose_power(self) -> None:
         self._network.lose_power()
         self._end()
@@ -298,7 +288,6 @@ class _Life:
     def _end(self) -> None:
         self.timers.end()
         self._files.end()
-        self.release()
 
 
 class SimulatedThread:
