@@ -65,8 +65,9 @@ def test_cooperative_static_members_and_one_that_is_removed(
         until(shared_among(4, one), "the first has all")
         two = join(*at, group_instance_id="two", **chosen)
         until(shared_among(4, one, two), "both share")
-        # Each generation has an assignment for each member, though nothing be in it; the first had one alone.
-        until(lambda: one.assigned == two.assigned + 1, "the last generation is known to both")
+        # The first member is told of three generations: alone, as it gives up a half, and as the second
+        # takes that half. The second may miss the one between, which ends as soon as the first joins again.
+        until(lambda: one.assigned >= 3, "the first knows the last generation")
         described = admin.describe_groups([group])[group]
         found = {each["group_instance_id"]: each["member_id"] for each in described["members"]}
         assert found.keys() == {"one", "two"}
