@@ -11,10 +11,13 @@
 | DescribeQuorum (55)              | 0-2      | KIP-595, KIP-836                   |
 | UpdateFeatures (57)              | 0-2      | KIP-584, KIP-778                   |
 | UnregisterBroker (64)            | 0        | KIP-631                            |
+| AddRaftVoter (80)                | 0-1      | KIP-853, KIP-1186                  |
+| RemoveRaftVoter (81)             | 0        | KIP-853                            |
 
 What the versions promise, who may ask and what is left out stands in the module of the same name in
-`controller.handlers`; the way there is `broker.controller_channel.forwarding`. Nothing is authorized here:
-the controller asks its authorizer in the client's name. If it cannot be asked, this broker answers for it.
+`controller.handlers`, of the last two in its `raft_requests`; the way there is
+`broker.controller_channel.forwarding`. Nothing is authorized here: the controller asks its authorizer in the
+client's name. If it cannot be asked, this broker answers for it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from typing import Any, Final
 from broker.services import HasController
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
+from protocol.messages.add_raft_voter import AddRaftVoterResponse
 from protocol.messages.describe_quorum import DescribeQuorumResponse
+from protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from protocol.messages.unregister_broker import UnregisterBrokerResponse
 from protocol.messages.update_features import UpdateFeaturesResponse
 from protocol.refusals import (
@@ -67,6 +72,12 @@ FORWARDED: Final[Mapping[ApiKey, Refuse]] = MappingProxyType(
             error_code=error, error_message=error.message
         ),
         ApiKey.UNREGISTER_BROKER: lambda _asked, error, _: UnregisterBrokerResponse(
+            error_code=error, error_message=error.message
+        ),
+        ApiKey.ADD_RAFT_VOTER: lambda _asked, error, _: AddRaftVoterResponse(
+            error_code=error, error_message=error.message
+        ),
+        ApiKey.REMOVE_RAFT_VOTER: lambda _asked, error, _: RemoveRaftVoterResponse(
             error_code=error, error_message=error.message
         ),
     }

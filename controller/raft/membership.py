@@ -22,7 +22,7 @@ from controller.raft.identity import Peer, ReplicaKey
 from controller.raft.replica import Replica
 from controller.raft.roles import AddingVoter, Leader, VoterOperation
 from controller.raft.serving import leader_only_error
-from controller.raft.voters import Voter, VoterSet
+from controller.raft.voters import Endpoints, Voter, VoterSet
 from controller.raft.wire import Caller, endpoints_of, update_voter_answer
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -67,6 +67,14 @@ def describe(key: ReplicaKey) -> str:
 
 def _describe_all(voters: VoterSet) -> str:
     return "[" + ", ".join(describe(key) for key in voters.replica_keys()) + "]"
+
+
+def _describe_endpoints(endpoints: Endpoints) -> str:
+    told = ", ".join(
+        f"ListenerName({name})={address.host}/<unresolved>:{address.port}"
+        for name, address in endpoints.items()
+    )
+    return f"Endpoints(endpoints={{{told}}})"
 
 
 def _obstacle(replica: Replica, doing: str) -> tuple[ErrorCode, str] | None:
@@ -131,8 +139,8 @@ def _judge_add(replica: Replica, request: AddRaftVoterRequest) -> tuple[ErrorCod
     endpoints = endpoints_of(request.listeners)
     listener = replica.config.listener
     if listener not in endpoints:
-        text = f"Add voter request didn't include the endpoint ({dict(endpoints)}) for the default listener"
-        return ErrorCode.INVALID_REQUEST, f"{text} {listener}"
+        text = f"Add voter request didn't include the endpoint ({_describe_endpoints(endpoints)})"
+        return ErrorCode.INVALID_REQUEST, f"{text} for the default listener ListenerName({listener})"
     obstacle = _obstacle(replica, "adding")
     if obstacle is not None:
         return obstacle

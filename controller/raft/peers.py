@@ -48,7 +48,7 @@ class ReplicaPeers:
         def responded(response: Message | PeerError) -> None:
             if isinstance(response, PeerError):
                 unsupported = ErrorCode.UNSUPPORTED_VERSION if response.is_unsupported else None
-                on_failure(request.request_id, unsupported or ErrorCode.NETWORK_EXCEPTION)
+                on_failure(request.request_id, unsupported or ErrorCode.BROKER_NOT_AVAILABLE)
             else:
                 _keep_records(response)
                 on_answer(request.request_id, response)

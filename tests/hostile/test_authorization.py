@@ -16,6 +16,7 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -53,6 +54,7 @@ from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -247,6 +249,8 @@ CASES: Final = {
     ),
     "UpdateFeatures": Case(lambda _: UpdateFeaturesRequest(9), 2, (CLUSTER,)),
     "UnregisterBroker": Case(lambda _: UnregisterBrokerRequest(1), 0, (CLUSTER,)),
+    "AddRaftVoter": Case(lambda _: AddRaftVoterRequest(None, 5000, 7, bytes(15) + b"\1"), 1, (CLUSTER,), 0),
+    "RemoveRaftVoter": Case(lambda _: RemoveRaftVoterRequest(None, 1, bytes(15) + b"\1"), 0, (CLUSTER,)),
     "ElectLeaders everywhere": Case(lambda _: ElectLeadersRequest(0, None), 2, (CLUSTER,), 1),
     "AlterPartitionReassignments": Case(lambda _: _reassign("secret"), 1, (CLUSTER, CLUSTER), 0),
     "ListPartitionReassignments": Case(lambda _: _moving("secret"), 0, (CLUSTER,)),

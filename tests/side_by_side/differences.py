@@ -32,8 +32,6 @@ DIFFERENCES: Final = (
     Difference("cluster: broker api versions", NOT_YET, r"\t\w+\(\d+\): "),
     Difference("cluster: features", LEVELS, r"Feature: (share|streams)\."),
     Difference("cluster: describe features", LEVELS, r"(share|streams)\.\S+ = "),
-    Difference("cluster: add a voter of a strange cluster", NOT_YET, "refused = "),
-    Difference("cluster: remove a voter nobody knows", NOT_YET, "refused = "),
     Difference(
         "topic configs: a topic's configs with documentation",
         OUR_WORDS,

@@ -23,9 +23,9 @@ class Nodes(Protocol):
     def wait(self, found: Callable[[], ToolResult | None], what: str) -> ToolResult: ...
 
 
-def change_voters(nodes: Nodes, controllers: str, *words: str) -> ToolResult:
+def change_voters(nodes: Nodes, address: str, *words: str, by: str = "--bootstrap-controller") -> ToolResult:
     """`kafka-metadata-quorum` with `add-controller` or `remove-controller`, asked until it is done; what the
-    tool says in the end.
+    tool says in the end. by: the option that takes the address, `--bootstrap-server` for one of brokers.
 
     A leader answers REQUEST_TIMED_OUT at once while nothing of its epoch is committed, and while the one that
     joins has not caught up; no client of Kafka asks again by itself. Any other refusal fails the test.
@@ -35,7 +35,7 @@ def change_voters(nodes: Nodes, controllers: str, *words: str) -> ToolResult:
     tools = nodes.tools
 
     def is_done() -> ToolResult | None:
-        done: ToolResult = tools.run("kafka-metadata-quorum", "--bootstrap-controller", controllers, *words)
+        done: ToolResult = tools.run("kafka-metadata-quorum", by, address, *words)
         if NOT_FENCED in done.err or LAGGING in done.err:
             return None
         assert done.code == 0, done

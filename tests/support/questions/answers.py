@@ -92,6 +92,7 @@ UNORDERED: Final = frozenset(
 NOT_YET: Final = re.compile(rb'error_code":%d\b' % ErrorCode.CONCURRENT_TRANSACTIONS)
 
 UUID_TEXT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+CLUSTER_ID_TEXT: Final = re.compile(r'(?<=cluster id ")[\w-]{22}')
 
 
 def _are_numbers(values: list[Any]) -> bool:
@@ -188,7 +189,7 @@ class Answers:
             case bytes() | memoryview():
                 return self._plain_bytes(bytes(value), field)
             case str():
-                return UUID_TEXT.sub("<uuid>", value)
+                return CLUSTER_ID_TEXT.sub("<cluster_id>", UUID_TEXT.sub("<uuid>", value))
             case _:
                 return value
 

@@ -39,7 +39,14 @@ from protocol.messages.produce import ProduceRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.registry import ApiKey
-from tests.support.questions import of_configs, of_features, of_replicas, of_topics, of_transactions
+from tests.support.questions import (
+    of_configs,
+    of_features,
+    of_replicas,
+    of_topics,
+    of_transactions,
+    of_voters,
+)
 from tests.support.questions.question import NOBODY, Case, World
 
 MOMENT: Final = 1_700_000_000_000
@@ -463,6 +470,7 @@ CASES: Final = (
     Case("produce, a transactional batch without an id", K.PRODUCE, _produce_of_a_transaction),
     *of_configs.CASES,
     *of_features.CASES,
+    *of_voters.CASES,
     *of_replicas.CASES,
     *of_topics.CASES,
     *of_transactions.CASES,
