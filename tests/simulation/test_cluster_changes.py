@@ -92,6 +92,22 @@ def test_partitions_move_and_moves_are_taken_back() -> None:
     assert cancelled
 
 
+def test_a_move_is_taken_back_while_it_runs() -> None:
+    """The replicas are those that they were."""
+    cluster = ChangingCluster(nodes=5)
+    counts = cluster.run.world.coverage.counts
+    for number in range(20):
+        before = [sorted(cluster.partition(index).replicas) for index in (0, 1)]
+        cluster.play("cancel a reassignment", 2_000 * number)
+        cluster.pass_by(2_000)
+        if counts.get("a move was taken back while it ran"):
+            break
+        assert counts.pop("a move was taken back too late") == 1
+    after = [cluster.partition(index) for index in (0, 1)]
+    assert [sorted(each.replicas) for each in after] == before
+    assert not any(each.adding or each.removing for each in after)
+
+
 def test_where_a_partition_moves() -> None:
     for bits in range(200):
         moved = moved_replicas(SeededRandom(bits, "move"), [1, 2, 3], [1, 2, 3, 4], 3)

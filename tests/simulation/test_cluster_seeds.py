@@ -38,6 +38,8 @@ MUST_BE_MET = (
     "step: cut both ways",
     "step: rolling restart",
     "step: reassign a partition",
+    "step: cancel a reassignment",
+    "a move was taken back while it ran",
     "step: add a broker",
     "history: writes ok",
     "history: transactions ok",

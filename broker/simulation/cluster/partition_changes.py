@@ -1,6 +1,6 @@
 """What an operator does to partitions while a cluster runs: they move, get other leaders, become more, go.
 
-    reassignment   to other replicas, in another order, with one more or one fewer; sometimes taken back
+    reassignment   to other replicas, in another order, with one more or one fewer; taken back while it runs
     elections      of preferred leaders, of one partition or of all; unclean ones where the plan allows it
     topics         of the administrator's own: made, filled with some records, emptied, deleted, made anew by
                    the same name while brokers and clients may still know the former one
@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.simulation.clients.admin_client import AdminClient
+from broker.simulation.clients.answer_errors import codes_in
 from broker.simulation.clients.client_batches import BatchMaker
 from broker.simulation.clients.client_metadata import PartitionLeader
 from broker.simulation.cluster.cluster_changes import EXTRA_PREFIX, any_topic, is_internal, newest_image
@@ -25,6 +26,7 @@ from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.seeded_random import SeededRandom
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import PartitionRegistration, TopicImage
+from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ EXTRA_TOPICS: Final = 3
 MOST_EXTRA_PARTITIONS: Final = 2
 MOST_BATCHES: Final = 20
 LONGEST_UNTIL_CANCEL_MS: Final = 3_000
+LONGEST_MOVE_MS: Final = 20
+"""Most moves of the small logs here are done after so long."""
 LONGEST_BETWEEN_BATCHES_MS: Final = 1_000
 FILL_LIMIT_MS: Final = 10_000
 MOST_DELETED: Final = 200
@@ -121,11 +125,21 @@ async def _reassigned(
     await admin.reassign(topic, index, wanted)
     if until_cancel_ms is not None:
         await admin.sleep_ms(until_cancel_ms)
-        await admin.reassign(topic, index, None)
+        await _taken_back(admin, topic, index)
+
+
+async def _taken_back(admin: AdminClient, topic: str, index: int) -> None:
+    answer = await admin.reassign(topic, index, None)
+    codes = () if answer is None else codes_in(answer)
+    is_late = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS in codes
+    has_come = codes == (ErrorCode.NONE,)
+    told = "while it ran" if has_come else "too late" if is_late else "without success"
+    admin.world.coverage.count(f"a move was taken back {told}")
 
 
 def _cancel_reassignment(run: ClusterRun, step: ClusterStep) -> str | None:
-    """Of any partition that moves."""
+    """Of any partition that moves. Most moves take no longer than a fetch or two, so where none is under way
+    one is begun, and taken back as soon as it is known to have begun."""
     random, image = step.random(), newest_image(run.world)
     if image is None:
         return None
@@ -135,11 +149,22 @@ def _cancel_reassignment(run: ClusterRun, step: ClusterStep) -> str | None:
         for index, partition in image.topics.by_name[name].partitions.items()
         if partition.adding or partition.removing
     ]
-    if not moving:
+    if moving:
+        topic, index = random.one_of(moving)
+        run.admin.carry_out(_taken_back(run.admin, topic, index))
+        return f"the move of {topic}-{index} shall be taken back"
+    chosen = _any_partition(image, random)
+    if chosen is None:
         return None
-    topic, index = random.one_of(moving)
-    run.admin.carry_out(run.admin.reassign(topic, index, None))
-    return f"the move of {topic}-{index} shall be taken back"
+    found, index, partition = chosen
+    others = [each for each in usable_brokers(run, image) if each not in partition.replicas]
+    if not others:
+        return None
+    stay = some_of(random, partition.replicas, len(partition.replicas) - 1)
+    wanted = [*stay, *some_of(random, others, 1)]
+    until_cancel_ms = random.below(LONGEST_MOVE_MS)
+    run.admin.carry_out(_reassigned(run.admin, found.name, index, wanted, until_cancel_ms))
+    return f"{found.name}-{index} shall move to {wanted}, and back after {until_cancel_ms} ms"
 
 
 # Elections
