@@ -38,8 +38,13 @@ FETCH_VERSIONS: Final = (4, 10, 12, 17)
 
 
 LEADS_NOT_YET: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-PATIENT: Final = FAST | {"broker.session.timeout.ms": "600000", "replica.lag.time.max.ms": "600000"}
-"""Nobody is fenced and nobody leaves the ISR: the epochs are those of the test."""
+PATIENT: Final = FAST | {
+    "broker.session.timeout.ms": "600000",
+    "replica.lag.time.max.ms": "600000",
+    "log.retention.ms": "-1",
+}
+"""Nobody is fenced and nobody leaves the ISR: the epochs are those of the test. Nothing is deleted: the
+records' timestamps are those of 1970, and Kafka first looks for old records 30 s after its start."""
 
 
 class Question(NamedTuple):
