@@ -2,73 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.support.brokers.quorum_members import ROOT
+from tests.support.brokers.several_nodes import ANY_PORTS, WAIT_SECONDS, Nodes
 from tests.support.clients.spread import create_placed, numbered_values, read_all, write_to_all
-
-READY = re.compile(r"Barnabas is ready: (\d+) nodes serve (\S+)")
-WAIT_SECONDS = 90
-ANY_PORTS = "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
-
-
-class Nodes:
-    """The parent process, and what it has told."""
-
-    def __init__(self, folder: Path, count: int, *options: str) -> None:
-        self.log_file = folder / "nodes.log"
-        overrides = [f"log.dirs={folder / 'data'}", ANY_PORTS, "barnabas.admin.listener=", *options]
-        command = [sys.executable, "-m", "broker", "start", "--nodes", str(count)]
-        for each in overrides:
-            command += ["--override", each]
-        with open(self.log_file, "ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
-            )
-
-    def await_ready(self) -> str:
-        """The bootstrap servers."""
-        watchdog = threading.Timer(WAIT_SECONDS, self.process.kill)
-        watchdog.start()
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        watchdog.cancel()
-        found = READY.match(line)
-        assert found, line + self.log()
-        return found[2]
-
-    def log(self) -> str:
-        return self.log_file.read_text()
-
-    def pid_of(self, number: int) -> int | None:
-        """None while it does not run; one that was killed just now is a zombie for a moment."""
-        for child in psutil.Process(self.process.pid).children():
-            with suppress(psutil.Error):
-                if any(word.endswith(f"node-{number}.properties") for word in child.cmdline()):
-                    return int(child.pid)
-        return None
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(WAIT_SECONDS)
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            for child in psutil.Process(self.process.pid).children():
-                child.kill()
-            self.process.kill()
-            self.process.wait()
 
 
 @pytest.fixture
@@ -76,7 +21,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Nodes]]:
     started: list[Nodes] = []
 
     def make(count: int, *options: str) -> Nodes:
-        started.append(Nodes(tmp_path, count, *options))
+        started.append(Nodes(tmp_path, count, options))
         return started[-1]
 
     yield make

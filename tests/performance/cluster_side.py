@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,11 +20,13 @@ from protocol.messages.alter_partition_reassignments import (
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.describe_quorum import DescribeQuorumResponse
+from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from protocol.messages.metadata import MetadataResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.performance.contenders import KAFKA_FLAGS, KAFKA_HEAP, TOPIC_CONFIG
 from tests.performance.frames import PRODUCE_VERSION, batch_of
 from tests.performance.processor_time import Spent, spent
-from tests.support.brokers.cluster import KAFKAS, OURS, Cluster, Node
+from tests.support.brokers.cluster import BOTH, BROKER, CONTROLLER, KAFKAS, OURS, Cluster, Node
 from tests.support.brokers.quorum import ABOUT_METADATA
 from tests.support.clients.wire_client import ConnectionEnded, WireClient
 from tests.support.genuine.tool_server import ToolServer
@@ -32,6 +34,9 @@ from tests.support.genuine.tool_server import ToolServer
 __all__ = ["Side"]
 
 NODES: Final = 3
+PLACES: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+"""The replicas of partitions in turn: each node leads a third of them."""
+PREFERRED: Final = 0
 SESSION_MS: Final = 3_000
 PROPERTIES: Final = {
     "broker.heartbeat.interval.ms": "500",
@@ -43,23 +48,38 @@ NAMES: Final = {OURS: "Barnabas", KAFKAS: "Apache Kafka"}
 ANSWER_SECONDS: Final = 120
 POLL_SECONDS: Final = 0.005
 SMALL_BATCH_BYTES: Final = 100
+LONG_SECONDS: Final = 600
+"""Apache Kafka with ten thousand partitions may need minutes for what is waited for."""
+LONG_POLL_SECONDS: Final = 0.1
+"""Between two looks at thousands of partitions, of which each costs some milliseconds."""
+
+PartitionView = MetadataResponse.MetadataResponsePartition
 
 
 class Side:
-    """A running cluster of one kind; `close` ends it."""
+    """A running cluster of one kind; `close` ends it.
 
-    def __init__(self, kind: str, folder: Path, tools: ToolServer) -> None:
+    with_controller: node 4 is the controller, and the other three are brokers only.
+    """
+
+    def __init__(self, kind: str, folder: Path, tools: ToolServer, *, with_controller: bool = False) -> None:
         self.name = NAMES[kind]
+        roles = [*[BROKER] * NODES, CONTROLLER] if with_controller else [BOTH] * NODES
         self.cluster = Cluster(
             folder,
-            [kind] * NODES,
+            [kind] * len(roles),
+            roles=roles,
             tools=tools,
             properties=PROPERTIES,
             heap=KAFKA_HEAP,
             java_flags=KAFKA_FLAGS,
         )
-        self.cluster.format().start().await_brokers()
         self._made = 0
+        try:
+            self.cluster.format().start().await_brokers()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self.cluster.close()
@@ -68,18 +88,23 @@ class Side:
     def nodes(self) -> list[Node]:
         return list(self.cluster.nodes.values())
 
-    def spent(self) -> Spent:
-        """Of all nodes together."""
-        each = [spent(node.pid) for node in self.nodes]
+    @property
+    def brokers(self) -> list[Node]:
+        return [node for node in self.nodes if node.is_broker]
+
+    def spent(self, nodes: Sequence[Node] = ()) -> Spent:
+        """Of these nodes together, or of all."""
+        each = [spent(node.pid) for node in nodes or self.nodes]
         return Spent(
             sum(one.user for one in each),
             sum(one.system for one in each),
             sum(one.page_faults for one in each),
         )
 
-    def resident_bytes(self) -> float:
-        """Of one node, on the average."""
-        return sum(node.resident_bytes() for node in self.nodes) / len(self.nodes)
+    def resident_bytes(self, nodes: Sequence[Node] = ()) -> float:
+        """Of one of these nodes, or of all, on the average."""
+        chosen = nodes or self.nodes
+        return sum(node.resident_bytes() for node in chosen) / len(chosen)
 
     # Topics.
 
@@ -100,13 +125,15 @@ class Side:
             made = client.ask_for(CreateTopicsResponse, request([topic], 30_000), 7)
         _check(f"{self.name}: {name} was not made", made.topics[0].error_code)
         self.await_in_sync(name, replicas)
-        with contextlib.ExitStack() as stack:
-            for node_id, node in self.cluster.nodes.items():
-                led = [index for index, ids in enumerate(replicas) if ids[0] == node_id]
-                if led:
-                    client = stack.enter_context(WireClient(node.client_address))
-                    self._await_acknowledged([client], name, led)
+        self.await_taken(name, [ids[0] for ids in replicas])
         return name
+
+    def await_taken(self, topic: str, leaders: Sequence[int]) -> None:
+        """leaders: of each partition. Each has acknowledged a batch with acks=all."""
+        for node_id in sorted(set(leaders)):
+            led = [index for index, leader in enumerate(leaders) if leader == node_id]
+            with WireClient(self.cluster.nodes[node_id].client_address) as client:
+                self._await_acknowledged([client], topic, led)
 
     def await_in_sync(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """As every node's metadata says."""
@@ -125,7 +152,55 @@ class Side:
                     return None
             return True
 
-        self.cluster.wait(all_in_sync, f"cluster in which all replicas of {topic} are in sync")
+        what = f"cluster in which all replicas of {topic} are in sync"
+        self.cluster.wait(all_in_sync, what, seconds=LONG_SECONDS)
+
+    def partitions_seen_by(self, node: Node, topics: Sequence[str]) -> list[PartitionView] | None:
+        """Of all these topics, in their order, as this broker's metadata tell clients; None while it cannot
+        be asked, does not know a topic, or a partition has no leader."""
+        metadata = self.cluster.metadata(node.node_id, *topics)
+        if metadata is None or any(each.error_code for each in metadata.topics):
+            return None
+        by_name = {each.name: each.partitions for each in metadata.topics}
+        found = [
+            partition
+            for name in topics
+            for partition in sorted(by_name[name], key=lambda each: each.partition_index)
+        ]
+        return None if any(each.error_code or each.leader_id < 0 for each in found) else found
+
+    def await_seen(
+        self, topics: Sequence[str], wanted: Callable[[PartitionView], bool], what: str, *apart_from: Node
+    ) -> list[PartitionView]:
+        """All brokers, apart from these, see all partitions of these topics as wanted; what the last one
+        sees."""
+        asked = [node for node in self.brokers if node not in apart_from]
+
+        def seen() -> list[PartitionView] | None:
+            view: list[PartitionView] | None = None
+            for node in asked:
+                view = self.partitions_seen_by(node, topics)
+                if view is None or not all(wanted(each) for each in view):
+                    return None
+            return view
+
+        what = f"cluster in which {what}"
+        return self.cluster.wait(seen, what, poll_seconds=LONG_POLL_SECONDS, seconds=LONG_SECONDS)
+
+    def await_replicated(self, topics: Sequence[str]) -> None:
+        """Whoever leads: all replicas are in sync."""
+        self.await_seen(
+            topics, lambda each: len(each.isr_nodes) == len(each.replica_nodes), "all replicas are in sync"
+        )
+
+    def elect_preferred(self, topics: Sequence[str]) -> None:
+        """The first replica of each partition leads again, as all brokers know."""
+        request = ElectLeadersRequest(PREFERRED, None, 60_000)
+        with self._client() as client:
+            client.ask_for(ElectLeadersResponse, request, 2)
+        self.await_seen(
+            topics, lambda each: each.leader_id == each.replica_nodes[0], "preferred replicas lead"
+        )
 
     def delete_topic(self, name: str) -> None:
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000)

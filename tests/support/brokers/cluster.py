@@ -25,7 +25,13 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.brokers.cut_network import CutNetwork
 from tests.support.brokers.ports import free_ports
 from tests.support.brokers.quorum import DYNAMIC, KAFKAS, OURS, STATIC, new_id
-from tests.support.brokers.quorum_members import GenuineController, Member, OurController, await_found
+from tests.support.brokers.quorum_members import (
+    WAIT_SECONDS,
+    GenuineController,
+    Member,
+    OurController,
+    await_found,
+)
 from tests.support.clients.wire_client import ConnectionEnded, WireClient
 from tests.support.genuine.tool_server import ToolServer
 
@@ -294,9 +300,16 @@ class Cluster:
         except (OSError, ConnectionEnded):
             return None
 
-    def wait(self, found: Callable[[], FoundT | None], what: str) -> FoundT:
+    def wait(
+        self,
+        found: Callable[[], FoundT | None],
+        what: str,
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        seconds: float = WAIT_SECONDS,
+    ) -> FoundT:
         """What is found as soon as it is; None: not yet."""
-        return await_found(found, what, self.nodes.values(), poll_seconds=POLL_SECONDS)
+        return await_found(found, what, self.nodes.values(), poll_seconds=poll_seconds, seconds=seconds)
 
     def close(self) -> None:
         for node in self.nodes.values():

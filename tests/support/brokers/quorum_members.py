@@ -247,13 +247,14 @@ def await_found(
     members: Iterable[Member],
     *,
     poll_seconds: float = POLL_SECONDS,
+    seconds: float = WAIT_SECONDS,
 ) -> FoundT:
     """What is found as soon as it is; None: not yet. Raises RuntimeError with the last lines of the logs."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         result = found()
         if result is not None:
             return result
         time.sleep(poll_seconds)
     tails = "\n".join(f"-- {each.node_id}:\n{each.log_tail(1500)}" for each in members)
-    raise RuntimeError(f"{WAIT_SECONDS} s have brought no {what}:\n{tails}")
+    raise RuntimeError(f"{seconds:g} s have brought no {what}:\n{tails}")
